@@ -1,1 +1,27 @@
-//! Placeholder.
+//! Measurements: every figure Holdfast states about itself is made by a command of this crate.
+//!
+//! `dav` measures WebDAV servers side by side. The parts it is made of can serve later measurements too:
+//!
+//! - `http`: a blocking HTTP/1.1 client that costs little CPU, because the load generator usually shares the
+//!   cores with the server it measures;
+//! - `data`: test data made once (a key stream, and real text), stamped anew for each run;
+//! - `process`: CPU seconds and peak memory of a server's process tree, and the warming of memory;
+//! - `baseline`: what plain commands (`cp`, `gzip`, `zstd`, `openssl`) do with the same data;
+//! - `machine`: what the figures were measured on;
+//! - `stats` and `report`: medians, spreads and ratios, as a table for terminals, as JSON and as an HTML page.
+//!
+//! Limits: HTTP/1.1 only, Basic authentication only, Linux only (it reads `/proc`).
+
+mod baseline;
+mod data;
+pub mod dav;
+mod disk;
+mod http;
+mod machine;
+mod process;
+pub mod report;
+mod size;
+mod stats;
+
+pub use report::Report;
+pub use size::parse_size;

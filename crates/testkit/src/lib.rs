@@ -1,1 +1,16 @@
-//! Placeholder.
+//! Test tools. Nothing here ships; every crate may use it in its tests.
+//!
+//! | module | what it gives |
+//! |---|---|
+//! | [`crashdisk`] | a mounted file system that forgets, tears and reorders what was not synced, and fails on request |
+//! | [`rng`] | the seeded generator behind everything that is random here |
+#![allow(
+    clippy::cast_possible_truncation,
+    reason = "test tools for 64-bit machines only: usize and u64 convert without loss"
+)]
+
+#[cfg(not(target_pointer_width = "64"))]
+compile_error!("the test tools convert freely between usize and u64");
+
+pub mod crashdisk;
+pub mod rng;

@@ -1,0 +1,314 @@
+//! The catalogue as one trait of whole operations.
+//!
+//! Each method is one transaction (or one consistent read): it happens or it does not, it costs O(what it changes), and when a
+//! writing method has answered, the change is on disk. Preconditions, locks and quota are tested inside the
+//! transaction, so there is no gap between test and change. Roles are not: the layer above knows who may do what.
+
+use crate::types::{
+    Account, AccountChange, BlockPlace, Content, Finding, Lock, ManifestChunk, Membership, NewAccount, NewContent, NewLock,
+    NewSlot, NewSpace, Node, Pack, Place, Property, PropertyChange, Role, Slot, SlotKind, Space, SpaceChange, StagedRun,
+    Traffic, TrashEntry, Version,
+};
+use async_trait::async_trait;
+use holdfast_base::{AccountId, BlockId, ContentId, DrivePath, NodeId, NodeName, PackId, PackName, Result, SpaceId};
+
+/// What must be true of a node for a change to happen; tested in the transaction of the change.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Expect {
+    /// Anything.
+    #[default]
+    Any,
+    /// There is no such node (`If-None-Match: *`).
+    Absent,
+    /// There is one (`If-Match: *`).
+    Present,
+    /// There is one and its `seq` is this (`If-Match: "…"`).
+    Seq(i64),
+}
+
+/// Who changes, what they expect, and which lock tokens they submitted.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Guard {
+    /// The account that acts; a submitted token counts only if this account holds the lock.
+    pub account: AccountId,
+    /// Expectation on the node that is created, written, removed or (for copy and move) overwritten.
+    pub expect: Expect,
+    /// Lock tokens submitted with the request.
+    pub tokens: Vec<String>,
+    /// Time of the change.
+    pub now_ms: i64,
+}
+
+/// Result of walking a path.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Found {
+    /// The nodes that exist, from the space's root down. The path exists if there is one more than it has names.
+    pub chain: Vec<Node>,
+    /// The last node's content, if the path exists, is a non-empty file, and it was asked for.
+    pub content: Option<Content>,
+}
+
+impl Found {
+    /// The node at the path's end, if `path` exists.
+    pub fn node(&self, path: &DrivePath) -> Option<&Node> {
+        (self.chain.len() == path.names().len() + 1).then(|| self.chain.last()).flatten()
+    }
+}
+
+/// A node after a change, and whether it was made (rather than overwritten).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Changed {
+    /// The node.
+    pub node: Node,
+    /// Whether there was nothing of that name before.
+    pub created: bool,
+}
+
+/// A move or a copy of a node with everything below it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Relocation {
+    /// Space of the source. Copies between spaces are made of content above this trait: both paths are in this space.
+    pub space: SpaceId,
+    /// What is moved or copied.
+    pub from: DrivePath,
+    /// Where it goes, name included.
+    pub to: DrivePath,
+    /// Whether something at `to` is replaced (it goes to the trash, in the same transaction).
+    pub overwrite: bool,
+    /// For a copy of a folder: whether its members come too (Depth: infinity rather than 0).
+    pub deep: bool,
+}
+
+/// An upload that is under way: a content without references whose blocks arrive in runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct NewUpload {
+    /// Into which space.
+    pub space: SpaceId,
+    /// Bytes to reserve from quota now.
+    pub reserve_bytes: u64,
+    /// See [`Content::block_bytes`].
+    pub block_bytes: u32,
+    /// See [`Content::nonce`].
+    pub nonce: [u8; 16],
+    /// When.
+    pub now_ms: i64,
+}
+
+/// Blocks a commit or stage claimed to exist and that do not (any more): positions as (chunk, index in chunk). The caller
+/// still has their bytes, writes them, and tries again; nothing was changed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Missing(pub Vec<(u64, usize)>);
+
+/// Failed sign-ins counted under one key (an account, or an account and an address).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Attempts {
+    /// Failures since the last success or since the count lapsed.
+    pub failures: u32,
+    /// Time of the last one.
+    pub last_ms: i64,
+}
+
+/// A block moved by reclaim: from an old place to a new one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct MovedBlock {
+    /// The block's space.
+    pub space: SpaceId,
+    /// The block.
+    pub id: BlockId,
+    /// Where it was; if it is no longer there, the move is skipped.
+    pub from: Place,
+    /// Where it is now, synced.
+    pub to: Place,
+}
+
+/// The database of a drive. See the module for what every method promises.
+#[async_trait]
+pub trait Catalogue: Send + Sync + 'static {
+    // ---- accounts and their credentials ------------------------------------------------------------------------
+
+    /// Makes an account, its slots and its home space. A taken name (of an account or a space) is `AlreadyExists`.
+    async fn create_account(&self, new: NewAccount) -> Result<Account>;
+    /// Finds an account by name.
+    async fn account_by_name(&self, name: &str) -> Result<Option<Account>>;
+    /// Finds an account by row.
+    async fn account(&self, id: AccountId) -> Result<Option<Account>>;
+    /// All accounts in name order.
+    async fn accounts(&self) -> Result<Vec<Account>>;
+    /// Changes flags or quota.
+    async fn change_account(&self, id: AccountId, change: AccountChange) -> Result<Account>;
+    /// Removes an account, its slots, memberships, locks and the spaces it owns (their content becomes garbage for reclaim).
+    /// A group space it owns that has other members is `Conflict`: hand it over or remove it first.
+    async fn remove_account(&self, id: AccountId, now_ms: i64) -> Result<()>;
+    /// The account's slots.
+    async fn slots(&self, account: AccountId) -> Result<Vec<Slot>>;
+    /// The slot with this kind and lookup (app tokens), with its account.
+    async fn slot_by_lookup(&self, kind: SlotKind, lookup: &str) -> Result<Option<(Account, Slot)>>;
+    /// Adds a slot. For kinds of which there is one at most, replaces it. Counts the generation up if it replaced one.
+    async fn put_slot(&self, account: AccountId, slot: NewSlot, now_ms: i64) -> Result<Slot>;
+    /// Removes a slot and counts the generation up. `NotFound` if it is not this account's.
+    async fn remove_slot(&self, account: AccountId, slot: i64) -> Result<()>;
+    /// Notes that a slot was used.
+    async fn touch_slot(&self, slot: i64, now_ms: i64) -> Result<()>;
+    /// Failed sign-ins under `key`.
+    async fn attempts(&self, key: &str) -> Result<Attempts>;
+    /// Counts one more failure under `key`; a count whose last failure is older than `lapse_ms` starts again at one.
+    async fn attempt_failed(&self, key: &str, now_ms: i64, lapse_ms: i64) -> Result<Attempts>;
+    /// Forgets the failures under `key`.
+    async fn attempt_succeeded(&self, key: &str) -> Result<()>;
+    /// Adds traffic to the account's sums of the UTC day of `now_ms`.
+    async fn add_traffic(&self, traffic: Vec<(AccountId, Traffic)>, now_ms: i64) -> Result<()>;
+    /// The account's traffic per UTC day (`YYYY-MM-DD`), newest first, `days` rows at most.
+    async fn traffic(&self, account: AccountId, days: usize) -> Result<Vec<(String, Traffic)>>;
+
+    // ---- spaces ------------------------------------------------------------------------------------------------
+
+    /// Makes a group space. A taken name is `AlreadyExists`.
+    async fn create_space(&self, new: NewSpace) -> Result<Space>;
+    /// Finds a space by name, with `account`'s membership if it has one.
+    async fn space_by_name(&self, name: &str, account: AccountId) -> Result<Option<(Space, Option<Membership>)>>;
+    /// Finds a space by row.
+    async fn space(&self, id: SpaceId) -> Result<Option<Space>>;
+    /// The spaces an account is a member of, in name order (its home first).
+    async fn spaces_of(&self, account: AccountId) -> Result<Vec<(Space, Membership)>>;
+    /// All spaces, in name order.
+    async fn all_spaces(&self) -> Result<Vec<Space>>;
+    /// Changes a space.
+    async fn change_space(&self, id: SpaceId, change: SpaceChange) -> Result<Space>;
+    /// Removes a group space with everything in it (its content becomes garbage for reclaim). A home space is `Conflict`.
+    async fn remove_space(&self, id: SpaceId, now_ms: i64) -> Result<()>;
+    /// Adds a member or changes its role and key.
+    async fn put_member(&self, space: SpaceId, account: AccountId, role: Role, wrapped_key: Vec<u8>) -> Result<()>;
+    /// Removes a member; the last owner is `Conflict`.
+    async fn remove_member(&self, space: SpaceId, account: AccountId) -> Result<()>;
+    /// A space's members in name order.
+    async fn members(&self, space: SpaceId) -> Result<Vec<Membership>>;
+    /// Bytes used and reserved by all spaces the account owns: what its quota counts.
+    async fn account_used_bytes(&self, account: AccountId) -> Result<u64>;
+
+    // ---- reading the tree --------------------------------------------------------------------------------------
+
+    /// Walks a path.
+    async fn find(&self, space: SpaceId, path: &DrivePath, with_content: bool) -> Result<Found>;
+    /// Up to `limit` members of a folder in byte order of name, after `after`.
+    async fn children(&self, folder: NodeId, after: Option<&NodeName>, limit: usize) -> Result<Vec<Node>>;
+    /// How many nodes are below `folder`, counting no further than `limit`.
+    async fn count_below(&self, folder: NodeId, limit: usize) -> Result<usize>;
+    /// Dead properties of nodes; nodes without any are left out.
+    async fn properties(&self, nodes: &[NodeId]) -> Result<Vec<(NodeId, Vec<Property>)>>;
+    /// Live locks rooted on any of `nodes`.
+    async fn locks_on(&self, space: SpaceId, nodes: &[NodeId], now_ms: i64) -> Result<Vec<Lock>>;
+    /// A content by row.
+    async fn content(&self, id: ContentId) -> Result<Option<Content>>;
+    /// Chunk `index` of a content's manifest.
+    async fn manifest_chunk(&self, content: ContentId, index: u64) -> Result<Option<ManifestChunk>>;
+    /// Where blocks lie: one answer for each of `ids`, in order.
+    async fn block_places(&self, space: SpaceId, ids: &[BlockId]) -> Result<Vec<Option<BlockPlace>>>;
+
+    // ---- changing the tree -------------------------------------------------------------------------------------
+
+    /// Makes a folder. Its parent missing is `Conflict`; something there is `AlreadyExists`.
+    async fn make_folder(&self, space: SpaceId, path: &DrivePath, guard: &Guard) -> Result<Node>;
+    /// Makes `content` the current version of the file at `path`, which is made if need be. The version before it becomes an old
+    /// version (or goes, if retention keeps none). A folder at `path` is `WrongKind`; a parent missing is `Conflict`;
+    /// over quota is `NoSpace`. `Ok(Err(Missing))`: see [`Missing`].
+    async fn commit_file(
+        &self,
+        space: SpaceId,
+        path: &DrivePath,
+        content: NewContent,
+        modified_ms: i64,
+        guard: &Guard,
+    ) -> Result<std::result::Result<Changed, Missing>>;
+    /// Removes a node and everything below it, into the trash.
+    async fn remove(&self, space: SpaceId, path: &DrivePath, guard: &Guard) -> Result<()>;
+    /// Moves a node with everything below it; versions and properties go with it, locks do not (RFC 4918 section 7.5).
+    async fn relocate(&self, relocation: &Relocation, guard: &Guard) -> Result<Changed>;
+    /// Copies a node, and if `deep` everything below it, with properties (not versions, not locks), by reference.
+    async fn copy(&self, relocation: &Relocation, guard: &Guard) -> Result<Changed>;
+    /// Applies property changes in order, all or none. `guard.expect` speaks of the node.
+    async fn change_properties(
+        &self,
+        space: SpaceId,
+        path: &DrivePath,
+        changes: &[PropertyChange],
+        guard: &Guard,
+    ) -> Result<Node>;
+    /// Takes a lock on the node at `path`; if there is none, makes an empty file there first (RFC 4918 section 7.3).
+    /// A conflicting lock is `Locked`.
+    async fn lock(&self, space: SpaceId, path: &DrivePath, new: NewLock, guard: &Guard) -> Result<(Lock, Changed)>;
+    /// Extends a lock that covers `path` and is held by the guard's account; an unknown token is `PreconditionFailed`.
+    async fn refresh_lock(
+        &self,
+        space: SpaceId,
+        path: &DrivePath,
+        token: &str,
+        expires_ms: i64,
+        guard: &Guard,
+    ) -> Result<Lock>;
+    /// Releases a lock that covers `path` and is held by the guard's account; an unknown token is `Conflict`
+    /// (RFC 4918 section 9.11.1), somebody else's `Forbidden`.
+    async fn unlock(&self, space: SpaceId, path: &DrivePath, token: &str, guard: &Guard) -> Result<()>;
+
+    // ---- versions and trash ------------------------------------------------------------------------------------
+
+    /// Old versions of a file, newest first.
+    async fn versions(&self, node: NodeId) -> Result<Vec<Version>>;
+    /// Makes an old version current again (as a new version; the one it replaces becomes an old version).
+    async fn restore_version(&self, space: SpaceId, path: &DrivePath, seq: i64, guard: &Guard) -> Result<Node>;
+    /// Removes one old version for good.
+    async fn remove_version(&self, node: NodeId, seq: i64) -> Result<()>;
+    /// Trash of a space, newest first, `limit` entries at most, older than entry `before`.
+    async fn trash(&self, space: SpaceId, before: Option<i64>, limit: usize) -> Result<Vec<TrashEntry>>;
+    /// Puts a trash entry back at `to`, or where it was; something there is `AlreadyExists`, its folder missing `Conflict`.
+    async fn restore_trash(&self, space: SpaceId, entry: i64, to: Option<&DrivePath>, guard: &Guard) -> Result<Node>;
+    /// Marks trash for removal: one entry, or all of the space. Usage falls in the same transaction for the entries' bytes;
+    /// rows and references go with [`Self::release_garbage`].
+    async fn purge_trash(&self, space: SpaceId, entry: Option<i64>) -> Result<u64>;
+    /// Removes old versions and purges trash past their space's retention, `limit` at most; answers how many went.
+    async fn expire(&self, now_ms: i64, limit: usize) -> Result<usize>;
+
+    // ---- uploads and packs -------------------------------------------------------------------------------------
+
+    /// Begins an upload and reserves its quota; over quota is `NoSpace`.
+    async fn begin_upload(&self, upload: NewUpload) -> Result<ContentId>;
+    /// Reserves more for an upload of unknown length.
+    async fn reserve_more(&self, upload: ContentId, bytes: u64) -> Result<()>;
+    /// Appends a run of blocks to an upload's manifest and takes a reference on each.
+    async fn stage(&self, upload: ContentId, run: StagedRun) -> Result<std::result::Result<(), Missing>>;
+    /// Gives an upload up: its reservation falls at once, its references with [`Self::release_garbage`].
+    async fn abandon_upload(&self, upload: ContentId) -> Result<()>;
+    /// Registers a pack that is about to be written.
+    async fn open_pack(&self, name: PackName, now_ms: i64) -> Result<PackId>;
+    /// Notes that a pack is closed, `total_bytes` long, and that no block of it is still on its way to the catalogue.
+    async fn seal_pack(&self, pack: PackId, total_bytes: u64) -> Result<()>;
+    /// All packs, in row order after `after`, `limit` at most.
+    async fn packs(&self, after: Option<PackId>, limit: usize) -> Result<Vec<Pack>>;
+    /// Blocks of a pack in offset order, with their spaces, from offset `from` on, `limit` at most.
+    async fn pack_blocks(&self, pack: PackId, from: u64, limit: usize) -> Result<Vec<(SpaceId, BlockPlace)>>;
+    /// Points blocks to their new places; answers how many moved.
+    async fn move_blocks(&self, moves: Vec<MovedBlock>) -> Result<usize>;
+    /// Marks sealed packs without live blocks dead, `limit` at most, and answers all dead ones (new or old).
+    async fn dead_packs(&self, limit: usize) -> Result<Vec<Pack>>;
+    /// Forgets a dead pack whose object is gone from the store.
+    async fn forget_pack(&self, pack: PackId) -> Result<()>;
+    /// Frees garbage in a bounded step: purged nodes, removed spaces, contents without references and their block references.
+    /// Touches about `limit` rows; answers how many, 0 when there is nothing left.
+    async fn release_garbage(&self, limit: usize) -> Result<usize>;
+    /// At start, with the data directory to oneself: gives up every upload of the process before and answers its open packs.
+    async fn recover(&self) -> Result<Vec<Pack>>;
+
+    // ---- care --------------------------------------------------------------------------------------------------
+
+    /// Checks every sum, reference and constraint of the catalogue itself; with `repair`, sets right what it can.
+    async fn check(&self, repair: bool) -> Result<Vec<Finding>>;
+    /// Every block of every space in (space, id) order after `after`, `limit` at most, with its reference count.
+    async fn all_blocks(
+        &self,
+        after: Option<(SpaceId, BlockId)>,
+        limit: usize,
+    ) -> Result<Vec<(SpaceId, BlockPlace, u64)>>;
+    /// Every content in row order after `after`, `limit` at most.
+    async fn all_contents(&self, after: Option<ContentId>, limit: usize) -> Result<Vec<Content>>;
+    /// A reading and writing probe for readiness.
+    async fn ping(&self) -> Result<()>;
+}
