@@ -1,1 +1,82 @@
-//! Placeholder.
+//! The drive: what every face (WebDAV, API, mount, transfer) speaks to.
+//!
+//! [`Drive`] is the trait; [`engine`] is the local implementation, which seals content into packs of a
+//! [`holdfast_blob::BlobStore`] and names it in a [`holdfast_meta::Catalogue`]. A face hands in a
+//! [`Session`](holdfast_auth::Session) with every call; the drive decides from its memberships and scope what it may do.
+
+pub mod engine;
+mod types;
+
+pub use holdfast_meta::{
+    Changed, Compression, Expect, Lock, Node, NodeKind, Property, PropertyChange, Retention, Role, TrashEntry, Usage, Version,
+};
+pub use types::*;
+
+use async_trait::async_trait;
+use holdfast_auth::Session;
+use holdfast_base::{ByteRange, NodeName, Result};
+
+/// A drive. Unless said otherwise: a space the session may not see is `NotFound`, a role or scope that does not suffice
+/// `Forbidden`, and every change is durable before the answer.
+#[async_trait]
+pub trait Drive: Send + Sync + 'static {
+    /// The spaces the session may see, the account's home first.
+    async fn spaces(&self, who: &Session) -> Result<Vec<SpaceView>>;
+    /// One space by name, with role, usage and quota.
+    async fn space(&self, who: &Session, name: &str) -> Result<SpaceView>;
+
+    /// Walks to a location. A path that does not exist is no error here: see [`Walk::node`].
+    async fn walk(&self, who: &Session, at: &Location) -> Result<Walk>;
+    /// Up to `limit` members of a folder in byte order of name, after `after`.
+    async fn list(&self, who: &Session, folder: &Node, after: Option<&NodeName>, limit: usize) -> Result<Vec<Node>>;
+    /// How many nodes are below a folder, counting no further than `limit`.
+    async fn count_below(&self, who: &Session, folder: &Node, limit: usize) -> Result<usize>;
+    /// Dead properties of nodes of one space, in the order of `nodes`.
+    async fn properties(&self, who: &Session, nodes: &[Node]) -> Result<Vec<Vec<Property>>>;
+    /// Live locks rooted on any of `nodes` (hand in a walk's chain to learn what covers its end).
+    async fn locks(&self, who: &Session, nodes: &[Node]) -> Result<Vec<Lock>>;
+    /// Streams plaintext of the file version that `walk` found; every byte is authenticated before it is handed out. A
+    /// write that commits meanwhile does not disturb the stream.
+    async fn read(&self, who: &Session, walk: &Walk, range: ByteRange) -> Result<ContentStream>;
+    /// Computes a digest of the file version that `walk` found by reading it.
+    async fn digest(&self, who: &Session, walk: &Walk, algorithm: DigestAlgorithm) -> Result<Vec<u8>>;
+
+    /// Writes a file from a stream: all of it becomes the new version, or nothing changes. With `options.patch`, the bytes
+    /// replace a range of the present version instead.
+    async fn write(&self, who: &Session, at: &Location, options: WriteOptions, body: ContentStream) -> Result<Changed>;
+    /// Makes a folder.
+    async fn make_folder(&self, who: &Session, at: &Location, guard: Conditions) -> Result<Node>;
+    /// Removes a file or a folder with everything below it, into the trash.
+    async fn remove(&self, who: &Session, at: &Location, guard: Conditions) -> Result<()>;
+    /// Moves or copies a node with everything below it, atomically; between spaces, content is sealed anew for the target.
+    async fn relocate(&self, who: &Session, transfer: &Transfer, guard: Conditions) -> Result<Changed>;
+    /// Applies property changes in order, all or none.
+    async fn change_properties(
+        &self,
+        who: &Session,
+        at: &Location,
+        changes: &[PropertyChange],
+        guard: Conditions,
+    ) -> Result<Node>;
+    /// Takes a lock; a missing file is made, empty.
+    async fn lock(&self, who: &Session, at: &Location, request: LockRequest, guard: Conditions) -> Result<(Lock, Changed)>;
+    /// Extends a lock.
+    async fn refresh_lock(&self, who: &Session, at: &Location, token: &str, seconds: u32, guard: Conditions) -> Result<Lock>;
+    /// Releases a lock.
+    async fn unlock(&self, who: &Session, at: &Location, token: &str) -> Result<()>;
+
+    /// Old versions of a file, newest first.
+    async fn versions(&self, who: &Session, at: &Location) -> Result<Vec<Version>>;
+    /// Streams an old version whole.
+    async fn read_version(&self, who: &Session, at: &Location, seq: i64) -> Result<(Version, ContentStream)>;
+    /// Makes an old version current again.
+    async fn restore_version(&self, who: &Session, at: &Location, seq: i64, guard: Conditions) -> Result<Node>;
+    /// Removes an old version for good (owners only).
+    async fn remove_version(&self, who: &Session, at: &Location, seq: i64) -> Result<()>;
+    /// Trash of a space, newest first, `limit` entries at most, older than entry `before`.
+    async fn trash(&self, who: &Session, space: &str, before: Option<i64>, limit: usize) -> Result<Vec<TrashEntry>>;
+    /// Puts a trash entry back at `to`, or where it was.
+    async fn restore_trash(&self, who: &Session, space: &str, entry: i64, to: Option<&Location>) -> Result<Node>;
+    /// Removes one trash entry, or all, for good (owners only); answers the bytes that no longer count.
+    async fn purge_trash(&self, who: &Session, space: &str, entry: Option<i64>) -> Result<u64>;
+}

@@ -1,1 +1,8 @@
-//! Placeholder.
+//! Sealing: keys, and the encodings of blocks, packs and manifests.
+//!
+//! Everything that touches a cipher, a key or a byte layout of stored content is in this crate and nowhere else.
+//! docs/FORMAT.md describes the same encodings for somebody who writes a reader.
+
+pub mod keys;
+
+pub use keys::{AccountKey, SpaceKey};

@@ -1,0 +1,81 @@
+//! A signed-in account: who it is, what this sign-in may do, and its unlocked key, held in memory only.
+
+use holdfast_base::{AccountId, Error, Result, SpaceId, Uid};
+use holdfast_meta::Membership;
+use holdfast_seal::{AccountKey, SpaceKey};
+use parking_lot::Mutex;
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// What a credential is limited to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Scope {
+    /// Only reading.
+    pub read_only: bool,
+    /// Only this space.
+    pub space: Option<SpaceId>,
+}
+
+/// A wrapped space key and what it opened to: void as soon as the wrapped form differs.
+type OpenedKey = (Vec<u8>, Arc<SpaceKey>);
+
+/// A signed-in account.
+pub struct Session {
+    /// The account.
+    pub account: AccountId,
+    /// Its random name.
+    pub account_uid: Uid,
+    /// Its sign-in name.
+    pub name: String,
+    /// Whether it administers the drive.
+    pub admin: bool,
+    /// Limits of the credential used.
+    pub scope: Scope,
+    /// The account's generation at sign-in.
+    pub generation: i64,
+    key: AccountKey,
+    space_keys: Mutex<HashMap<SpaceId, OpenedKey>>,
+}
+
+impl Session {
+    /// Makes a session of an account and its unlocked key.
+    pub fn new(account: &holdfast_meta::Account, scope: Scope, key: AccountKey) -> Self {
+        Self {
+            account: account.id,
+            account_uid: account.uid,
+            name: account.name.clone(),
+            admin: account.admin,
+            scope,
+            generation: account.generation,
+            key,
+            space_keys: Mutex::default(),
+        }
+    }
+
+    /// The space's data key, unwrapped with the account's key (once: unwrapping costs a Diffie-Hellman).
+    pub fn space_key(&self, space_uid: Uid, membership: &Membership) -> Result<Arc<SpaceKey>> {
+        if membership.account != self.account {
+            return Err(Error::internal("a membership of another account was used"));
+        }
+        let mut keys = self.space_keys.lock();
+        if let Some((wrapped, key)) = keys.get(&membership.space)
+            && *wrapped == membership.wrapped_key
+        {
+            return Ok(key.clone());
+        }
+        let key = Arc::new(self.key.unwrap_space_key(space_uid, &membership.wrapped_key)?);
+        keys.insert(membership.space, (membership.wrapped_key.clone(), key.clone()));
+        Ok(key)
+    }
+
+    /// The account's key, for wrapping it into another credential slot.
+    pub const fn key(&self) -> &AccountKey {
+        &self.key
+    }
+}
+
+impl std::fmt::Debug for Session {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Session").field("name", &self.name).field("scope", &self.scope).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,144 @@
+//! What goes in and out of the [`Drive`](crate::Drive) trait.
+
+use bytes::Bytes;
+use futures_util::Stream;
+use holdfast_base::{DrivePath, Result};
+use holdfast_meta::{Compression, Content, Expect, Node, Retention, Role, Space, Usage};
+use std::fmt;
+use std::pin::Pin;
+
+/// A place in the drive: a space by name and a path in it.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Location {
+    /// The space's name.
+    pub space: String,
+    /// The path in it.
+    pub path: DrivePath,
+}
+
+impl fmt::Display for Location {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "/{}", self.space)?;
+        if self.path.is_root() { f.write_str("/") } else { self.path.fmt(f) }
+    }
+}
+
+/// Plaintext, in order, in pieces of at most a block. An error ends the stream.
+pub type ContentStream = Pin<Box<dyn Stream<Item = Result<Bytes>> + Send>>;
+
+/// A space as a session sees it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SpaceView {
+    /// Name.
+    pub name: String,
+    /// Whether it is the home of the session's account.
+    pub home: bool,
+    /// The session's role, lowered to reader by a read-only token.
+    pub role: Role,
+    /// Sums.
+    pub usage: Usage,
+    /// Bytes that can still be written before a quota of the space or its owner says no; none is unlimited.
+    pub available_bytes: Option<u64>,
+    /// Compression of new content.
+    pub compression: Compression,
+    /// Retention of old versions and trash.
+    pub retention: Retention,
+    /// The root folder.
+    pub root: Node,
+}
+
+/// Result of walking to a location.
+#[derive(Debug, Clone)]
+pub struct Walk {
+    /// The space walked in.
+    pub space: Space,
+    /// The session's role there, lowered to reader by a read-only token.
+    pub role: Role,
+    /// The nodes that exist, from the root down.
+    pub chain: Vec<Node>,
+    /// Whether the chain reaches the path's end.
+    pub complete: bool,
+    /// The end's content, if it is a non-empty file.
+    pub content: Option<Content>,
+}
+
+impl Walk {
+    /// The node at the end of the path, if there is one.
+    pub fn node(&self) -> Option<&Node> {
+        self.complete.then(|| self.chain.last()).flatten()
+    }
+}
+
+/// What must hold for a change to happen.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Conditions {
+    /// Of the node that is created, written, removed or overwritten.
+    pub expect: Expect,
+    /// Lock tokens submitted with the request.
+    pub tokens: Vec<String>,
+}
+
+/// Digest algorithms a client may name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum DigestAlgorithm {
+    /// MD5, for old clients that compare; proves nothing against malice.
+    Md5,
+    /// SHA-1, likewise.
+    Sha1,
+    /// SHA-256.
+    Sha256,
+    /// BLAKE3.
+    Blake3,
+}
+
+/// Replacing a range of a file (a partial PUT).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Patch {
+    /// First byte written; at most the present size (no holes).
+    pub start: u64,
+    /// Total size the client states the file has afterwards, if it does; a contradiction is `PreconditionFailed`.
+    pub total: Option<u64>,
+}
+
+/// How a file is written.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct WriteOptions {
+    /// Preconditions.
+    pub conditions: Conditions,
+    /// Declared length. A body that is shorter or longer is `InvalidInput` and changes nothing.
+    pub length: Option<u64>,
+    /// Modification time to record; now if none.
+    pub modified_ms: Option<i64>,
+    /// Replace a range only.
+    pub patch: Option<Patch>,
+    /// Digests the plaintext must have; a difference is `InvalidInput` and changes nothing.
+    pub digests: Vec<(DigestAlgorithm, Vec<u8>)>,
+}
+
+/// A move or copy.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Transfer {
+    /// Source.
+    pub from: Location,
+    /// Target, name included.
+    pub to: Location,
+    /// Copy (rather than move).
+    pub copy: bool,
+    /// Replace what is at the target.
+    pub overwrite: bool,
+    /// For a copy of a folder: with its members.
+    pub deep: bool,
+}
+
+/// A lock asked for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LockRequest {
+    /// Exclusive or shared.
+    pub exclusive: bool,
+    /// Depth infinity or zero.
+    pub deep: bool,
+    /// The client's `DAV:owner` element, serialized; empty if it gave none.
+    pub owner_xml: String,
+    /// Lifetime asked for, in seconds; the drive may shorten it.
+    pub seconds: u32,
+}
