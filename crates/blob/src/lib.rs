@@ -5,9 +5,12 @@
 //! has answered, the bytes survive a power cut.
 //!
 //! Back ends: [`fs`] (local files) and [`memory`] (tests). One conformance suite, [`conformance`], proves each of them.
+//! What every back end needs around it (retries, time limits, bounded concurrency, metrics, injected faults) is written
+//! once, in [`layer`].
 
 pub mod conformance;
 pub mod fs;
+pub mod layer;
 pub mod memory;
 
 use async_trait::async_trait;
