@@ -2,7 +2,7 @@
 
 use holdfast_base::{AccountId, Error, Result, SpaceId, Uid};
 use holdfast_meta::Membership;
-use holdfast_seal::{AccountKey, SpaceKey};
+use holdfast_seal::{AccountKey, BlockKeys, SpaceKey};
 use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -16,8 +16,8 @@ pub struct Scope {
     pub space: Option<SpaceId>,
 }
 
-/// A wrapped space key and what it opened to: void as soon as the wrapped form differs.
-type OpenedKey = (Vec<u8>, Arc<SpaceKey>);
+/// A wrapped space key and the keys derived from it: void as soon as the wrapped form differs.
+type OpenedKeys = (Vec<u8>, Arc<BlockKeys>);
 
 /// A signed-in account.
 pub struct Session {
@@ -34,7 +34,7 @@ pub struct Session {
     /// The account's generation at sign-in.
     pub generation: i64,
     key: AccountKey,
-    space_keys: Mutex<HashMap<SpaceId, OpenedKey>>,
+    space_keys: Mutex<HashMap<SpaceId, OpenedKeys>>,
 }
 
 impl Session {
@@ -52,20 +52,24 @@ impl Session {
         }
     }
 
-    /// The space's data key, unwrapped with the account's key (once: unwrapping costs a Diffie-Hellman).
-    pub fn space_key(&self, space_uid: Uid, membership: &Membership) -> Result<Arc<SpaceKey>> {
+    /// The keys that seal the space's blocks (derived once a session: unwrapping costs a Diffie-Hellman).
+    pub fn block_keys(&self, space_uid: Uid, membership: &Membership) -> Result<Arc<BlockKeys>> {
+        if let Some((wrapped, keys)) = self.space_keys.lock().get(&membership.space)
+            && *wrapped == membership.wrapped_key
+        {
+            return Ok(keys.clone());
+        }
+        let keys = Arc::new(BlockKeys::derive(space_uid, &self.space_key(space_uid, membership)?));
+        self.space_keys.lock().insert(membership.space, (membership.wrapped_key.clone(), keys.clone()));
+        Ok(keys)
+    }
+
+    /// The space's data key itself, unwrapped: for wrapping it to another member.
+    pub fn space_key(&self, space_uid: Uid, membership: &Membership) -> Result<SpaceKey> {
         if membership.account != self.account {
             return Err(Error::internal("a membership of another account was used"));
         }
-        let mut keys = self.space_keys.lock();
-        if let Some((wrapped, key)) = keys.get(&membership.space)
-            && *wrapped == membership.wrapped_key
-        {
-            return Ok(key.clone());
-        }
-        let key = Arc::new(self.key.unwrap_space_key(space_uid, &membership.wrapped_key)?);
-        keys.insert(membership.space, (membership.wrapped_key.clone(), key.clone()));
-        Ok(key)
+        self.key.unwrap_space_key(space_uid, &membership.wrapped_key)
     }
 
     /// The account's key, for wrapping it into another credential slot.
