@@ -64,6 +64,7 @@ impl Prng {
     }
 
     /// An independent generator, so that one part's draws do not shift another's.
+    #[must_use]
     pub fn fork(&mut self) -> Self {
         Self(self.next_u64())
     }

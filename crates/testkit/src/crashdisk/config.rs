@@ -49,11 +49,7 @@ impl Default for Config {
 impl Config {
     /// The default disk with ext4's promises instead of the strictest ones.
     pub fn ext4_like() -> Self {
-        Self {
-            profile: Profile::Ext4Like,
-            garbage: false,
-            ..Self::default()
-        }
+        Self { profile: Profile::Ext4Like, garbage: false, ..Self::default() }
     }
 
     /// The same disk with room for `bytes` of file pages.

@@ -7,7 +7,6 @@
 use std::collections::BTreeMap;
 
 use super::config::{Config, Profile};
-use super::file::{garbage, tear};
 use super::journal::survivors;
 use super::state::{Ino, Node, ROOT, State};
 use crate::rng::Prng;
@@ -54,47 +53,70 @@ impl Weather {
         }
     }
 
-    /// What the disk holds of a dirty page.
-    pub(crate) fn survivor<P>(
-        &self,
-        rng: &mut Prng,
-        durable: &Option<P>,
-        versions: &[Option<P>],
-        grown: bool,
-    ) -> Option<P>
-    where
-        P: Clone,
-        Option<P>: PageVersion,
-    {
-        let one = self.choose(rng, durable, versions);
-        if rng.chance(self.tear) {
-            let other = match rng.index(versions.len() + 1) {
-                0 => durable,
-                n => &versions[n - 1],
+    /// Whether this dirty page is torn between two of its versions.
+    pub(crate) fn tears(&self, rng: &mut Prng) -> bool {
+        rng.chance(self.tear)
+    }
+
+    /// Whether pages that a file grew by, and whose data was lost, show garbage.
+    pub(crate) fn leaves_garbage(&self) -> bool {
+        self.garbage
+    }
+}
+
+/// Draws the state of the disk after a power cut.
+pub(crate) fn crash(state: &State, seed: u64) -> State {
+    let mut rng = Prng::new(seed);
+    let weather = Weather::draw(&mut rng, &state.config);
+    let mut folders = state.durable_folders();
+    let kept = survivors(&state.pending, &mut rng, weather.keep_names, state.config.profile);
+    for (operation, _) in state.pending.iter().zip(kept).filter(|(_, kept)| *kept) {
+        for change in &operation.changes {
+            let Some(entries) = folders.get_mut(&change.folder) else {
+                continue;
             };
-            return one.torn(rng, other);
+            match change.target {
+                Some(target) => entries.insert(change.name.clone(), target),
+                None => entries.remove(&change.name),
+            };
         }
-        if one.is_none() && grown && self.garbage {
-            return one.left_behind(rng);
-        }
-        one.clone()
     }
+    rebuild(state, &folders, &mut rng, &weather)
 }
 
-/// What can be done to a version of a page; exists so that the choice above stays free of pages.
-pub(crate) trait PageVersion: Sized {
-    /// Sectors of this version and of `other`.
-    fn torn(&self, rng: &mut Prng, other: &Self) -> Self;
-    /// What an earlier owner of the block wrote.
-    fn left_behind(&self, rng: &mut Prng) -> Self;
-}
-
-impl PageVersion for Option<std::sync::Arc<[u8; 4096]>> {
-    fn torn(&self, rng: &mut Prng, other: &Self) -> Self {
-        tear(rng, self, other)
+/// Walks the surviving names from the root and keeps what they reach.
+fn rebuild(
+    state: &State,
+    folders: &BTreeMap<Ino, BTreeMap<std::ffi::OsString, Ino>>,
+    rng: &mut Prng,
+    weather: &Weather,
+) -> State {
+    let mut after = State::empty(state.config);
+    let mut to_visit = vec![ROOT];
+    while let Some(folder) = to_visit.pop() {
+        let Some(entries) = folders.get(&folder) else {
+            continue;
+        };
+        for (name, &ino) in entries {
+            let Some(inode) = state.inodes.get(&ino) else {
+                continue;
+            };
+            let first_visit = !after.inodes.contains_key(&ino);
+            if first_visit {
+                let node = match &inode.node {
+                    Node::File(file) => Node::File(file.crash(rng, weather)),
+                    Node::Folder(_) => Node::Folder(Box::default()),
+                    Node::Link(target) => Node::Link(target.clone()),
+                };
+                let is_folder = matches!(node, Node::Folder(_));
+                after.restore(ino, inode, node);
+                if is_folder {
+                    to_visit.push(ino);
+                }
+            }
+            after.restore_entry(folder, name, ino);
+        }
     }
-
-    fn left_behind(&self, rng: &mut Prng) -> Self {
-        garbage(rng)
-    }
+    after.finish_restore(state.next_ino);
+    after
 }

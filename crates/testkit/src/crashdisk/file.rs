@@ -6,6 +6,7 @@
 //! sectors of two of them.
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::sync::Arc;
 
 use super::crash::Weather;
@@ -109,11 +110,7 @@ impl FileData {
 
     /// Makes the range `start..end` read as zeros; whole pages become holes.
     pub(crate) fn zero(&mut self, start: u64, end: u64) {
-        let numbers: Vec<u64> = self
-            .pages
-            .range(page_range(start, end))
-            .map(|(&n, _)| n)
-            .collect();
+        let numbers: Vec<u64> = self.pages.range(page_range(start, end)).map(|(&n, _)| n).collect();
         for number in numbers {
             let (from, to) = span(number, start, end);
             if (from, to) == (0, PAGE_BYTES as usize) || (from == 0 && end >= self.size) {
@@ -129,8 +126,8 @@ impl FileData {
     pub(crate) fn allocate(&mut self, start: u64, end: u64, keep_size: bool) {
         let blank = Arc::new([0; PAGE_BYTES as usize]);
         for number in page_range(start, end) {
-            if !self.pages.contains_key(&number) {
-                self.pages.insert(number, Arc::clone(&blank));
+            if let Entry::Vacant(hole) = self.pages.entry(number) {
+                hole.insert(Arc::clone(&blank));
                 self.note_page(number);
             }
         }
@@ -151,6 +148,12 @@ impl FileData {
         self.sizes.clear();
     }
 
+    /// A clean stop: even pages that a failed sync gave up are on the disk.
+    pub(crate) fn sync_current(&mut self) {
+        self.durable = self.pages.clone();
+        self.sync();
+    }
+
     /// A failed sync: readers still see the pages, but nothing will write them to the disk.
     pub(crate) fn drop_dirty(&mut self) {
         self.dirty.clear();
@@ -163,9 +166,7 @@ impl FileData {
         }
         let (number, at) = (offset / PAGE_BYTES, (offset % PAGE_BYTES) as usize);
         for map in [&mut self.pages, &mut self.durable] {
-            let page = map
-                .entry(number)
-                .or_insert_with(|| Arc::new([0; PAGE_BYTES as usize]));
+            let page = map.entry(number).or_insert_with(|| Arc::new([0; PAGE_BYTES as usize]));
             Arc::make_mut(page)[at] ^= mask;
         }
         true
@@ -181,7 +182,7 @@ impl FileData {
             let survivor = if grown && weather.ordered_data {
                 versions.last().cloned().flatten()
             } else {
-                weather.survivor(rng, &old, versions, grown)
+                survivor(rng, weather, &old, versions, grown)
             };
             match survivor {
                 Some(page) => pages.insert(number, page),
@@ -201,21 +202,11 @@ impl FileData {
                 Arc::make_mut(page)[tail..].fill(0);
             }
         }
-        Self {
-            size,
-            durable_size: size,
-            durable: pages.clone(),
-            pages,
-            dirty: BTreeMap::new(),
-            sizes: Vec::new(),
-        }
+        Self { size, durable_size: size, durable: pages.clone(), pages, dirty: BTreeMap::new(), sizes: Vec::new() }
     }
 
     fn edit(&mut self, number: u64, change: impl FnOnce(&mut Page)) {
-        let page = self
-            .pages
-            .entry(number)
-            .or_insert_with(|| Arc::new([0; PAGE_BYTES as usize]));
+        let page = self.pages.entry(number).or_insert_with(|| Arc::new([0; PAGE_BYTES as usize]));
         change(Arc::make_mut(page));
         self.note_page(number);
     }
@@ -237,8 +228,24 @@ impl FileData {
     }
 }
 
+/// What the disk holds of a page that was written since the last sync.
+fn survivor(rng: &mut Prng, weather: &Weather, durable: &Version, versions: &[Version], grown: bool) -> Version {
+    let one = weather.choose(rng, durable, versions);
+    if weather.tears(rng) {
+        let other = match rng.index(versions.len() + 1) {
+            0 => durable,
+            n => &versions[n - 1],
+        };
+        return Some(tear(rng, one, other));
+    }
+    if one.is_none() && grown && weather.leaves_garbage() {
+        return Some(garbage(rng));
+    }
+    one.clone()
+}
+
 /// Mixes two versions of a page sector by sector.
-pub(crate) fn tear(rng: &mut Prng, one: &Version, other: &Version) -> Version {
+fn tear(rng: &mut Prng, one: &Version, other: &Version) -> Arc<Page> {
     let blank = [0; PAGE_BYTES as usize];
     let mut mixed = one.as_deref().unwrap_or(&blank).to_owned();
     let other = other.as_deref().unwrap_or(&blank);
@@ -248,12 +255,12 @@ pub(crate) fn tear(rng: &mut Prng, one: &Version, other: &Version) -> Version {
             mine.copy_from_slice(theirs);
         }
     }
-    Some(Arc::new(mixed))
+    Arc::new(mixed)
 }
 
 /// A page of bytes that an earlier owner of the block left behind.
-pub(crate) fn garbage(rng: &mut Prng) -> Version {
+fn garbage(rng: &mut Prng) -> Arc<Page> {
     let mut page = [0; PAGE_BYTES as usize];
     rng.fill(&mut page);
-    Some(Arc::new(page))
+    Arc::new(page)
 }

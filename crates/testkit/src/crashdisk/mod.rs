@@ -36,11 +36,13 @@
 //! - A page keeps at most the last [`MAX_VERSIONS`] of its versions, and the log of pending entry
 //!   operations at most [`MAX_PENDING`] operations (the oldest become durable), so memory is at
 //!   most about ten times the capacity, and in practice about twice what is stored.
-//! - A program that maps a file of its *own* mount and is killed by SIGKILL while the mapping is
-//!   dirty can hang in exit until someone runs `umount -f`: the kernel waits for a server that is
-//!   gone. Map files of the mount from another process where a kill is expected.
+//! - The process that serves a disk must not map its files writably (`SQLite` in WAL mode maps its
+//!   `-shm` file): unmapping waits, under the lock of the process's own memory, for an answer of
+//!   threads that need that lock. Run such programs as another process, as with the real server.
+//! - A test that is killed leaves its mount behind, dead; the next mount of any test sweeps it.
 
 mod config;
+mod content;
 mod control;
 mod crash;
 mod fault;
@@ -49,6 +51,7 @@ mod fuse;
 mod image;
 mod journal;
 mod mount;
+mod names;
 mod state;
 #[cfg(test)]
 mod tests;
