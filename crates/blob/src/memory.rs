@@ -297,4 +297,12 @@ mod tests {
         assert_eq!(refused.expect_err("full").kind(), ErrorKind::NoSpace);
         assert_eq!(store.room().await.expect("answers"), Some(StoreRoom { total_bytes: 3, free_bytes: 0 }));
     }
+
+    mod like_a_file_system {
+        crate::conformance_suite!(|| ((), crate::memory::MemoryStore::new()));
+    }
+
+    mod like_an_object_store {
+        crate::conformance_suite!(|| ((), crate::memory::MemoryStore::like_an_object_store()));
+    }
 }

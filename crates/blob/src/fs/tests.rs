@@ -129,3 +129,7 @@ async fn long_appends_are_sent_to_the_disk_early_and_read_back_whole() {
     assert_eq!(store.len(NAME).await.expect("answers"), Some(parts * part.len() as u64));
     assert_eq!(store.read(NAME, (parts - 1) << 20, 1 << 20, Vec::new()).await.expect("reads"), part);
 }
+
+mod conformance {
+    crate::conformance_suite!(super::open);
+}
