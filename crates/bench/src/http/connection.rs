@@ -1,13 +1,13 @@
 //! One connection: requests out, answers in, the connection kept when the server allows it.
 
 use std::fs::File;
-use std::io::{self, Write};
+use std::io::{self, Read, Write};
 use std::time::{Duration, Instant};
 
 use super::body::{self, Framing};
+use super::head::{self, Head};
 use super::stream::{Stream, is_tick};
-use super::{BUFFER_BYTES, Endpoint, HttpError, MAX_HEADERS};
-use std::io::Read;
+use super::{BUFFER_BYTES, Endpoint, HttpError};
 
 /// What a request carries.
 #[derive(Clone, Copy)]
@@ -15,7 +15,10 @@ pub(crate) enum Body<'a> {
     None,
     Bytes(&'a [u8]),
     /// The first `bytes` bytes of a file.
-    File { file: &'a File, bytes: u64 },
+    File {
+        file: &'a File,
+        bytes: u64,
+    },
 }
 
 /// One request. `path` and `headers` go out as they are: the caller has encoded them.
@@ -46,6 +49,8 @@ pub(crate) struct Connection<'e> {
     start: usize,
     end: usize,
     opened: u64,
+    /// Whether the open stream has carried an answer: only then can it have gone stale between two requests.
+    used: bool,
     deadline: Deadline,
 }
 
@@ -68,6 +73,7 @@ impl<'e> Connection<'e> {
             start: 0,
             end: 0,
             opened: 1,
+            used: false,
             deadline: Deadline { begun: now, moved: now },
         })
     }
@@ -86,7 +92,7 @@ impl<'e> Connection<'e> {
         sink: &mut dyn FnMut(&[u8]) -> Result<(), HttpError>,
     ) -> Result<Answer, HttpError> {
         let begun = Instant::now();
-        let kept = self.stream.is_some();
+        let kept = self.stream.is_some() && self.used;
         match self.send_once(request, begun, sink) {
             Err(error) if kept && error.is_stale_connection() => self.send_once(request, begun, sink),
             other => other,
@@ -105,6 +111,7 @@ impl<'e> Connection<'e> {
             stream
         } else {
             self.opened += 1;
+            self.used = false;
             self.endpoint.open()?
         };
         // On any error below `stream` is dropped: a connection in an unknown state is never used again.
@@ -120,6 +127,7 @@ impl<'e> Connection<'e> {
         let (answer, keep) = self.read_answer(&mut stream, request.method, sink)?;
         if keep {
             self.stream = Some(stream);
+            self.used = true;
         }
         Ok(answer)
     }
@@ -271,7 +279,7 @@ impl<'e> Connection<'e> {
 
     fn read_head(&mut self, stream: &mut Stream) -> Result<Head, HttpError> {
         loop {
-            if let Some((head, length)) = parse_head(self.pending())? {
+            if let Some((head, length)) = head::parse(self.pending())? {
                 self.take(length);
                 return Ok(head);
             }
@@ -280,55 +288,4 @@ impl<'e> Connection<'e> {
             }
         }
     }
-}
-
-struct Head {
-    status: u16,
-    framing: Framing,
-    keep: bool,
-    content_range: Option<String>,
-    server: Option<String>,
-}
-
-/// Parses a complete head; `None` when more bytes are needed.
-fn parse_head(bytes: &[u8]) -> Result<Option<(Head, usize)>, HttpError> {
-    let mut headers = [httparse::EMPTY_HEADER; MAX_HEADERS];
-    let mut answer = httparse::Response::new(&mut headers);
-    let malformed = |what: &str| HttpError::Malformed(what.to_owned());
-    let length = match answer.parse(bytes) {
-        Ok(httparse::Status::Complete(length)) => length,
-        Ok(httparse::Status::Partial) => return Ok(None),
-        Err(error) => return Err(malformed(&error.to_string())),
-    };
-    let status = answer.code.ok_or_else(|| malformed("no status"))?;
-    let mut head = Head {
-        status,
-        framing: Framing::UntilClose,
-        keep: answer.version == Some(1),
-        content_range: None,
-        server: None,
-    };
-    let mut content_length = None;
-    let mut chunked = false;
-    for header in answer.headers.iter() {
-        let value = std::str::from_utf8(header.value).map_or("", str::trim);
-        if header.name.eq_ignore_ascii_case("content-length") {
-            content_length = Some(value.parse().map_err(|_| malformed("Content-Length is no number"))?);
-        } else if header.name.eq_ignore_ascii_case("transfer-encoding") {
-            chunked = value.to_ascii_lowercase().contains("chunked");
-        } else if header.name.eq_ignore_ascii_case("connection") {
-            head.keep = !value.eq_ignore_ascii_case("close") && (head.keep || value.eq_ignore_ascii_case("keep-alive"));
-        } else if header.name.eq_ignore_ascii_case("content-range") {
-            head.content_range = Some(value.to_owned());
-        } else if header.name.eq_ignore_ascii_case("server") {
-            head.server = Some(value.to_owned());
-        }
-    }
-    // RFC 9112 section 6.3: chunked wins over a length.
-    if chunked {
-        head.framing = Framing::Chunked;
-    } else if let Some(length) = content_length {
-        head.framing = Framing::Length(length);
-    }
-    Ok(Some((head, length)))
 }

@@ -53,12 +53,14 @@ impl Endpoint {
         let tls = match url.scheme() {
             "http" => None,
             "https" => {
-                let name = ServerName::try_from(bare_host.clone()).map_err(|error| HttpError::Tls(error.to_string()))?;
+                let name =
+                    ServerName::try_from(bare_host.clone()).map_err(|error| HttpError::Tls(error.to_string()))?;
                 Some((trust.client_config()?, name))
             }
             _ => return Err(malformed("neither http nor https")),
         };
-        let mut fixed_headers = format!("Host: {host}:{port}\r\nUser-Agent: holdfast-bench/{}\r\n", env!("CARGO_PKG_VERSION"));
+        let mut fixed_headers =
+            format!("Host: {host}:{port}\r\nUser-Agent: holdfast-bench/{}\r\n", env!("CARGO_PKG_VERSION"));
         if let Some((user, password)) = credentials {
             let token = STANDARD.encode(format!("{user}:{password}"));
             fixed_headers.push_str("Authorization: Basic ");

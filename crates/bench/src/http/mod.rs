@@ -12,6 +12,7 @@ mod body;
 mod connection;
 mod endpoint;
 mod error;
+mod head;
 mod stream;
 #[cfg(test)]
 mod tests;

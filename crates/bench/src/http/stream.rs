@@ -51,7 +51,7 @@ impl Stream {
                 Ok(rustix::fs::sendfile(&*tcp, file, Some(&mut position), count)?)
             }
             Self::Tls(tls) => {
-                let mut piece = [0_u8; TLS_PIECE_BYTES];
+                let mut piece = vec![0_u8; TLS_PIECE_BYTES];
                 let want = usize::try_from(left).unwrap_or(usize::MAX).min(piece.len());
                 let got = file.read_at(&mut piece[..want], offset)?;
                 tls.write(&piece[..got])

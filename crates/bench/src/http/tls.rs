@@ -5,7 +5,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
-use rustls::crypto::{CryptoProvider, WebPkiSupportedAlgorithms, aws_lc_rs, verify_tls12_signature, verify_tls13_signature};
+use rustls::crypto::{
+    CryptoProvider, WebPkiSupportedAlgorithms, aws_lc_rs, verify_tls12_signature, verify_tls13_signature,
+};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::{ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme};
@@ -53,7 +55,9 @@ fn system_roots() -> Result<RootCertStore, HttpError> {
     let (added, _unreadable) = roots.add_parsable_certificates(found.certs);
     if added == 0 {
         let why = found.errors.first().map_or_else(|| "it is empty".to_owned(), ToString::to_string);
-        return Err(HttpError::Tls(format!("no certificate in the machine's store ({why}); give --ca-file or --insecure")));
+        return Err(HttpError::Tls(format!(
+            "no certificate in the machine's store ({why}); give --ca-file or --insecure"
+        )));
     }
     Ok(roots)
 }

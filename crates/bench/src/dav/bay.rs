@@ -1,0 +1,82 @@
+//! One target with its bench folder: made at the start, deleted at the end whatever happens.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use super::session::{Failure, Session};
+use super::{DavOptions, TargetSpec};
+use crate::http::{Endpoint, HttpError, Limits, Trust};
+
+/// Time for a connection to come up, here and at the clean-up.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+/// Deleting a folder of some 50,000 files takes the slowest server seen about two minutes.
+const CLEAN_UP_TIMEOUT: Duration = Duration::from_mins(10);
+
+/// A target and the state of its bench folder.
+pub(crate) struct Bay {
+    pub(crate) spec: TargetSpec,
+    endpoint: Endpoint,
+    /// Path of the bench folder, with slashes at both ends.
+    folder: String,
+    /// Path of the folder that holds the bench folder.
+    parent: String,
+    created: bool,
+    /// False once the target could not be set up: it is left out from then on.
+    pub(crate) usable: bool,
+    /// The `Server` header, when the target sends one.
+    pub(crate) server: Option<String>,
+}
+
+impl Bay {
+    pub(crate) fn new(
+        spec: &TargetSpec,
+        options: &DavOptions,
+        name: &str,
+        stop: Arc<AtomicBool>,
+    ) -> Result<Self, HttpError> {
+        let trust = match (&options.ca_file, options.insecure) {
+            (_, true) => Trust::Anything,
+            (Some(path), false) => Trust::File(path.clone()),
+            (None, false) => Trust::System,
+        };
+        let limits = Limits { connect: CONNECT_TIMEOUT, stall: options.stall_timeout, total: options.request_timeout };
+        let credentials = spec.credentials.as_ref().map(|(user, password)| (user.as_str(), password.as_str()));
+        let endpoint = Endpoint::new(&spec.url, credentials, &trust, limits, stop)?;
+        let parent = spec.url.path().to_owned();
+        let folder = format!("{parent}{name}/");
+        Ok(Self { spec: spec.clone(), endpoint, folder, parent, created: false, usable: true, server: None })
+    }
+
+    /// Makes the bench folder.
+    pub(crate) fn set_up(&mut self) -> Result<(), Failure> {
+        let mut session = Session::open(&self.endpoint, &self.folder)?;
+        let answer = session.make_folder("")?;
+        self.server = answer.server;
+        self.created = true;
+        Ok(())
+    }
+
+    /// A new connection for requests inside the bench folder.
+    pub(crate) fn session(&self) -> Result<Session<'_>, Failure> {
+        Session::open(&self.endpoint, &self.folder)
+    }
+
+    /// Deletes the bench folder and all in it, even after an interrupt.
+    pub(crate) fn clean_up(&mut self) -> Result<(), Failure> {
+        if !std::mem::take(&mut self.created) {
+            return Ok(());
+        }
+        let limits = Limits { connect: CONNECT_TIMEOUT, stall: CLEAN_UP_TIMEOUT, total: CLEAN_UP_TIMEOUT };
+        let endpoint = self.endpoint.for_clean_up(limits);
+        let name = self.folder[self.parent.len()..].to_owned();
+        Session::open(&endpoint, &self.parent)?.delete(&name).map(|_| ())
+    }
+}
+
+impl Drop for Bay {
+    fn drop(&mut self) {
+        // Only when a panic or an early return skipped the orderly clean-up; there is nobody left to tell.
+        let _ = self.clean_up();
+    }
+}
