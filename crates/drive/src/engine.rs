@@ -1,1 +1,127 @@
-//! The local engine. (In progress.)
+//! The local engine: a [`Drive`](crate::Drive) over a catalogue and a store.
+//!
+//! ```text
+//! write:  body ─ blocks ─ hash ─ (known?) ─ compress ─ encrypt ─ pack ─ sync ─ one catalogue transaction
+//! read:   walk ─ manifest ─ places ─ store ─ decrypt ─ decompress ─ body
+//! ```
+//! [`upload`] and [`read`] are the two pipelines, [`packer`] shares packs and syncs between uploads, [`budget`] bounds the memory of
+//! both, [`workers`] are the threads that compute, [`access`] decides who may. [`faces`] implements the trait with
+//! them. Care for what is stored (check, reclaim, backup) is in [`crate::care`].
+
+mod access;
+mod budget;
+mod faces;
+mod intake;
+mod packer;
+mod patch;
+mod read;
+mod transfer;
+mod upload;
+mod upload_runs;
+mod workers;
+
+use budget::{BUFFER_BYTES, Budget};
+use holdfast_base::{Clock, Result};
+use holdfast_blob::BlobStore;
+use holdfast_meta::Catalogue;
+use packer::Packer;
+use std::sync::Arc;
+use workers::Workers;
+
+/// How the engine is set up. Every bound on memory and size is here.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct EngineOptions {
+    /// Packs are closed at about this many bytes: large enough that a store holds few objects, small enough that reclaiming one
+    /// is a short job.
+    pub pack_bytes: u64,
+    /// Content of uploads in memory at most.
+    pub upload_bytes: usize,
+    /// Content of downloads in memory at most.
+    pub download_bytes: usize,
+    /// Threads that hash, compress and cipher.
+    pub workers: usize,
+}
+
+impl Default for EngineOptions {
+    fn default() -> Self {
+        Self {
+            pack_bytes: 64 << 20,
+            upload_bytes: 48 << 20,
+            download_bytes: 48 << 20,
+            workers: std::thread::available_parallelism().map_or(2, std::num::NonZero::get),
+        }
+    }
+}
+
+/// What all parts of the engine, and the tasks they spawn, share.
+pub(crate) struct Shared {
+    pub(crate) catalogue: Arc<dyn Catalogue>,
+    pub(crate) store: Arc<dyn BlobStore>,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) packer: Packer,
+    pub(crate) workers: Workers,
+    pub(crate) uploads: Budget,
+    pub(crate) downloads: Budget,
+}
+
+/// The local engine. Cheap to clone.
+#[derive(Clone)]
+pub struct Engine {
+    pub(crate) shared: Arc<Shared>,
+}
+
+impl std::ops::Deref for Engine {
+    type Target = Shared;
+    fn deref(&self) -> &Shared {
+        &self.shared
+    }
+}
+
+impl Engine {
+    /// Starts the engine, within a tokio runtime. The caller holds the data directory to itself: what an earlier process left
+    /// half-done is given up here.
+    pub async fn start(
+        catalogue: Arc<dyn Catalogue>,
+        store: Arc<dyn BlobStore>,
+        clock: Arc<dyn Clock>,
+        options: EngineOptions,
+    ) -> Result<Self> {
+        recover(&*catalogue, &*store).await?;
+        let spare = |bytes: usize| bytes / BUFFER_BYTES / 2;
+        let shared = Shared {
+            packer: Packer::start(store.clone(), catalogue.clone(), clock.clone(), options.pack_bytes),
+            workers: Workers::start(options.workers)?,
+            uploads: Budget::new("uploads", options.upload_bytes, spare(options.upload_bytes)),
+            downloads: Budget::new("downloads", options.download_bytes, spare(options.download_bytes)),
+            catalogue,
+            store,
+            clock,
+        };
+        Ok(Self { shared: Arc::new(shared) })
+    }
+
+    /// Closes the open pack; for a clean stop, after the last request.
+    pub async fn stop(&self) -> Result<()> {
+        self.packer.finish().await
+    }
+
+    /// The catalogue beneath.
+    pub fn catalogue(&self) -> &Arc<dyn Catalogue> {
+        &self.shared.catalogue
+    }
+
+    /// The store beneath.
+    pub fn store(&self) -> &Arc<dyn BlobStore> {
+        &self.shared.store
+    }
+}
+
+/// Seals the packs an earlier process left open: whatever of them no file refers to is reclaimed like any dead block.
+async fn recover(catalogue: &dyn Catalogue, store: &dyn BlobStore) -> Result<()> {
+    for pack in catalogue.recover().await? {
+        let bytes = store.len(pack.name).await?.unwrap_or(0);
+        tracing::info!(pack = %pack.name, bytes, "a pack was left open; it is sealed as it is");
+        catalogue.seal_pack(pack.id, bytes).await?;
+    }
+    Ok(())
+}

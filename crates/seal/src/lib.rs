@@ -3,6 +3,15 @@
 //! Everything that touches a cipher, a key or a byte layout of stored content is in this crate and nowhere else.
 //! docs/FORMAT.md describes the same encodings for somebody who writes a reader.
 
+pub mod block;
+mod codec;
 pub mod keys;
+pub mod manifest;
+pub mod pack;
 
+pub use block::{BlockKeys, Opener, Sealer};
+pub use codec::Codec;
 pub use keys::{AccountKey, SpaceKey};
+
+#[cfg(test)]
+mod test_data;

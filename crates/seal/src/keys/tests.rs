@@ -106,9 +106,8 @@ fn every_flipped_bit_and_every_truncation_is_refused() {
         Some(CredentialKind::Escrow) => open_escrow_slot(&escrow, Uid([7; 16]), bytes).is_ok(),
         Some(kind) => open_slot(context(kind), b"secret", bytes).is_ok(),
     };
-    let mut sealed: Vec<_> = KINDS
-        .map(|kind| (Some(kind), seal_slot(context(kind), b"secret", &fixed_key(), CHEAP).expect("seal")))
-        .into();
+    let mut sealed: Vec<_> =
+        KINDS.map(|kind| (Some(kind), seal_slot(context(kind), b"secret", &fixed_key(), CHEAP).expect("seal"))).into();
     let escrow_slot = seal_escrow_slot(&public, Uid([7; 16]), &fixed_key()).expect("seal");
     sealed.push((Some(CredentialKind::Escrow), escrow_slot));
     let wrapped = wrap_space_key(&fixed_key().public(), Uid([7; 16]), &SpaceKey::from_bytes([5; 32])).expect("wrap");

@@ -38,7 +38,9 @@ pub(super) fn unwrap_space_key(account: &AccountKey, space: Uid, wrapped: &[u8])
     match wrapped.split_first() {
         Some((&VERSION, sealed)) if wrapped.len() == WRAPPED_KEY_BYTES => {
             let key = open_with(account, &labelled(SPACE_KEY_INFO, space), &[VERSION], sealed).map_err(|()| {
-                Error::damaged("the key of this space does not open with the key of this account: one of them is damaged")
+                Error::damaged(
+                    "the key of this space does not open with the key of this account: one of them is damaged",
+                )
             })?;
             Ok(SpaceKey::from_bytes(*key))
         }

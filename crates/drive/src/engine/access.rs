@@ -1,0 +1,141 @@
+//! Who may do what: from a session and a space's name to the space, the role, and its keys.
+
+use super::Engine;
+use crate::{Conditions, SpaceView};
+use holdfast_auth::Session;
+use holdfast_base::{DrivePath, Error, ErrorKind, Result};
+use holdfast_meta::{Expect, Found, Guard, Membership, NodeKind, Role, Space};
+use holdfast_seal::BlockKeys;
+use std::sync::Arc;
+
+/// A space a session has entered.
+pub(crate) struct Entered {
+    pub(crate) space: Space,
+    pub(crate) membership: Membership,
+    pub(crate) role: Role,
+}
+
+impl Entered {
+    /// The keys of the space's blocks.
+    pub(crate) fn keys(&self, who: &Session) -> Result<Arc<BlockKeys>> {
+        who.block_keys(self.space.uid, &self.membership)
+    }
+}
+
+impl Engine {
+    /// Enters a space, or says why not. To whom may not see it, a space does not exist.
+    pub(crate) async fn enter(&self, who: &Session, name: &str, need: Role) -> Result<Entered> {
+        let unseen = || Error::not_found(format!("there is no space {name:?}, or you are not a member of it"));
+        let (space, membership) = self.catalogue.space_by_name(name, who.account).await?.ok_or_else(unseen)?;
+        let membership = membership.ok_or_else(unseen)?;
+        if who.scope.space.is_some_and(|only| only != space.id) {
+            return Err(unseen());
+        }
+        let role = effective_role(who, &membership);
+        if role < need {
+            return Err(Error::forbidden(refusal(who, role, name)));
+        }
+        Ok(Entered { space, membership, role })
+    }
+
+    pub(crate) fn guard(&self, who: &Session, conditions: Conditions) -> Guard {
+        let Conditions { expect, tokens } = conditions;
+        Guard { account: who.account, expect, tokens, now_ms: self.clock.now_ms() }
+    }
+
+    /// Refuses a write that is bound to fail before its body is read. The commit tests all of this again, in its transaction.
+    pub(crate) async fn refuse_early(
+        &self,
+        who: &Session,
+        entered: &Entered,
+        found: &Found,
+        path: &DrivePath,
+        conditions: &Conditions,
+    ) -> Result<()> {
+        if found.chain.len() < path.names().len() {
+            return Err(Error::conflict(format!("the folder of {path} does not exist")));
+        }
+        let node = found.node(path);
+        if found.chain[path.names().len().saturating_sub(1)].kind != NodeKind::Folder {
+            return Err(Error::conflict(format!("the parent of {path} is not a folder")));
+        }
+        if path.is_root() || node.is_some_and(|node| node.kind == NodeKind::Folder) {
+            return Err(Error::new(ErrorKind::WrongKind, format!("{path} is a folder")));
+        }
+        let holds = match conditions.expect {
+            Expect::Any => true,
+            Expect::Absent => node.is_none(),
+            Expect::Present => node.is_some(),
+            Expect::Seq(seq) => node.is_some_and(|node| node.seq == seq),
+        };
+        if !holds {
+            return Err(Error::new(ErrorKind::PreconditionFailed, format!("{path} is not as the request expects it")));
+        }
+        self.refuse_locked(who, entered, found, path, conditions).await
+    }
+
+    async fn refuse_locked(
+        &self,
+        who: &Session,
+        entered: &Entered,
+        found: &Found,
+        path: &DrivePath,
+        conditions: &Conditions,
+    ) -> Result<()> {
+        let ids: Vec<_> = found.chain.iter().map(|node| node.id).collect();
+        let locks = self.catalogue.locks_on(entered.space.id, &ids, self.clock.now_ms()).await?;
+        let end = found.node(path).map(|node| node.id);
+        let covering = locks.iter().filter(|lock| lock.deep || Some(lock.node) == end);
+        let mut blocked = false;
+        for lock in covering {
+            if lock.account == who.account && conditions.tokens.contains(&lock.token) {
+                return Ok(());
+            }
+            blocked = true;
+        }
+        if blocked { Err(Error::new(ErrorKind::Locked, format!("{path} is locked"))) } else { Ok(()) }
+    }
+
+    /// The space as the session sees it.
+    pub(crate) async fn view(&self, entered: &Entered) -> Result<SpaceView> {
+        let Entered { space, role, .. } = entered;
+        let found = self.catalogue.find(space.id, &DrivePath::root(), false).await?;
+        let root = found.chain.into_iter().next().ok_or_else(|| Error::damaged("a space has no root folder"))?;
+        Ok(SpaceView {
+            name: space.name.clone(),
+            home: space.home,
+            role: *role,
+            usage: space.usage,
+            available_bytes: self.available_bytes(space).await?,
+            compression: space.compression,
+            retention: space.retention,
+            root,
+        })
+    }
+
+    /// What may still be written: the least of the space's quota, its owner's, and (if a quota is set at all) the store's room.
+    async fn available_bytes(&self, space: &Space) -> Result<Option<u64>> {
+        let used = space.usage.used_bytes + space.usage.reserved_bytes;
+        let of_space = space.quota_bytes.map(|quota| quota.saturating_sub(used));
+        let owner = self.catalogue.account(space.owner).await?.and_then(|owner| owner.quota_bytes);
+        let of_owner = match owner {
+            Some(quota) => Some(quota.saturating_sub(self.catalogue.account_used_bytes(space.owner).await?)),
+            None => None,
+        };
+        let room = self.store.room().await?.map(|room| room.free_bytes);
+        Ok([of_space, of_owner, room].into_iter().flatten().min())
+    }
+}
+
+/// The membership's role, lowered by a read-only credential.
+pub(crate) fn effective_role(who: &Session, membership: &Membership) -> Role {
+    if who.scope.read_only { Role::Reader } else { membership.role }
+}
+
+fn refusal(who: &Session, role: Role, space: &str) -> String {
+    match role {
+        Role::Reader if who.scope.read_only => format!("this credential may only read; writing to {space:?} is refused"),
+        Role::Reader => format!("you are a reader of {space:?}; writing needs the role of an editor"),
+        _ => format!("only owners of {space:?} may do this"),
+    }
+}

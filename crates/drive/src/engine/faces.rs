@@ -1,0 +1,275 @@
+//! The [`Drive`] trait on the engine: each method enters the space, checks the role, and calls the pipeline or the
+//! catalogue.
+
+use super::Engine;
+use super::access::{Entered, effective_role};
+use super::intake::{Digester, Intake};
+use super::patch::{Patched, lay_over};
+use super::read::Reading;
+use crate::{
+    Conditions, ContentStream, DigestAlgorithm, Drive, Location, LockRequest, SpaceView, Transfer, Walk, WriteOptions,
+};
+use async_trait::async_trait;
+use futures_util::StreamExt;
+use holdfast_auth::Session;
+use holdfast_base::limits::LOCK_SECONDS_MAX;
+use holdfast_base::{ByteRange, Error, ErrorKind, NodeName, Result, SpaceId};
+use holdfast_meta::{
+    Changed, Content, Lock, NewLock, Node, NodeKind, Property, PropertyChange, Role, TrashEntry, Version,
+};
+use std::collections::HashMap;
+use std::sync::Arc;
+
+#[async_trait]
+impl Drive for Engine {
+    async fn spaces(&self, who: &Session) -> Result<Vec<SpaceView>> {
+        let mut views = Vec::new();
+        for (space, membership) in self.catalogue.spaces_of(who.account).await? {
+            if who.scope.space.is_none_or(|only| only == space.id) {
+                let role = effective_role(who, &membership);
+                views.push(self.view(&Entered { space, membership, role }).await?);
+            }
+        }
+        Ok(views)
+    }
+
+    async fn space(&self, who: &Session, name: &str) -> Result<SpaceView> {
+        self.view(&self.enter(who, name, Role::Reader).await?).await
+    }
+
+    async fn walk(&self, who: &Session, at: &Location) -> Result<Walk> {
+        let Entered { space, role, .. } = self.enter(who, &at.space, Role::Reader).await?;
+        let found = self.catalogue.find(space.id, &at.path, true).await?;
+        let complete = found.node(&at.path).is_some();
+        Ok(Walk { space, role, chain: found.chain, complete, content: found.content })
+    }
+
+    async fn list(&self, who: &Session, folder: &Node, after: Option<&NodeName>, limit: usize) -> Result<Vec<Node>> {
+        self.member_of(who, folder.space).await?;
+        self.catalogue.children(folder.id, after, limit).await
+    }
+
+    async fn count_below(&self, who: &Session, folder: &Node, limit: usize) -> Result<usize> {
+        self.member_of(who, folder.space).await?;
+        self.catalogue.count_below(folder.id, limit).await
+    }
+
+    async fn properties(&self, who: &Session, nodes: &[Node]) -> Result<Vec<Vec<Property>>> {
+        let with: Vec<_> = nodes.iter().filter(|node| node.has_properties).map(|node| node.id).collect();
+        let mut found = HashMap::new();
+        if let Some(first) = nodes.first().filter(|_| !with.is_empty()) {
+            self.member_of(who, first.space).await?;
+            found.extend(self.catalogue.properties(&with).await?);
+        }
+        Ok(nodes.iter().map(|node| found.remove(&node.id).unwrap_or_default()).collect())
+    }
+
+    async fn locks(&self, who: &Session, nodes: &[Node]) -> Result<Vec<Lock>> {
+        let Some(first) = nodes.first() else { return Ok(Vec::new()) };
+        self.member_of(who, first.space).await?;
+        let ids: Vec<_> = nodes.iter().map(|node| node.id).collect();
+        self.catalogue.locks_on(first.space, &ids, self.clock.now_ms()).await
+    }
+
+    async fn read(&self, who: &Session, walk: &Walk, range: ByteRange) -> Result<ContentStream> {
+        let entered = self.enter(who, &walk.space.name, Role::Reader).await?;
+        let node = walk.node().ok_or_else(|| Error::not_found("there is no such file"))?;
+        if node.kind != NodeKind::File {
+            return Err(Error::new(ErrorKind::WrongKind, "a folder has no content"));
+        }
+        match &walk.content {
+            Some(content) => self.reading(who, &entered, content.clone())?.stream(range).await,
+            None if range.is_empty() => Ok(futures_util::stream::empty().boxed()),
+            None => Err(Error::new(ErrorKind::RangeNotSatisfiable, "the file is empty")),
+        }
+    }
+
+    async fn digest(&self, who: &Session, walk: &Walk, algorithm: DigestAlgorithm) -> Result<Vec<u8>> {
+        let size = walk.content.as_ref().map_or(0, |content| content.size);
+        let mut stream = self.read(who, walk, ByteRange::whole(size)).await?;
+        let mut digester = Digester::new(algorithm);
+        while let Some(piece) = stream.next().await {
+            digester.update(&piece?);
+        }
+        Ok(digester.finish())
+    }
+
+    async fn write(&self, who: &Session, at: &Location, options: WriteOptions, body: ContentStream) -> Result<Changed> {
+        let entered = self.enter(who, &at.space, Role::Editor).await?;
+        let found = self.catalogue.find(entered.space.id, &at.path, options.patch.is_some()).await?;
+        self.refuse_early(who, &entered, &found, &at.path, &options.conditions).await?;
+        let target = self.target(&entered, entered.keys(who)?)?;
+        let ready = match options.patch {
+            None => {
+                let intake = Intake::new(body, options.length, options.digests);
+                target.store(intake, options.length, Vec::new(), (Vec::new(), 0)).await?
+            }
+            Some(patch) => {
+                let length = options.length.ok_or_else(|| Error::invalid("a partial write needs a stated length"))?;
+                let old = found.content.map(|content| self.reading(who, &entered, content)).transpose()?;
+                let Patched { before, body, body_bytes, after, after_bytes } =
+                    lay_over(old, patch, length, body).await?;
+                let intake = Intake::new(body, Some(body_bytes), options.digests);
+                target.store(intake, Some(body_bytes), before, (after, after_bytes)).await?
+            }
+        };
+        let mut conditions = options.conditions;
+        if let (Some(_), Some(node)) = (options.patch, found.chain.get(at.path.names().len())) {
+            // The new version is made of the old one: if another came in between, it must not be lost.
+            conditions.expect = holdfast_meta::Expect::Seq(node.seq);
+        }
+        let guard = self.guard(who, conditions);
+        let modified_ms = options.modified_ms.unwrap_or(guard.now_ms);
+        let (space, path) = (entered.space.id, &at.path);
+        ready
+            .commit(&target, |content| self.catalogue.commit_file(space, path, content, modified_ms, &guard))
+            .await
+    }
+
+    async fn make_folder(&self, who: &Session, at: &Location, guard: Conditions) -> Result<Node> {
+        let entered = self.enter(who, &at.space, Role::Editor).await?;
+        self.catalogue.make_folder(entered.space.id, &at.path, &self.guard(who, guard)).await
+    }
+
+    async fn remove(&self, who: &Session, at: &Location, guard: Conditions) -> Result<()> {
+        let entered = self.enter(who, &at.space, Role::Editor).await?;
+        refuse_root(at)?;
+        self.catalogue.remove(entered.space.id, &at.path, &self.guard(who, guard)).await
+    }
+
+    async fn relocate(&self, who: &Session, transfer: &Transfer, guard: Conditions) -> Result<Changed> {
+        self.transfer(who, transfer, guard).await
+    }
+
+    async fn change_properties(
+        &self,
+        who: &Session,
+        at: &Location,
+        changes: &[PropertyChange],
+        guard: Conditions,
+    ) -> Result<Node> {
+        let entered = self.enter(who, &at.space, Role::Editor).await?;
+        self.catalogue.change_properties(entered.space.id, &at.path, changes, &self.guard(who, guard)).await
+    }
+
+    async fn lock(&self, who: &Session, at: &Location, request: LockRequest, guard: Conditions) -> Result<(Lock, Changed)> {
+        let entered = self.enter(who, &at.space, Role::Editor).await?;
+        let guard = self.guard(who, guard);
+        let new = NewLock {
+            token: lock_token()?,
+            exclusive: request.exclusive,
+            deep: request.deep,
+            owner_xml: request.owner_xml,
+            expires_ms: expiry(guard.now_ms, request.seconds),
+        };
+        self.catalogue.lock(entered.space.id, &at.path, new, &guard).await
+    }
+
+    async fn refresh_lock(
+        &self,
+        who: &Session,
+        at: &Location,
+        token: &str,
+        seconds: u32,
+        guard: Conditions,
+    ) -> Result<Lock> {
+        let entered = self.enter(who, &at.space, Role::Editor).await?;
+        let guard = self.guard(who, guard);
+        let expires_ms = expiry(guard.now_ms, seconds);
+        self.catalogue.refresh_lock(entered.space.id, &at.path, token, expires_ms, &guard).await
+    }
+
+    async fn unlock(&self, who: &Session, at: &Location, token: &str) -> Result<()> {
+        let entered = self.enter(who, &at.space, Role::Editor).await?;
+        self.catalogue.unlock(entered.space.id, &at.path, token, &self.guard(who, Conditions::default())).await
+    }
+
+    async fn versions(&self, who: &Session, at: &Location) -> Result<Vec<Version>> {
+        let entered = self.enter(who, &at.space, Role::Reader).await?;
+        let node = self.node_at(&entered, at).await?;
+        self.catalogue.versions(node.id).await
+    }
+
+    async fn read_version(&self, who: &Session, at: &Location, seq: i64) -> Result<(Version, ContentStream)> {
+        let entered = self.enter(who, &at.space, Role::Reader).await?;
+        let node = self.node_at(&entered, at).await?;
+        let versions = self.catalogue.versions(node.id).await?;
+        let gone = || Error::not_found(format!("{at} has no version {seq}"));
+        let version = versions.into_iter().find(|version| version.seq == seq).ok_or_else(gone)?;
+        let stream = match version.content {
+            None => futures_util::stream::empty().boxed(),
+            Some(id) => {
+                let content = self.catalogue.content(id).await?.ok_or_else(gone)?;
+                let range = ByteRange::whole(content.size);
+                self.reading(who, &entered, content)?.stream(range).await?
+            }
+        };
+        Ok((version, stream))
+    }
+
+    async fn restore_version(&self, who: &Session, at: &Location, seq: i64, guard: Conditions) -> Result<Node> {
+        let entered = self.enter(who, &at.space, Role::Editor).await?;
+        self.catalogue.restore_version(entered.space.id, &at.path, seq, &self.guard(who, guard)).await
+    }
+
+    async fn remove_version(&self, who: &Session, at: &Location, seq: i64) -> Result<()> {
+        let entered = self.enter(who, &at.space, Role::Owner).await?;
+        let node = self.node_at(&entered, at).await?;
+        self.catalogue.remove_version(node.id, seq).await
+    }
+
+    async fn trash(&self, who: &Session, space: &str, before: Option<i64>, limit: usize) -> Result<Vec<TrashEntry>> {
+        let entered = self.enter(who, space, Role::Reader).await?;
+        self.catalogue.trash(entered.space.id, before, limit).await
+    }
+
+    async fn restore_trash(&self, who: &Session, space: &str, entry: i64, to: Option<&Location>) -> Result<Node> {
+        let entered = self.enter(who, space, Role::Editor).await?;
+        if to.is_some_and(|to| to.space != space) {
+            return Err(Error::invalid("a trash entry is restored within its own space"));
+        }
+        let guard = self.guard(who, Conditions::default());
+        self.catalogue.restore_trash(entered.space.id, entry, to.map(|to| &to.path), &guard).await
+    }
+
+    async fn purge_trash(&self, who: &Session, space: &str, entry: Option<i64>) -> Result<u64> {
+        let entered = self.enter(who, space, Role::Owner).await?;
+        self.catalogue.purge_trash(entered.space.id, entry).await
+    }
+}
+
+impl Engine {
+    pub(crate) fn reading(&self, who: &Session, entered: &Entered, content: Content) -> Result<Arc<Reading>> {
+        Reading::new(self.shared.clone(), entered.keys(who)?, content)
+    }
+
+    pub(crate) async fn node_at(&self, entered: &Entered, at: &Location) -> Result<Node> {
+        let found = self.catalogue.find(entered.space.id, &at.path, false).await?;
+        found.node(&at.path).cloned().ok_or_else(|| Error::not_found(format!("{at} does not exist")))
+    }
+
+    /// Whether the session may see nodes of this space. Nodes come from a walk of the same session, so this only closes the gap in
+    /// which a membership ended.
+    async fn member_of(&self, who: &Session, space: SpaceId) -> Result<()> {
+        let name = self.catalogue.space(space).await?.map(|space| space.name);
+        let name = name.ok_or_else(|| Error::not_found("the space was removed"))?;
+        self.enter(who, &name, Role::Reader).await.map(|_| ())
+    }
+}
+
+pub(crate) fn refuse_root(at: &Location) -> Result<()> {
+    if at.path.is_root() { Err(Error::forbidden("a space's root can be neither removed, moved nor replaced")) } else { Ok(()) }
+}
+
+fn lock_token() -> Result<String> {
+    let mut id: [u8; 16] = holdfast_seal::keys::random_bytes()?;
+    // A version 4 UUID (RFC 9562 section 5.4).
+    id[6] = id[6] & 0x0f | 0x40;
+    id[8] = id[8] & 0x3f | 0x80;
+    let hex = holdfast_base::Uid(id).to_string();
+    Ok(format!("urn:uuid:{}-{}-{}-{}-{}", &hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..]))
+}
+
+fn expiry(now_ms: i64, seconds: u32) -> i64 {
+    now_ms + i64::from(seconds.clamp(1, LOCK_SECONDS_MAX)) * 1_000
+}

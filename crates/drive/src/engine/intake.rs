@@ -1,0 +1,122 @@
+//! Taking in a body: from chunks of any size to blocks, counting, limiting and digesting on the way.
+
+use crate::{ContentStream, DigestAlgorithm};
+use aws_lc_rs::digest;
+use bytes::{Buf, Bytes};
+use futures_util::StreamExt;
+use holdfast_base::limits::FILE_BYTES_MAX;
+use holdfast_base::{Error, ErrorKind, Result};
+
+/// A body on its way in.
+pub(crate) struct Intake {
+    body: ContentStream,
+    /// What came and is not in a block yet.
+    chunk: Bytes,
+    ended: bool,
+    received: u64,
+    declared: Option<u64>,
+    digests: Vec<(Digester, Vec<u8>)>,
+}
+
+impl Intake {
+    pub(crate) fn new(body: ContentStream, declared: Option<u64>, digests: Vec<(DigestAlgorithm, Vec<u8>)>) -> Self {
+        let digests = digests.into_iter().map(|(algorithm, expected)| (Digester::new(algorithm), expected)).collect();
+        Self { body, chunk: Bytes::new(), ended: false, received: 0, declared, digests }
+    }
+
+    /// Plaintext bytes so far.
+    pub(crate) const fn received(&self) -> u64 {
+        self.received
+    }
+
+    /// Fills `block` up to `full` bytes; answers whether the body goes on (perhaps with nothing). Safe to cancel: what was taken
+    /// is in `block`.
+    pub(crate) async fn fill(&mut self, block: &mut Vec<u8>, full: usize) -> Result<bool> {
+        while block.len() < full {
+            if self.chunk.is_empty() && !self.next_chunk().await? {
+                return Ok(false);
+            }
+            let bytes = self.chunk.len().min(full - block.len());
+            block.extend_from_slice(&self.chunk[..bytes]);
+            self.chunk.advance(bytes);
+        }
+        Ok(!(self.ended && self.chunk.is_empty()))
+    }
+
+    /// Takes the next chunk; false at the end, where length and digests are tested.
+    async fn next_chunk(&mut self) -> Result<bool> {
+        if self.ended {
+            return Ok(false);
+        }
+        let Some(chunk) = self.body.next().await else {
+            self.ended = true;
+            self.check_end()?;
+            return Ok(false);
+        };
+        let chunk = chunk?;
+        self.received += chunk.len() as u64;
+        if self.received > self.declared.unwrap_or(FILE_BYTES_MAX) {
+            return Err(match self.declared {
+                Some(declared) => Error::invalid(format!("the body is longer than the {declared} bytes declared")),
+                None => Error::new(ErrorKind::TooLarge, "the file is larger than any file may be"),
+            });
+        }
+        self.digests.iter_mut().for_each(|(digester, _)| digester.update(&chunk));
+        self.chunk = chunk;
+        Ok(true)
+    }
+
+    fn check_end(&mut self) -> Result<()> {
+        if let Some(declared) = self.declared
+            && declared != self.received
+        {
+            let received = self.received;
+            return Err(Error::invalid(format!("the body ended after {received} of {declared} bytes declared")));
+        }
+        for (digester, expected) in self.digests.drain(..) {
+            if digester.finish() != expected {
+                return Err(Error::invalid("the content has not the checksum that was sent with it; it was not stored"));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Computes one digest.
+pub(crate) enum Digester {
+    /// By the cryptographic library.
+    Context(digest::Context),
+    /// MD5, which that library leaves out of its public interface.
+    Md5(Box<md5::Md5>),
+    /// BLAKE3.
+    Blake3(Box<blake3::Hasher>),
+}
+
+impl Digester {
+    pub(crate) fn new(algorithm: DigestAlgorithm) -> Self {
+        match algorithm {
+            DigestAlgorithm::Md5 => Self::Md5(Box::default()),
+            DigestAlgorithm::Sha1 => Self::Context(digest::Context::new(&digest::SHA1_FOR_LEGACY_USE_ONLY)),
+            DigestAlgorithm::Sha256 => Self::Context(digest::Context::new(&digest::SHA256)),
+            DigestAlgorithm::Blake3 => Self::Blake3(Box::default()),
+        }
+    }
+
+    pub(crate) fn update(&mut self, bytes: &[u8]) {
+        match self {
+            Self::Context(context) => context.update(bytes),
+            Self::Md5(context) => md5::Digest::update(&mut **context, bytes),
+            Self::Blake3(hasher) => {
+                hasher.update(bytes);
+            }
+        }
+    }
+
+    pub(crate) fn finish(self) -> Vec<u8> {
+        match self {
+            Self::Context(context) => context.finish().as_ref().to_vec(),
+            Self::Md5(context) => md5::Digest::finalize(*context).to_vec(),
+            Self::Blake3(hasher) => hasher.finalize().as_bytes().to_vec(),
+        }
+    }
+}

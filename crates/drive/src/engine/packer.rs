@@ -1,0 +1,320 @@
+//! Writing packs: sealed records from all uploads go to one open pack, and many uploads share one sync.
+//!
+//! One task appends; it takes all records that wait and writes them at once. A record's place is answered when it is
+//! written; it counts only after [`Packer::sync`]. Syncs queue up behind the one that runs: when it is done, the first of those
+//! waiting syncs for all. A full pack gets its index, a last sync, and a successor.
+//!
+//! The catalogue calls a pack *open* from before its first byte until no upload still has records in it that the catalogue does not
+//! know: [`PackLease`]s count that. Reclaim leaves open packs alone, so what is on its way is never taken for dead.
+//!
+//! After an error on a pack it takes no more records: it is given up, and its unsynced uploads fail. A failed sync is
+//! never tried again, since the kernel may have dropped what it could not write.
+
+use bytes::Bytes;
+use holdfast_base::{Clock, Error, PackId, PackName, Result};
+use holdfast_blob::{Appender, BlobStore};
+use holdfast_meta::{Catalogue, Place};
+use holdfast_seal::block::{RECORD_PREFIX_BYTES, RecordHead};
+use holdfast_seal::{block, pack};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use tokio::sync::{Mutex, mpsc, oneshot};
+
+/// Entries a pack holds at most: keeps the index of a pack of tiny records, and its memory, at 4 MiB.
+const PACK_ENTRIES_MAX: usize = 1 << 16;
+/// Records that may wait to be appended, and that are appended in one write: uploads wait for their budget before that, so
+/// this only smooths.
+const QUEUE_RECORDS: usize = 32;
+
+/// Writes packs. A handle on the task that does; requests survive the one who asked being cancelled.
+pub(crate) struct Packer {
+    requests: mpsc::Sender<Request>,
+}
+
+enum Request {
+    /// Append this record.
+    Append { record: Bytes, head: RecordHead, answer: oneshot::Sender<Result<PackLease>> },
+    /// Close the open pack (if it is this one, where one is named) and answer what was closed.
+    Close { only: Option<PackId>, answer: oneshot::Sender<Result<Option<Arc<SharedPack>>>> },
+}
+
+/// The task's own state.
+struct Writer {
+    store: Arc<dyn BlobStore>,
+    catalogue: Arc<dyn Catalogue>,
+    clock: Arc<dyn Clock>,
+    pack_bytes: u64,
+    open: Option<OpenPack>,
+    finished: mpsc::UnboundedSender<(PackId, u64)>,
+}
+
+/// The pack that takes records.
+struct OpenPack {
+    shared: Arc<SharedPack>,
+    entries: Vec<pack::PackEntry>,
+}
+
+/// What uploads and the packer share of a pack.
+struct SharedPack {
+    id: PackId,
+    name: PackName,
+    appender: Mutex<Box<dyn Appender>>,
+    sync_ends_pack: bool,
+    /// Bytes appended.
+    written: AtomicU64,
+    /// Bytes known to be durable; the lock is held while a sync runs.
+    synced: Mutex<u64>,
+    failed: AtomicBool,
+    /// Told when the last lease is gone.
+    finished: mpsc::UnboundedSender<(PackId, u64)>,
+}
+
+impl Drop for SharedPack {
+    fn drop(&mut self) {
+        // At shutdown nobody listens any more; the next start seals the pack.
+        let _ = self.finished.send((self.id, self.written.load(Ordering::Acquire)));
+    }
+}
+
+/// A record's place, and the promise that its pack stays open until this is dropped.
+#[derive(Clone)]
+pub(crate) struct PackLease {
+    shared: Arc<SharedPack>,
+    /// Where the record lies.
+    pub(crate) place: Place,
+}
+
+impl Packer {
+    /// A packer that closes packs at about `pack_bytes`. Must be called within a runtime: it spawns its tasks there.
+    pub(crate) fn start(
+        store: Arc<dyn BlobStore>,
+        catalogue: Arc<dyn Catalogue>,
+        clock: Arc<dyn Clock>,
+        pack_bytes: u64,
+    ) -> Self {
+        // Unbounded, but each message is a finished pack of many MiB: their number is bounded by the packs uploads hold.
+        let (finished, packs) = mpsc::unbounded_channel();
+        tokio::spawn(note_finished(catalogue.clone(), packs));
+        let (requests, queue) = mpsc::channel(QUEUE_RECORDS);
+        tokio::spawn(Writer { store, catalogue, clock, pack_bytes, open: None, finished }.run(queue));
+        Self { requests }
+    }
+
+    /// Appends one record (whose head tells its block). Not durable before [`Self::sync`].
+    pub(crate) async fn append(&self, record: Bytes) -> Result<PackLease> {
+        let head = block::read_record_head(&record[..RECORD_PREFIX_BYTES.min(record.len())])
+            .ok_or_else(|| Error::internal("a record without a head was handed to the packer"))?;
+        let (answer, answered) = oneshot::channel();
+        self.requests.send(Request::Append { record, head, answer }).await.map_err(|_| stopped())?;
+        answered.await.map_err(|_| stopped())?
+    }
+
+    /// Makes the records of `leases` durable.
+    pub(crate) async fn sync(&self, leases: &[PackLease]) -> Result<()> {
+        let mut packs: Vec<(&Arc<SharedPack>, u64)> = Vec::new();
+        for lease in leases {
+            let end = lease.place.offset + u64::from(lease.place.sealed_bytes);
+            match packs.iter_mut().find(|(shared, _)| Arc::ptr_eq(shared, &lease.shared)) {
+                Some((_, last)) => *last = end.max(*last),
+                None => packs.push((&lease.shared, end)),
+            }
+        }
+        for (shared, end) in packs {
+            if shared.sync_ends_pack {
+                self.close(Some(shared.id)).await?;
+            }
+            shared.sync(end).await?;
+        }
+        Ok(())
+    }
+
+    /// Closes the open pack and makes it durable; for a clean stop, and before a reclaim that wants everything sealed.
+    pub(crate) async fn finish(&self) -> Result<()> {
+        match self.close(None).await? {
+            Some(shared) => shared.sync(shared.written.load(Ordering::Acquire)).await,
+            None => Ok(()),
+        }
+    }
+
+    async fn close(&self, only: Option<PackId>) -> Result<Option<Arc<SharedPack>>> {
+        let (answer, answered) = oneshot::channel();
+        self.requests.send(Request::Close { only, answer }).await.map_err(|_| stopped())?;
+        answered.await.map_err(|_| stopped())?
+    }
+}
+
+fn stopped() -> Error {
+    Error::unavailable("the drive is stopping")
+}
+
+/// Tells the catalogue of packs that nobody writes any more.
+async fn note_finished(catalogue: Arc<dyn Catalogue>, mut packs: mpsc::UnboundedReceiver<(PackId, u64)>) {
+    while let Some((id, bytes)) = packs.recv().await {
+        if let Err(error) = catalogue.seal_pack(id, bytes).await {
+            tracing::warn!(pack = %id, ?error, "a finished pack could not be noted; the next start will");
+        }
+    }
+}
+
+impl Writer {
+    async fn run(mut self, mut queue: mpsc::Receiver<Request>) {
+        let mut requests = Vec::with_capacity(QUEUE_RECORDS);
+        while queue.recv_many(&mut requests, QUEUE_RECORDS).await > 0 {
+            let mut records = Vec::new();
+            for request in requests.drain(..) {
+                match request {
+                    Request::Append { record, head, answer } => records.push((record, head, answer)),
+                    Request::Close { only, answer } => {
+                        self.append_all(&mut records).await;
+                        // The one who asked may be gone; then nobody wants the answer.
+                        let _ = answer.send(self.close(only).await);
+                    }
+                }
+            }
+            self.append_all(&mut records).await;
+        }
+    }
+
+    /// Appends records in as few writes as packs allow, and answers each.
+    async fn append_all(&mut self, records: &mut Vec<Record>) {
+        while !records.is_empty() {
+            let mut open = match self.pack_with_room(records[0].0.len() as u64).await {
+                Ok(open) => open,
+                Err(error) => return answer_all(records, &error),
+            };
+            let written = open.shared.written.load(Ordering::Acquire);
+            let fit = self.how_many_fit(written, open.entries.len(), records);
+            let mut batch: Vec<Record> = records.drain(..fit).collect();
+            match open.shared.append(batch.iter().map(|(record, ..)| record.clone()).collect()).await {
+                Ok(offset) => {
+                    open.answer(offset, batch);
+                    self.open = Some(open);
+                }
+                Err(error) => answer_all(&mut batch, &error),
+            }
+        }
+    }
+
+    fn how_many_fit(&self, written: u64, entries: usize, records: &[Record]) -> usize {
+        let mut end = written;
+        let fits = records.iter().take(PACK_ENTRIES_MAX - entries).take_while(|(record, ..)| {
+            end += record.len() as u64;
+            end <= self.pack_bytes
+        });
+        fits.count().max(1)
+    }
+
+    /// Takes the open pack, if it has room, or a new one.
+    async fn pack_with_room(&mut self, bytes: u64) -> Result<OpenPack> {
+        if let Some(open) = self.open.take() {
+            let written = open.shared.written.load(Ordering::Acquire);
+            let room = open.entries.is_empty() || written + bytes <= self.pack_bytes;
+            if room && open.entries.len() < PACK_ENTRIES_MAX && !open.shared.failed.load(Ordering::Acquire) {
+                return Ok(open);
+            }
+            open.close().await?;
+        }
+        self.begin().await
+    }
+
+    async fn begin(&self) -> Result<OpenPack> {
+        let name = PackName(holdfast_seal::keys::random_bytes()?);
+        let id = self.catalogue.open_pack(name, self.clock.now_ms()).await?;
+        let appender = self.store.append(name).await?;
+        let shared = Arc::new(SharedPack {
+            id,
+            name,
+            sync_ends_pack: appender.sync_ends_pack(),
+            appender: Mutex::new(appender),
+            written: AtomicU64::new(0),
+            synced: Mutex::new(0),
+            failed: AtomicBool::new(false),
+            finished: self.finished.clone(),
+        });
+        shared.append(vec![Bytes::copy_from_slice(&pack::header(name))]).await?;
+        Ok(OpenPack { shared, entries: Vec::new() })
+    }
+
+    async fn close(&mut self, only: Option<PackId>) -> Result<Option<Arc<SharedPack>>> {
+        let Some(open) = self.open.take_if(|open| only.is_none_or(|id| id == open.shared.id)) else { return Ok(None) };
+        let shared = open.shared.clone();
+        open.close().await?;
+        Ok(Some(shared))
+    }
+}
+
+/// A record, what its head says, and who waits for its place.
+type Record = (Bytes, RecordHead, oneshot::Sender<Result<PackLease>>);
+
+fn answer_all(records: &mut Vec<Record>, error: &Error) {
+    for (_, _, answer) in records.drain(..) {
+        let _ = answer.send(Err(Error::new(error.kind(), error.message())));
+    }
+}
+
+impl OpenPack {
+    /// Notes the entries of records that were appended from `offset` on and answers their places.
+    fn answer(&mut self, mut offset: u64, batch: Vec<Record>) {
+        for (record, head, answer) in batch {
+            self.entries.push(pack::PackEntry {
+                space: head.space,
+                id: head.id,
+                offset,
+                record_bytes: head.record_bytes,
+                raw_bytes: head.raw_bytes,
+            });
+            let place =
+                Place { pack: self.shared.id, offset, sealed_bytes: head.record_bytes, raw_bytes: head.raw_bytes };
+            offset += record.len() as u64;
+            let _ = answer.send(Ok(PackLease { shared: self.shared.clone(), place }));
+        }
+    }
+
+    /// Writes the index and begins the last sync, in the background.
+    async fn close(self) -> Result<()> {
+        if self.shared.failed.load(Ordering::Acquire) {
+            return Ok(());
+        }
+        let index_offset = self.shared.written.load(Ordering::Acquire);
+        let closing = pack::closing(self.shared.name, index_offset, &self.entries)?;
+        self.shared.append(vec![Bytes::from(closing)]).await?;
+        let shared = self.shared;
+        tokio::spawn(async move {
+            let end = shared.written.load(Ordering::Acquire);
+            if let Err(error) = shared.sync(end).await {
+                tracing::error!(pack = %shared.name, ?error, "a pack could not be synced");
+            }
+        });
+        Ok(())
+    }
+}
+
+impl SharedPack {
+    async fn append(&self, parts: Vec<Bytes>) -> Result<u64> {
+        let bytes: usize = parts.iter().map(Bytes::len).sum();
+        let appended = self.appender.lock().await.append(parts).await;
+        let offset = appended.inspect_err(|_| self.failed.store(true, Ordering::Release))?;
+        self.written.fetch_add(bytes as u64, Ordering::AcqRel);
+        Ok(offset)
+    }
+
+    /// Makes the first `end` bytes durable.
+    async fn sync(&self, end: u64) -> Result<()> {
+        let mut synced = self.synced.lock().await;
+        if *synced >= end {
+            return Ok(());
+        }
+        if self.failed.load(Ordering::Acquire) {
+            return Err(Error::unavailable("the pack this was written to failed; try again"));
+        }
+        let (ended, sync) = {
+            let mut appender = self.appender.lock().await;
+            (self.written.load(Ordering::Acquire), appender.sync())
+        };
+        let started = std::time::Instant::now();
+        sync.await.inspect_err(|_| self.failed.store(true, Ordering::Release))?;
+        metrics::histogram!("holdfast_pack_sync_seconds").record(started.elapsed().as_secs_f64());
+        *synced = ended;
+        Ok(())
+    }
+}

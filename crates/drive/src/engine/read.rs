@@ -1,0 +1,213 @@
+//! The read pipeline: from a content's manifest to a stream of authenticated plaintext.
+//!
+//! Blocks are fetched, decrypted and decompressed ahead of the client, [`AHEAD_BLOCKS_MAX`] at most, and handed out in order. Each is
+//! authenticated by its id; the ids by their manifest chunk's tag; the size by the content's. A range touches the blocks it overlaps and
+//! no other.
+//!
+//! Reclaim may move a block between the look-up of its place and the read; then it is looked up again.
+
+use super::Shared;
+use super::budget::Buffer;
+use super::workers::{INLINE_BYTES_MAX, with_tools};
+use crate::ContentStream;
+use bytes::Bytes;
+use futures_util::StreamExt;
+use futures_util::stream;
+use holdfast_base::{BlockId, ByteRange, Error, ErrorKind, Result};
+use holdfast_meta::{BlockPlace, Content, MANIFEST_CHUNK_BLOCKS, ManifestChunk};
+use holdfast_seal::BlockKeys;
+use std::sync::Arc;
+
+/// Blocks of one download that are fetched before the client takes them: keeps two cores busy beside the socket.
+const AHEAD_BLOCKS_MAX: usize = 4;
+/// Looking a block up again is needed at most once per reclaim that overtakes the read; more misses are damage.
+const LOOKUPS_MAX: usize = 4;
+
+/// A content being read.
+pub(crate) struct Reading {
+    shared: Arc<Shared>,
+    keys: Arc<BlockKeys>,
+    content: Content,
+}
+
+impl Reading {
+    /// Checks the content's own tag.
+    pub(crate) fn new(shared: Arc<Shared>, keys: Arc<BlockKeys>, content: Content) -> Result<Arc<Self>> {
+        if keys.content_tag(&content.nonce, content.size, content.block_bytes) != content.tag {
+            return Err(Error::damaged("the catalogue's record of this file's content fails its integrity check"));
+        }
+        let blocks = content.size.checked_div(u64::from(content.block_bytes)).unwrap_or(0);
+        if content.inline.is_none() && (content.block_bytes == 0 || content.blocks < blocks) {
+            return Err(Error::damaged("the catalogue's record of this file's content contradicts itself"));
+        }
+        Ok(Arc::new(Self { shared, keys, content }))
+    }
+
+    /// Streams `range`, which must lie within the content.
+    pub(crate) async fn stream(self: Arc<Self>, range: ByteRange) -> Result<ContentStream> {
+        if range.is_empty() {
+            return Ok(stream::empty().boxed());
+        }
+        if range.end > self.content.size {
+            return Err(Error::new(ErrorKind::RangeNotSatisfiable, "the range lies beyond the file's end"));
+        }
+        if self.content.inline.is_some() {
+            let piece = self.inline(range);
+            return Ok(stream::once(async { piece }).boxed());
+        }
+        let block_bytes = u64::from(self.content.block_bytes);
+        let blocks = range.start / block_bytes..range.end.div_ceil(block_bytes);
+        // The first block is fetched before the answer begins, so that damage there is a status and not a broken body.
+        let chunks = Arc::new(Chunks::new(self.clone()));
+        let first = self.clone().piece(chunks.clone(), blocks.start, range).await?;
+        if blocks.end - blocks.start == 1 {
+            return Ok(stream::once(async { Ok(first) }).boxed());
+        }
+        let rest = stream::iter(blocks.start + 1..blocks.end).map(move |index| {
+            let fetch = tokio::spawn(self.clone().piece(chunks.clone(), index, range));
+            let fetch = AbortOnDrop(fetch);
+            async move { fetch.finish().await }
+        });
+        Ok(stream::once(async { Ok(first) }).chain(rest.buffered(AHEAD_BLOCKS_MAX)).boxed())
+    }
+
+    fn inline(&self, range: ByteRange) -> Result<Bytes> {
+        let sealed = self.content.inline.as_deref().unwrap_or_default();
+        let plain = with_tools(|tools| tools.opener.open_inline(&self.keys, sealed))?;
+        if plain.len() as u64 != self.content.size {
+            return Err(Error::damaged("a tiny content has not the size the catalogue states"));
+        }
+        let (start, end) = (to_usize(range.start)?, to_usize(range.end)?);
+        Ok(Bytes::from(plain).slice(start..end))
+    }
+
+    /// The part of block `index` that lies in `range`.
+    async fn piece(self: Arc<Self>, chunks: Arc<Chunks>, index: u64, range: ByteRange) -> Result<Bytes> {
+        let id = chunks.block(index).await?;
+        let (buffer, start) = self.fetch(id).await?;
+        let block_start = index * u64::from(self.content.block_bytes);
+        let length = (self.content.size - block_start).min(u64::from(self.content.block_bytes));
+        if (buffer.bytes.len() - start) as u64 != length {
+            return Err(Error::damaged(format!("block {id} has not the length its place in the file asks for")));
+        }
+        let from = start + to_usize(range.start.saturating_sub(block_start))?;
+        let to = start + to_usize((range.end - block_start).min(length))?;
+        Ok(buffer.into_bytes(from..to))
+    }
+
+    /// Reads and opens one block; answers the buffer and where in it the plaintext starts.
+    async fn fetch(&self, id: BlockId) -> Result<(Buffer, usize)> {
+        let mut last = None;
+        for _ in 0..LOOKUPS_MAX {
+            let places = self.shared.catalogue.block_places(self.content.space, &[id]).await?;
+            let Some(place) = places.into_iter().next().flatten() else { break };
+            if last.as_ref().is_some_and(|(before, _)| *before == place) {
+                break;
+            }
+            match self.fetch_at(&place).await {
+                Ok(opened) => return Ok(opened),
+                Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::Damaged) => {
+                    last = Some((place, error));
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        let cause = last.map_or_else(|| "the catalogue does not know it".to_owned(), |(_, error)| error.to_string());
+        Err(Error::damaged(format!("block {id} cannot be read ({cause}); run `holdfast check --read-data`")))
+    }
+
+    async fn fetch_at(&self, at: &BlockPlace) -> Result<(Buffer, usize)> {
+        let bytes = at.place.sealed_bytes as usize;
+        let raw_bytes = at.place.raw_bytes as usize;
+        let mut buffer = self.shared.downloads.take(bytes.max(raw_bytes)).await;
+        let record = buffer.replace(Vec::new());
+        let record = self.shared.store.read(at.pack_name, at.place.offset, bytes, record).await?;
+        let (keys, id) = (self.keys.clone(), at.id);
+        // What compressed well is much to decompress though little to read.
+        let work = bytes.max(if raw_bytes > 4 * INLINE_BYTES_MAX { raw_bytes } else { 0 });
+        self.shared
+            .workers
+            .run(work, move |tools| {
+                let (plain, start, other) = tools.opener.open(&keys, id, record, std::mem::take(&mut tools.spare))?;
+                buffer.replace(plain);
+                tools.spare = other;
+                Ok((buffer, start))
+            })
+            .await
+    }
+}
+
+fn to_usize(value: u64) -> Result<usize> {
+    usize::try_from(value).map_err(|error| Error::internal("a length is over the machine's").with_source(error))
+}
+
+/// A task that ends when nobody waits for it any more.
+struct AbortOnDrop(tokio::task::JoinHandle<Result<Bytes>>);
+
+impl AbortOnDrop {
+    async fn finish(mut self) -> Result<Bytes> {
+        (&mut self.0).await.map_err(|error| Error::internal("reading a block failed").with_source(error))?
+    }
+}
+
+impl Drop for AbortOnDrop {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+/// The manifest chunks of one reading: the last one looked at is kept, since blocks are asked for nearly in order.
+struct Chunks {
+    reading: Arc<Reading>,
+    last: tokio::sync::Mutex<Option<Arc<ManifestChunk>>>,
+}
+
+impl Chunks {
+    fn new(reading: Arc<Reading>) -> Self {
+        Self { reading, last: tokio::sync::Mutex::default() }
+    }
+
+    async fn block(&self, index: u64) -> Result<BlockId> {
+        let (chunk, at) = (index / MANIFEST_CHUNK_BLOCKS as u64, to_usize(index % MANIFEST_CHUNK_BLOCKS as u64)?);
+        let mut last = self.last.lock().await;
+        let loaded = match last.as_ref().filter(|loaded| loaded.index == chunk) {
+            Some(loaded) => loaded.clone(),
+            None => self.load(chunk).await?,
+        };
+        *last = Some(loaded.clone());
+        let missing = || Error::damaged("a file's manifest is shorter than the file");
+        loaded.blocks.get(at).copied().ok_or_else(missing)
+    }
+
+    async fn load(&self, index: u64) -> Result<Arc<ManifestChunk>> {
+        let Reading { shared, keys, content } = &*self.reading;
+        let chunk = shared.catalogue.manifest_chunk(content.id, index).await?;
+        let chunk = chunk.ok_or_else(|| Error::damaged("a part of a file's manifest is missing"))?;
+        if keys.chunk_tag(&content.nonce, index, chunk.blocks.iter().copied()) != chunk.tag {
+            return Err(Error::damaged("a file's manifest fails its integrity check"));
+        }
+        Ok(Arc::new(chunk))
+    }
+}
+
+impl Reading {
+    /// The ids of blocks `range` of the manifest, for a write that keeps them.
+    pub(crate) async fn block_ids(self: &Arc<Self>, range: std::ops::Range<u64>) -> Result<Vec<BlockId>> {
+        let chunks = Chunks::new(self.clone());
+        let mut ids = Vec::new();
+        for index in range {
+            ids.push(chunks.block(index).await?);
+        }
+        Ok(ids)
+    }
+
+    /// The content's size in bytes.
+    pub(crate) const fn size(&self) -> u64 {
+        self.content.size
+    }
+
+    /// Whether it is cut into blocks of the size new content is cut into, so that a write can keep some of them.
+    pub(crate) fn has_blocks_of(&self, block_bytes: usize) -> bool {
+        self.content.inline.is_none() && self.content.block_bytes as usize == block_bytes
+    }
+}
