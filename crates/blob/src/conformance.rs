@@ -8,8 +8,8 @@
 //! }
 //! ```
 //!
-//! The suite tells the two sorts of stores apart by [`crate::Appender::sync_ends_pack`]. What a crash leaves cannot be tested
-//! through the trait; each back end has tests of its own for that. A failed promise is a panic.
+//! The suite tells the two sorts of stores apart by [`crate::Appender::sync_ends_pack`]. What a crash leaves cannot be
+//! tested through the trait; each back end has tests of its own for that. A failed promise is a panic.
 
 mod appends;
 mod lists;

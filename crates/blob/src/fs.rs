@@ -1,18 +1,19 @@
 //! Packs as files of a local file system.
 //!
-//! A pack `ab…` is the file `ROOT/ab/ab….pack`; 256 folders keep each of them small. All of them are made and synced when
-//! the store is opened, so that later only the folder of a pack needs a sync.
+//! A pack `ab…` is the file `ROOT/ab/ab….pack`; 256 folders keep each of them small. All of them are made and synced
+//! when the store is opened, so that later only the folder of a pack needs a sync.
 //!
-//! - A whole pack is written to `ROOT/tmp`, synced, renamed without replacing, and its folder synced: a reader finds all
-//!   of it or nothing, and after the answer the name is as durable as the bytes.
-//! - A growing pack is created in place and its folder synced before the first byte is taken, so that a sync of the file
-//!   alone makes bytes durable under their name. See [`appender`].
+//! - A whole pack is written to `ROOT/tmp`, synced, renamed without replacing, and its folder synced: a reader finds
+//!   all of it or nothing, and after the answer the name is as durable as the bytes.
+//! - A growing pack is created in place and its folder synced before the first byte is taken, so that a sync of the
+//!   file alone makes bytes durable under their name.
 //! - Reads go through a bounded cache of open files, and ask the page cache first, on the calling thread: a hit costs
 //!   microseconds and no change of thread. Everything that can wait for the disk runs on tokio's blocking threads.
 //!
-//! Limits: a store must be opened by one process at a time (whoever owns the data directory holds its lock), since opening
-//! removes the leftovers of writes that never ended. Folders are made with mode 0700 and files with 0600; existing ones keep
-//! theirs. Messages name the operation and the pack; the path is in the error's source, for the log only.
+//! Limits: a store must be opened by one process at a time (whoever owns the data directory holds its lock), since
+//! opening removes the leftovers of writes that never ended. Folders are made with mode 0700 and files with 0600;
+//! existing ones keep theirs. Messages name the operation and the pack; the path is in the error's source, for the log
+//! only.
 
 mod appender;
 mod failure;
@@ -38,8 +39,8 @@ use read::PageCacheReads;
 use std::path::Path;
 use std::sync::Arc;
 
-/// Files kept open for reading. An open file costs the kernel about a kilobyte and the process one descriptor of the usual
-/// soft limit of 1,024; packs being read at once are far fewer than this.
+/// Files kept open for reading. An open file costs the kernel about a kilobyte and the process one descriptor of the
+/// usual soft limit of 1,024; packs being read at once are far fewer than this.
 pub const OPEN_FILES_MAX: usize = 256;
 
 /// A store of packs in a folder of the local file system.
@@ -51,8 +52,8 @@ pub struct FsStore {
 }
 
 impl FsStore {
-    /// Opens the store in `root`, which is made if it is missing, and removes what a crash left half written. Blocks for as
-    /// long as making 256 folders takes, so call it at the start and not on a request's path.
+    /// Opens the store in `root`, which is made if it is missing, and removes what a crash left half written. Blocks
+    /// for as long as making 256 folders takes, so call it at the start and not on a request's path.
     pub fn open(root: impl AsRef<Path>) -> Result<Self> {
         let layout = Layout::new(root.as_ref());
         layout.prepare()?;

@@ -1,8 +1,8 @@
 //! What every store needs around it, written once: a layer is a store that wraps a store.
 //!
-//! All layers have one shape. A layer says in [`Around::around`] what happens around any call ([`Call`] tells which); [`Layered`]
-//! turns that into a whole store, appenders and their syncs included. So a layer is one function, and none of them can
-//! forget a call.
+//! All layers have one shape. A layer says in [`Around::around`] what happens around any call ([`Call`] tells which);
+//! [`Layered`] turns that into a whole store, appenders and their syncs included. So a layer is one function, and none
+//! of them can forget a call.
 //!
 //! The order, from the caller to the back end, is fixed by [`standard`]:
 //!
@@ -74,7 +74,8 @@ impl Operation {
         }
     }
 
-    /// Whether doing it twice is the same as doing it once. A put is not: its second try would find the first one's pack.
+    /// Whether doing it twice is the same as doing it once. A put is not: its second try would find the first one's
+    /// pack.
     pub const fn is_idempotent(self) -> bool {
         matches!(self, Self::Read | Self::Len | Self::Delete | Self::List | Self::Room)
     }
@@ -93,7 +94,8 @@ pub struct Call {
 
 /// What a layer does around every call.
 pub trait Around: Send + Sync + 'static {
-    /// Makes the call by calling `work`; more than once only if the operation [is idempotent](Operation::is_idempotent).
+    /// Makes the call by calling `work`; more than once only if the operation
+    /// [is idempotent](Operation::is_idempotent).
     fn around<T, F>(&self, call: Call, work: impl FnMut() -> F + Send) -> impl Future<Output = Result<T>> + Send
     where
         T: Send,

@@ -1,7 +1,7 @@
 //! Where packs are kept: one small trait, its back ends, and the layers around them.
 //!
-//! A store knows packs by random name and nothing else: no file names, no spaces, no keys. It is not trusted with content
-//! (all it sees is sealed) and is trusted with durability: when [`BlobStore::put`] or an [`Appender`]'s sync
+//! A store knows packs by random name and nothing else: no file names, no spaces, no keys. It is not trusted with
+//! content (all it sees is sealed) and is trusted with durability: when [`BlobStore::put`] or an [`Appender`]'s sync
 //! has answered, the bytes survive a power cut.
 //!
 //! Back ends: [`fs`] (local files) and [`memory`] (tests). One conformance suite, [`conformance`], proves each of them.
@@ -68,8 +68,9 @@ pub trait BlobStore: Send + Sync + 'static {
 
 /// A pack being written, by one writer.
 ///
-/// After an error from any call the pack's tail is undefined beyond the last successful sync: the writer abandons it and
-/// starts another. (A failed fsync must never be retried on the same file: the kernel may have dropped the dirty pages.)
+/// After an error from any call the pack's tail is undefined beyond the last successful sync: the writer abandons it
+/// and starts another. (A failed fsync must never be retried on the same file: the kernel may have dropped the dirty
+/// pages.)
 #[async_trait]
 pub trait Appender: Send + 'static {
     /// Appends the parts in order and answers the offset of the first byte. Not durable until a sync begun later ends.
@@ -78,7 +79,7 @@ pub trait Appender: Send + 'static {
     /// Makes everything appended so far durable. The future borrows nothing, so appends go on while it runs.
     fn sync(&mut self) -> BoxFuture<'static, Result<()>>;
 
-    /// Whether a sync ends this pack (an object store can only make a whole object durable): if so the writer must start a
-    /// new pack after each sync.
+    /// Whether a sync ends this pack (an object store can only make a whole object durable): if so the writer must
+    /// start a new pack after each sync.
     fn sync_ends_pack(&self) -> bool;
 }

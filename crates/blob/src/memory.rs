@@ -1,13 +1,15 @@
 //! Packs in memory, for tests: the semantics of the other stores, and a power cut at the push of a button.
 //!
 //! [`MemoryStore::lose_power`] forgets what no sync had covered: a grown pack is cut back to its last sync, one never
-//! synced vanishes if the store is [like an object store](MemoryStore::like_an_object_store), and becomes empty if it is
-//! like a local file system, where names are durable first. Writers of before the cut fail afterwards.
+//! synced vanishes if the store is [like an object store](MemoryStore::like_an_object_store), and becomes empty if it
+//! is like a local file system, where names are durable first. Writers of before the cut fail afterwards.
+
+mod appender;
 
 use crate::{Appender, BlobStore, PackEntry, StoreRoom};
+use appender::MemoryAppender;
 use async_trait::async_trait;
 use bytes::Bytes;
-use futures_util::future::BoxFuture;
 use holdfast_base::{Error, ErrorKind, PackName, Result};
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
@@ -121,14 +123,7 @@ impl BlobStore for MemoryStore {
     async fn append(&self, name: PackName) -> Result<Box<dyn Appender>> {
         let mut state = self.state.lock();
         let serial = state.begin(name)?;
-        let pack = Arc::new(OpenPack {
-            store: self.clone(),
-            name,
-            serial,
-            power_cuts: state.power_cuts,
-            failed: Mutex::new(false),
-        });
-        Ok(Box::new(MemoryAppender { pack, appended_bytes: 0, ended: false }))
+        Ok(Box::new(MemoryAppender::new(self.clone(), name, serial, state.power_cuts)))
     }
 
     async fn read(&self, name: PackName, offset: u64, len: usize, mut buffer: Vec<u8>) -> Result<Vec<u8>> {
@@ -171,81 +166,6 @@ impl BlobStore for MemoryStore {
         Ok(state
             .capacity_bytes
             .map(|total_bytes| StoreRoom { total_bytes, free_bytes: total_bytes.saturating_sub(state.used_bytes()) }))
-    }
-}
-
-/// The writer of one growing pack.
-struct MemoryAppender {
-    pack: Arc<OpenPack>,
-    appended_bytes: usize,
-    ended: bool,
-}
-
-struct OpenPack {
-    store: MemoryStore,
-    name: PackName,
-    serial: u64,
-    power_cuts: u64,
-    failed: Mutex<bool>,
-}
-
-impl OpenPack {
-    /// Lets `change` work on the pack; once it has failed, nothing works any more.
-    fn change<T>(&self, change: impl FnOnce(&mut State) -> Result<T>) -> Result<T> {
-        let mut failed = self.failed.lock();
-        let mut state = self.store.state.lock();
-        if *failed || state.power_cuts != self.power_cuts {
-            let message = format!("pack {} takes no more bytes: a write or sync of it failed before", self.name);
-            return Err(Error::unavailable(message));
-        }
-        let result = change(&mut state);
-        *failed = result.is_err();
-        result
-    }
-
-    /// The pack, unless it was deleted: writing goes on into nothing then, as with a file that has no name.
-    fn find<'a>(&self, state: &'a mut State) -> Option<&'a mut Pack> {
-        state.packs.get_mut(&self.name).filter(|pack| pack.serial == self.serial)
-    }
-}
-
-#[async_trait]
-impl Appender for MemoryAppender {
-    async fn append(&mut self, parts: Vec<Bytes>) -> Result<u64> {
-        if self.ended {
-            return Err(Error::internal(format!(
-                "pack {} was ended by a sync and takes no more bytes",
-                self.pack.name
-            )));
-        }
-        let bytes = parts.concat();
-        self.pack.change(|state| {
-            state.check_room(self.pack.name, bytes.len())?;
-            if let Some(pack) = self.pack.find(state) {
-                pack.bytes.extend_from_slice(&bytes);
-            }
-            Ok(())
-        })?;
-        let offset = self.appended_bytes;
-        self.appended_bytes += bytes.len();
-        Ok(offset as u64)
-    }
-
-    fn sync(&mut self) -> BoxFuture<'static, Result<()>> {
-        self.ended = self.pack.store.sync_ends_pack;
-        let (pack, appended_bytes) = (Arc::clone(&self.pack), self.appended_bytes);
-        Box::pin(async move {
-            pack.change(|state| {
-                if let Some(found) = pack.find(state) {
-                    found.durable_bytes = found.durable_bytes.max(Some(appended_bytes));
-                }
-                Ok(())
-            })
-        })
-    }
-
-    fn sync_ends_pack(&self) -> bool {
-        self.pack.store.sync_ends_pack
     }
 }
 

@@ -45,7 +45,8 @@ pub async fn many_small_parts_keep_their_order(store: &dyn BlobStore) {
     assert_holds(store, name(2, 2), &bytes).await;
 }
 
-/// The future of a sync is independent of its appender, even outliving it; where a sync ends a pack, later appends fail and change nothing.
+/// The future of a sync is independent of its appender, even outliving it; where a sync ends a pack, later appends fail
+/// and change nothing.
 pub async fn a_sync_answers_while_appends_go_on_or_ends_the_pack(store: &dyn BlobStore) {
     let mut appender = begin(store, name(2, 1)).await;
     append(&mut appender, b"first").await;

@@ -1,19 +1,20 @@
 //! A pack that grows in place.
 //!
-//! Appends are vectored writes at a known offset. A sync is one `fdatasync`; since the pack's folder was synced when the file
-//! was created, that is enough for the bytes to be found again.
+//! Appends are vectored writes at a known offset. A sync is one `fdatasync`; since the pack's folder was synced when
+//! the file was created, that is enough for the bytes to be found again.
 //!
-//! **Concurrent syncs** of one pack queue up behind each other, and one that finds its bytes made durable meanwhile answers
-//! at once: a crowd of syncs costs two calls at most. The queue is needed for truth as well as for speed: the kernel
-//! reports a failed write to one `fdatasync` of an open file and then forgets it, so a second one running beside the first
-//! could answer "done" for bytes that were lost. (It would gain no time either: `fdatasync` waits for every page being
-//! written, also those of its neighbours.)
+//! **Concurrent syncs** of one pack queue up behind each other, and one that finds its bytes made durable meanwhile
+//! answers at once: a crowd of syncs costs two calls at most. The queue is needed for truth as well as for speed: the
+//! kernel reports a failed write to one `fdatasync` of an open file and then forgets it, so a second one running beside
+//! the first could answer "done" for bytes that were lost. (It would gain no time either: `fdatasync` waits for every
+//! page being written, also those of its neighbours.)
 //!
 //! **After an error** the pack is finished: every later call fails, nothing is retried. The same holds when an
 //! append is abandoned half-way (its future dropped), because its bytes may still land.
 //!
-//! **Early writeback**: left alone, the kernel collects dirty pages for seconds and the sync at the end of a large upload
-//! pays for all of them at once. So after each [`WRITEBACK_BYTES`] the disk is put to work, without waiting for it.
+//! **Early writeback**: left alone, the kernel collects dirty pages for seconds and the sync at the end of a large
+//! upload pays for all of them at once. So after each [`WRITEBACK_BYTES`] the disk is put to work, without waiting for
+//! it.
 
 use super::layout::{Layout, create_new, sync_folder};
 use super::{blocking, failed, sys, write};
@@ -30,7 +31,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use tokio::sync::Mutex;
 
 /// Bytes appended between two requests for early writeback: large enough for long sequential writes, small enough that
-/// a sync never finds more than a few hundredths of a second of work.
+/// a sync never finds more than a few hundredths of a second of work. (The sync after 1 GiB, by the example
+/// `store_speed` on a virtual disk of 2.7 GB/s: 1 to 18 ms mostly, and 400 ms without early writeback.)
 pub const WRITEBACK_BYTES: u64 = 8 << 20;
 
 /// Appends below this are copied to the page cache on the calling thread: the copy takes less time (about 10 µs) than a
@@ -150,8 +152,8 @@ impl Pack {
 
     /// Returns once the first `bytes` bytes are durable.
     async fn sync(self: Arc<Self>, bytes: u64) -> Result<()> {
-        // The guard goes to the blocking thread, so a caller that stops waiting does not let a second call run beside the
-        // first.
+        // The guard goes to the blocking thread, so a caller that stops waiting does not let a second call run beside
+        // the first.
         let mut durable_bytes = Arc::clone(&self.durable_bytes).lock_owned().await;
         self.check_usable()?;
         if *durable_bytes >= bytes {

@@ -1,5 +1,5 @@
-//! From an error of the operating system to one a caller can act on: the kind by what happened, a message that names the
-//! operation and the pack, and the path only in the source, which goes to the log.
+//! From an error of the operating system to one a caller can act on: the kind by what happened, a message that names
+//! the operation and the pack, and the path only in the source, which goes to the log.
 
 use holdfast_base::{Error, ErrorKind, PackName, Result};
 use std::io;

@@ -1,5 +1,5 @@
-//! Lengths and lists of packs. A page of a list reads the folders from where the last page ended, so its memory is bounded by
-//! one folder's names (a 256th of the store) and the page.
+//! Lengths and lists of packs. A page of a list reads the folders from where the last page ended, so its memory is
+//! bounded by one folder's names (a 256th of the store) and the page.
 
 use super::layout::{Layout, PACK_SUFFIX};
 use super::{failed, failure::failed_on_store};

@@ -1,9 +1,9 @@
 //! A bounded cache of files open for reading, so that a read of a block is one system call and not three.
 //!
-//! A deleted pack must leave the cache, or its space stays in use and reads of it go on working. Removing it is not enough: a
-//! reader may have opened the file before the delete and put it here after it. So each delete also advances a count, and a
-//! file is taken only if no delete ended since before it was opened. A reader that loses this race uses its file
-//! once and the cache just misses again.
+//! A deleted pack must leave the cache, or its space stays in use and reads of it go on working. Removing it is not
+//! enough: a reader may have opened the file before the delete and put it here after it. So each delete also advances a
+//! count, and a file is taken only if no delete ended since before it was opened. A reader that loses this race uses
+//! its file once and the cache just misses again.
 //!
 //! The least recently used file goes first, found by a scan: that happens beside an open(2), which costs more than
 //! looking at a few hundred numbers.

@@ -1,11 +1,12 @@
 //! Reading exactly so many bytes of a pack, from the page cache if they are there and from the disk if not.
 //!
-//! `preadv2` with `RWF_NOWAIT` copies what the page cache holds and answers `EAGAIN` where it would have to wait, so it may
-//! run on a thread that must not block: a hit costs the copy (about 0.1 ms for 1 MiB) and no change of thread. What is
-//! missing after it is read on a blocking thread.
+//! `preadv2` with `RWF_NOWAIT` copies what the page cache holds and answers `EAGAIN` where it would have to wait, so it
+//! may run on a thread that must not block: a hit costs the copy (about 0.1 ms for 1 MiB) and no change of thread. What
+//! is missing after it is read on a blocking thread.
 //!
-//! The kernel writes to initialised memory only, as far as safe Rust can tell. So that this costs nothing in the steady state,
-//! a buffer that comes back is taken with the length it has: only bytes it never had are filled. Do not clear pooled buffers.
+//! The kernel writes to initialised memory only, as far as safe Rust can tell. So that this costs nothing in the steady
+//! state, a buffer that comes back is taken with the length it has: only bytes it never had are filled. Do not clear
+//! pooled buffers.
 
 use super::failed;
 use super::layout::Layout;

@@ -1,4 +1,5 @@
-//! Faults by plan, for tests: the third read fails, the next sync waits until it is told to go on, a bit of an answer flips.
+//! Faults by plan, for tests: the third read fails, the next sync waits until it is told to go on, a bit of an answer
+//! flips.
 //!
 //! ```
 //! # use holdfast_blob::{BlobStore, layer::{Layered, Operation, fault::{Fault, Faults}}, memory::MemoryStore};

@@ -1,5 +1,6 @@
 //! A bound on the calls a store works on at once. The rest wait in the order they came; how many is in the metric
-//! `holdfast_store_calls_waiting`. An appender holds a place only while a call on it runs, so appenders cannot block each other.
+//! `holdfast_store_calls_waiting`. An appender holds a place only while a call on it runs, so appenders cannot block
+//! each other.
 
 use super::{Around, Call};
 use holdfast_base::{Error, Result};

@@ -8,8 +8,8 @@
 //! | `holdfast_store_calls_running` | calls running now |
 //! | `holdfast_store_failures_total` | calls that failed, with a label `error` for its kind |
 //!
-//! The first four are looked up once, when the layer is made, because a read from the page cache takes hardly longer than a
-//! look-up; so the recorder has to be installed before.
+//! The first four are looked up once, when the layer is made, because a read from the page cache takes hardly longer
+//! than a look-up; so the recorder has to be installed before.
 
 use super::{Around, Call, Operation};
 use holdfast_base::{Error, Result};

@@ -1,11 +1,11 @@
 //! Trying again what failed for a passing reason, a bounded number of times.
 //!
-//! Only calls that are the same done twice ([`super::Operation::is_idempotent`]) and only errors that may pass by themselves
-//! ([`holdfast_base::Error::is_temporary`]). Never a put, an append or a sync: after a failed sync the kernel may have dropped the
-//! bytes, and a second one that succeeds would be a lie.
+//! Only calls that are the same done twice ([`super::Operation::is_idempotent`]) and only errors that may pass by
+//! themselves ([`holdfast_base::Error::is_temporary`]). Never a put, an append or a sync: after a failed sync the
+//! kernel may have dropped the bytes, and a second one that succeeds would be a lie.
 //!
-//! Waits double from try to try and are drawn from their upper half, so that many callers that failed together do not come back
-//! together. A store that says when to come back is believed, up to the longest wait.
+//! Waits double from try to try and are drawn from their upper half, so that many callers that failed together do not
+//! come back together. A store that says when to come back is believed, up to the longest wait.
 
 use super::{Around, Call};
 use holdfast_base::{Error, ErrorKind, Result};

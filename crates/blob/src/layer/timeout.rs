@@ -17,8 +17,8 @@ pub struct Times {
 }
 
 impl Default for Times {
-    /// A disk that spins up or resets its bus is back within 30 seconds, which is also the kernel's own limit for a disk
-    /// command; below 256 KiB/s an upload through the drive would be given up by its client anyway.
+    /// A disk that spins up or resets its bus is back within 30 seconds, which is also the kernel's own limit for a
+    /// disk command; below 256 KiB/s an upload through the drive would be given up by its client anyway.
     fn default() -> Self {
         Self { base: Duration::from_secs(30), bytes_per_second_min: 256 << 10 }
     }
