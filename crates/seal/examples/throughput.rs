@@ -45,10 +45,10 @@ fn report(name: &str, bytes: &[u8], codec: Codec) {
         seal_s += start.elapsed().as_secs_f64();
         stored += record.len();
         let start = Instant::now();
-        let (opened, at, other) = opener.open(&keys, id, record, other).expect("opens");
+        let (plaintext, at, other) = opener.open(&keys, id, record, other).expect("opens");
         open_s += start.elapsed().as_secs_f64();
-        assert_eq!(&opened[at..], plain);
-        (buffer, spare) = (opened, other);
+        assert_eq!(&plaintext[at..], plain);
+        (buffer, spare) = (plaintext, other);
     }
     let rate = |seconds: f64| bytes.len() as f64 / 1e6 / seconds;
     println!(
