@@ -3,6 +3,9 @@
 //! | module | what it gives |
 //! |---|---|
 //! | [`crashdisk`] | a mounted file system that forgets, tears and reorders what was not synced, and fails on request |
+//! | [`data`] | bytes, text, trees and names, made from seeds |
+//! | [`http`] | a blocking client, also for requests no correct client sends |
+//! | [`scan`] | a search of a whole folder for bytes that must not be there |
 //! | [`rng`] | the seeded generator behind everything that is random here |
 #![allow(
     clippy::cast_possible_truncation,
@@ -13,4 +16,7 @@
 compile_error!("the test tools convert freely between usize and u64");
 
 pub mod crashdisk;
+pub mod data;
+pub mod http;
 pub mod rng;
+pub mod scan;
