@@ -1,5 +1,33 @@
 //! Who may come in: accounts, passwords, app tokens, recovery codes, and the limits on trying.
+//!
+//! Two services stand on the catalogue. [`Authenticator`] turns a request's credential into a [`Session`], fast: a credential
+//! that was right a moment ago costs one hash and one point read. [`Accounts`] makes and changes accounts, tokens, spaces and
+//! memberships: whatever has to move a key from one lock to another.
+//!
+//! What a credential opens is in [`holdfast_seal::keys`]: here are only the people, the words they type, and the rules.
 
+pub mod accounts;
+pub mod attempts;
+mod authenticator;
+mod base32;
+mod cache;
+mod credential;
+mod escrow;
+mod flight;
+pub mod options;
+mod password;
+mod recovery;
 pub mod session;
+mod token;
+mod worker;
 
+pub use accounts::{Accounts, Created, CreatedToken, NewPerson, NewToken, Proof, Reset};
+pub use attempts::{Limits, Rule};
+pub use authenticator::{AuthStats, Authenticator};
+pub use credential::{Credential, Secret};
+pub use escrow::EscrowKey;
+pub use options::AuthOptions;
+pub use password::{PASSWORD_BYTES_MAX, PASSWORD_CHARS_MIN, check_password, generate_password};
+pub use recovery::RecoveryCode;
 pub use session::{Scope, Session};
+pub use token::{TOKEN_PREFIX, Token};

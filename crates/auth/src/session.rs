@@ -1,7 +1,7 @@
 //! A signed-in account: who it is, what this sign-in may do, and its unlocked key, held in memory only.
 
 use holdfast_base::{AccountId, Error, Result, SpaceId, Uid};
-use holdfast_meta::Membership;
+use holdfast_meta::{Membership, SlotKind};
 use holdfast_seal::{AccountKey, BlockKeys, SpaceKey};
 use parking_lot::Mutex;
 use std::collections::HashMap;
@@ -33,6 +33,8 @@ pub struct Session {
     pub scope: Scope,
     /// The account's generation at sign-in.
     pub generation: i64,
+    /// What kind of credential was used: an app token may not change credentials or members.
+    pub credential: SlotKind,
     key: AccountKey,
     space_keys: Mutex<HashMap<SpaceId, OpenedKeys>>,
 }
@@ -47,9 +49,26 @@ impl Session {
             admin: account.admin,
             scope,
             generation: account.generation,
+            credential: SlotKind::Password,
             key,
             space_keys: Mutex::default(),
         }
+    }
+
+    /// Notes what kind of credential was used. A token limited to reading or to one space does not administer the drive.
+    #[must_use]
+    pub fn signed_in_with(mut self, credential: SlotKind) -> Self {
+        self.credential = credential;
+        self.admin &= self.scope == Scope::default();
+        self
+    }
+
+    /// Refuses what needs the account's own credential: changing credentials, spaces and members.
+    pub fn require_full(&self) -> Result<()> {
+        if self.credential == SlotKind::Token || self.scope != Scope::default() {
+            return Err(Error::forbidden("an app token cannot do this: sign in with the account's password"));
+        }
+        Ok(())
     }
 
     /// The keys that seal the space's blocks (derived once a session: unwrapping costs a Diffie-Hellman).
