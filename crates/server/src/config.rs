@@ -1,0 +1,50 @@
+//! What a server can be told. Plain data: the command line merges file, environment and flags into it.
+
+use crate::limits::Limits;
+use crate::telemetry::LogConfig;
+use crate::tls::TlsConfig;
+use serde::{Deserialize, Serialize};
+use std::path::PathBuf;
+
+/// The port of a server nobody gave one.
+pub const DEFAULT_LISTEN: &str = "127.0.0.1:8642";
+
+/// Configuration of `holdfast serve`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct ServerConfig {
+    /// Data directory.
+    pub data: Option<PathBuf>,
+    /// Addresses to listen on: `ADDR:PORT`, or with `http://` or `https://` before it.
+    pub listen: Vec<String>,
+    /// Address of the metrics listener; none is off. It has no password: keep it on loopback or a private network.
+    pub metrics_listen: Option<String>,
+    /// File the bound addresses are written to when the server is ready.
+    pub address_file: Option<PathBuf>,
+    /// Accept passwords over unencrypted connections from other machines.
+    pub allow_plain_http: bool,
+    /// Networks of reverse proxies whose `X-Forwarded-For` and `X-Forwarded-Proto` are believed.
+    pub trusted_proxies: Vec<String>,
+    /// TLS.
+    pub tls: TlsConfig,
+    /// Logs.
+    pub log: LogConfig,
+    /// Limits.
+    pub limits: Limits,
+}
+
+impl Default for ServerConfig {
+    fn default() -> Self {
+        Self {
+            data: None,
+            listen: vec![DEFAULT_LISTEN.into()],
+            metrics_listen: None,
+            address_file: None,
+            allow_plain_http: false,
+            trusted_proxies: Vec::new(),
+            tls: TlsConfig::default(),
+            log: LogConfig::default(),
+            limits: Limits::default(),
+        }
+    }
+}

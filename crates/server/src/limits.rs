@@ -1,0 +1,108 @@
+//! Every limit of the listeners, by name, with its reason. `[limits]` of the configuration sets them; docs/operating/sizing.md
+//! says what each costs in memory.
+
+use serde::{Deserialize, Serialize};
+use std::time::Duration;
+
+/// Longest request head (request line and headers, or an HTTP/2 header list) in bytes. Two percent-encoded paths of
+/// [`holdfast_base::limits::PATH_BYTES_MAX`] (target and `Destination`) and some credentials fit.
+pub const HEAD_BYTES_MAX: usize = 128 << 10;
+
+/// Headers of one HTTP/1 request; more are 431. hyper's own figure, and what its parser keeps on the stack.
+pub const HEADERS_MAX: usize = 100;
+
+/// Largest read from a socket. hyper begins with 8 KiB a connection and doubles while reads fill the buffer, so only a
+/// connection that uploads fast pays for this; larger reads than 256 KiB gained nothing measurable on loopback.
+pub const READ_BYTES_MAX: usize = 256 << 10;
+
+/// Streams one HTTP/2 connection may have open: enough for any client's parallelism, and a bound on what one peer can start.
+pub const HTTP2_STREAMS_MAX: u32 = 128;
+
+/// Bytes of one HTTP/2 stream that may be under way before we read them.
+pub const HTTP2_STREAM_WINDOW_BYTES: u32 = 1 << 20;
+
+/// The same for all streams of one HTTP/2 connection.
+pub const HTTP2_CONNECTION_WINDOW_BYTES: u32 = 2 << 20;
+
+/// Bytes of answers one HTTP/2 stream may buffer before its body is asked for more.
+pub const HTTP2_SEND_BUFFER_BYTES: usize = 256 << 10;
+
+/// A TLS handshake that takes longer is given up; it is a few round trips of a few KiB.
+pub const TLS_HANDSHAKE_MAX: Duration = Duration::from_secs(10);
+
+/// How much of a body nobody wants is read and dropped after an early answer, so that the client sees the answer and not a reset.
+pub const LINGER_BYTES_MAX: u64 = 64 << 20;
+
+/// For how long.
+pub const LINGER_TIME_MAX: Duration = Duration::from_secs(5);
+
+/// Rest after `accept` failed for want of file descriptors or memory, so that the loop does not spin.
+pub const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+
+/// Connections the kernel keeps for us until we accept them.
+pub const ACCEPT_BACKLOG: i32 = 4_096;
+
+/// File descriptors kept free for packs, database and log when connections are counted against the process's limit.
+pub const DESCRIPTORS_RESERVED: u64 = 512;
+
+/// Connections to the metrics listener.
+pub const METRICS_CONNECTIONS_MAX: usize = 16;
+
+/// The limits an operator can set.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Limits {
+    /// Open connections over all listeners; more are answered 503 and closed.
+    pub connections_max: usize,
+    /// Requests being worked on at once; more are answered 503 with Retry-After.
+    pub requests_max: usize,
+    /// Seconds a client may take to send a request head (from 1 to 1.5 times this, since a timer looks at intervals).
+    pub head_timeout_s: u64,
+    /// Seconds a connection may be open without a request.
+    pub idle_timeout_s: u64,
+    /// Seconds a transfer may go without moving a byte, in either direction. Progress of any size keeps it alive.
+    pub stall_timeout_s: u64,
+    /// Seconds that running requests get to finish when the server is told to stop.
+    pub drain_timeout_s: u64,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            connections_max: 16_384,
+            requests_max: 1_024,
+            head_timeout_s: 15,
+            idle_timeout_s: 120,
+            stall_timeout_s: 60,
+            drain_timeout_s: 30,
+        }
+    }
+}
+
+impl Limits {
+    /// See [`Self::head_timeout_s`].
+    pub const fn head_timeout(&self) -> Duration {
+        Duration::from_secs(self.head_timeout_s)
+    }
+
+    /// See [`Self::idle_timeout_s`].
+    pub const fn idle_timeout(&self) -> Duration {
+        Duration::from_secs(self.idle_timeout_s)
+    }
+
+    /// See [`Self::stall_timeout_s`].
+    pub const fn stall_timeout(&self) -> Duration {
+        Duration::from_secs(self.stall_timeout_s)
+    }
+
+    /// See [`Self::drain_timeout_s`].
+    pub const fn drain_timeout(&self) -> Duration {
+        Duration::from_secs(self.drain_timeout_s)
+    }
+
+    /// How often a connection's timer looks: half of the shortest limit, so that a limit is kept within half of itself.
+    pub fn tick(&self) -> Duration {
+        let shortest = self.head_timeout().min(self.idle_timeout()).min(self.stall_timeout());
+        (shortest / 2).max(Duration::from_millis(100))
+    }
+}

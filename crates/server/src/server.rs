@@ -1,0 +1,217 @@
+//! A server from its start to its stop.
+//!
+//! Start: bind every listener (so that a taken port is known before anything is promised), then accept, then write the address
+//! file. While it runs: traffic sums are flushed, changed certificates read, metrics gathered. Stop: see [`crate::stop`]; at
+//! the end the traffic sums are written and the address file is gone.
+
+use crate::address_file::AddressFile;
+use crate::config::ServerConfig;
+use crate::conn::{Connector, Handler, Stage};
+use crate::limits::{DESCRIPTORS_RESERVED, Limits, METRICS_CONNECTIONS_MAX};
+use crate::listen::{Bound, ListenOn, Listener, Reception};
+use crate::meter::{FLUSH_EVERY, Meter};
+use crate::metrics::{MetricsFace, UPKEEP_EVERY};
+use crate::stop::{self, Signals, Stopper, Wish};
+use crate::tls::Certificate;
+use crate::web::record::RequestIds;
+use crate::web::{Dav, SignIn, Web};
+use axum::Router;
+use holdfast_base::{Error, Result};
+use holdfast_meta::Catalogue;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+use tokio::sync::Semaphore;
+use tokio::sync::watch::{Receiver, Sender};
+use tokio_rustls::TlsAcceptor;
+
+/// How often the certificate's files are looked at; renewals come weeks before they are needed.
+const CERTIFICATE_LOOK_EVERY: Duration = Duration::from_secs(60);
+
+/// What answers behind the door.
+pub struct Faces {
+    pub(crate) sign_in: SignIn,
+    pub(crate) dav: Dav,
+    /// The JSON API; finds the session in the request's extensions.
+    pub api: Router,
+    /// For readiness and traffic sums.
+    pub catalogue: Arc<dyn Catalogue>,
+}
+
+/// A server whose listeners are bound and accepting.
+pub struct Server {
+    web: Arc<Web>,
+    bound: Vec<Bound>,
+    metrics_bound: Option<Bound>,
+    certificate: Option<Arc<Certificate>>,
+    address_file: Option<AddressFile>,
+    stage: Sender<Stage>,
+    room: Arc<Semaphore>,
+    limits: Limits,
+    signals: Signals,
+    stopper: Stopper,
+}
+
+impl Server {
+    /// Binds, accepts, and writes the address file. `certificate` is for https listeners, if there are any.
+    pub fn start(config: &ServerConfig, faces: Faces, certificate: Option<Arc<Certificate>>) -> Result<Self> {
+        let limits =
+            Limits { connections_max: connections_max(config.limits.connections_max), ..config.limits.clone() };
+        let listeners = config
+            .listen
+            .iter()
+            .map(|text| text.parse::<ListenOn>()?.bind(certificate.is_some()))
+            .collect::<Result<Vec<_>>>()?;
+        if listeners.is_empty() {
+            return Err(Error::invalid("there is no address to listen on: give at least one in listen"));
+        }
+        let bound: Vec<Bound> = listeners.iter().map(|listener| listener.bound).collect();
+        let (stage, stages) = tokio::sync::watch::channel(Stage::Running);
+        let metrics_bound = start_metrics(config, &limits, &stages)?;
+        let signals = Signals::take()?;
+        let tls = certificate.as_ref().map(Certificate::server_config).transpose()?.map(TlsAcceptor::from);
+        let web = Arc::new(web(config, faces, &limits)?);
+        let room = Arc::new(Semaphore::new(limits.connections_max));
+        let connector = Arc::new(Connector::new(web.clone(), limits.clone()));
+        receive(Reception { connector, room: room.clone(), tls }, listeners, &stages);
+        let meter = web.meter.clone();
+        tokio::spawn(flush_regularly(meter, web.catalogue.clone(), stages.clone()));
+        if let Some(certificate) = certificate.clone() {
+            tokio::spawn(watch_certificate(certificate, stages));
+        }
+        let address_file = config.address_file.as_deref().map(|path| AddressFile::write(path, &bound)).transpose()?;
+        let stopper = Stopper::default();
+        Ok(Self { web, bound, metrics_bound, certificate, address_file, stage, room, limits, signals, stopper })
+    }
+
+    /// Where it listens.
+    pub fn bound(&self) -> &[Bound] {
+        &self.bound
+    }
+
+    /// Where its metrics are.
+    pub const fn metrics_bound(&self) -> Option<Bound> {
+        self.metrics_bound
+    }
+
+    /// What stops it from inside the process.
+    pub fn stopper(&self) -> Stopper {
+        self.stopper.clone()
+    }
+
+    /// Serves until it is told to stop, then drains. Answers whether every running request could finish.
+    pub async fn run(mut self) -> bool {
+        while self.signals.next(&self.stopper).await == Wish::Reload {
+            match self.certificate.as_ref().map(|certificate| certificate.reload()) {
+                Some(Ok(())) => tracing::info!("certificate read again"),
+                Some(Err(error)) => {
+                    tracing::error!(%error, "the certificate could not be read again; the old one stays in use")
+                }
+                None => tracing::info!("SIGHUP: there is no certificate to read again"),
+            }
+        }
+        tracing::info!(seconds = self.limits.drain_timeout_s, "stopping: running requests may finish");
+        self.web.draining.store(true, Ordering::Relaxed);
+        drop(self.address_file.take());
+        let limit = self.limits.drain_timeout();
+        let whole =
+            stop::drain(&self.stage, &self.room, self.limits.connections_max, limit, &mut self.signals, &self.stopper)
+                .await;
+        if !whole {
+            tracing::warn!("requests that were still running have been cut off");
+        }
+        self.web.meter.flush(&self.web.catalogue).await;
+        whole
+    }
+}
+
+fn web(config: &ServerConfig, faces: Faces, limits: &Limits) -> Result<Web> {
+    let trusted_proxies = config.trusted_proxies.iter().map(|text| text.parse()).collect::<Result<Vec<_>>>()?;
+    Ok(Web {
+        sign_in: faces.sign_in,
+        dav: faces.dav,
+        api: faces.api,
+        catalogue: faces.catalogue,
+        trusted_proxies,
+        allow_plain_http: config.allow_plain_http,
+        access_log: config.log.access,
+        meter: Arc::new(Meter::default()),
+        room: Arc::new(Semaphore::new(limits.requests_max)),
+        ids: RequestIds::new(),
+        draining: false.into(),
+        readiness: None.into(),
+    })
+}
+
+/// Starts the accept loop of every listener.
+fn receive<H: Handler>(reception: Reception<H>, listeners: Vec<Listener>, stages: &Receiver<Stage>) {
+    let reception = Arc::new(reception);
+    for listener in listeners {
+        tokio::spawn(reception.clone().accept(listener, stages.clone()));
+    }
+}
+
+fn start_metrics(config: &ServerConfig, limits: &Limits, stages: &Receiver<Stage>) -> Result<Option<Bound>> {
+    let Some(text) = &config.metrics_listen else { return Ok(None) };
+    let listener = text.parse::<ListenOn>()?.bind(false)?;
+    let bound = listener.bound;
+    let face = MetricsFace::install()?;
+    let connector = Arc::new(Connector::new(face.clone(), limits.clone()));
+    let room = Arc::new(Semaphore::new(METRICS_CONNECTIONS_MAX));
+    receive(Reception { connector, room, tls: None }, vec![listener], stages);
+    let mut stages = stages.clone();
+    tokio::spawn(async move {
+        while !stops_within(&mut stages, UPKEEP_EVERY).await {
+            face.upkeep();
+        }
+    });
+    Ok(Some(bound))
+}
+
+/// Waits for `time`; answers whether the server began to stop meanwhile.
+async fn stops_within(stages: &mut Receiver<Stage>, time: Duration) -> bool {
+    tokio::time::timeout(time, stages.wait_for(|stage| *stage != Stage::Running)).await.is_ok()
+}
+
+async fn flush_regularly(meter: Arc<Meter>, catalogue: Arc<dyn Catalogue>, mut stages: Receiver<Stage>) {
+    while !stops_within(&mut stages, FLUSH_EVERY).await {
+        meter.flush(&catalogue).await;
+    }
+}
+
+async fn watch_certificate(certificate: Arc<Certificate>, mut stages: Receiver<Stage>) {
+    while !stops_within(&mut stages, CERTIFICATE_LOOK_EVERY).await {
+        match certificate.reload_if_changed() {
+            Ok(false) => {}
+            Ok(true) => {
+                tracing::info!(fingerprint = certificate.fingerprint(), "the certificate has changed and is in use")
+            }
+            Err(error) => tracing::error!(%error, "the changed certificate cannot be used; the old one stays in use"),
+        }
+    }
+}
+
+/// Raises the process's limit of open files as far as it may, and lowers the number of connections to what it then allows.
+fn connections_max(wanted: usize) -> usize {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    let limit = getrlimit(Resource::Nofile);
+    let hard = limit.maximum.unwrap_or(u64::MAX);
+    if limit.current.is_some_and(|soft| soft < hard) {
+        let raised = Rlimit { current: limit.maximum, maximum: limit.maximum };
+        if let Err(error) = setrlimit(Resource::Nofile, raised) {
+            tracing::warn!(%error, "the limit of open files could not be raised");
+        }
+    }
+    let open_files = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
+    let possible = usize::try_from(open_files.saturating_sub(DESCRIPTORS_RESERVED)).unwrap_or(usize::MAX).max(1);
+    if possible < wanted {
+        tracing::warn!(
+            open_files,
+            wanted,
+            possible,
+            "fewer connections than configured: raise the limit of open files"
+        );
+    }
+    // A semaphore of tokio counts to usize::MAX / 8, and a drain takes all permits in one call that counts in u32.
+    wanted.min(possible).clamp(1, u32::MAX as usize)
+}

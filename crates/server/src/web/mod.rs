@@ -1,0 +1,229 @@
+//! From a request to the face that answers it: routing, sign-in, and what every answer gets.
+//!
+//! | path | answered by | sign-in |
+//! |---|---|---|
+//! | `/dav`, `/dav/…` | WebDAV | always |
+//! | `/api/v1/openapi.json` | the API's description | none |
+//! | `/api/…` | the JSON API | always |
+//! | `/healthz`, `/readyz` | this module | none |
+//! | `/` | the landing page; `OPTIONS` for clients that probe the root before they ask for a password | none |
+//!
+//! Answers that a person's file may be part of get `Content-Security-Policy: sandbox`: a page kept in the drive must not run
+//! scripts as the drive.
+
+pub(crate) mod gate;
+mod landing;
+pub(crate) mod record;
+pub(crate) mod reply;
+
+use crate::conn::{AnyBody, Handler, Peer, RequestBody, ResponseBody, Tally};
+use crate::meter::Meter;
+use crate::peer::{Client, Network, client};
+use crate::telemetry::AccessLog;
+use axum::Router;
+use futures_util::future::BoxFuture;
+use holdfast_auth::{Credential, Session};
+use holdfast_base::{Error, ErrorKind, Result};
+use holdfast_meta::Catalogue;
+use http::header::{ALLOW, CONTENT_SECURITY_POLICY, HeaderName, HeaderValue, REFERRER_POLICY, X_CONTENT_TYPE_OPTIONS};
+use http::{Method, Request, Response, StatusCode};
+use http_body_util::BodyExt;
+use parking_lot::Mutex;
+use record::{Face, Record, RequestIds};
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+use tokio::sync::Semaphore;
+use tower::ServiceExt;
+
+/// An answer about readiness is used again for this long, so that probes cannot keep the disk busy.
+const READY_FOR: Duration = Duration::from_secs(1);
+
+/// A catalogue that does not answer a probe within this is not ready.
+const READY_WITHIN: Duration = Duration::from_secs(5);
+
+/// Checks a credential sent from an address.
+pub(crate) type SignIn = Arc<dyn Fn(Credential, IpAddr) -> BoxFuture<'static, Result<Arc<Session>>> + Send + Sync>;
+
+/// Answers a WebDAV request of a signed-in account.
+pub(crate) type Dav =
+    Arc<dyn Fn(Arc<Session>, Request<RequestBody>) -> BoxFuture<'static, Response<AnyBody>> + Send + Sync>;
+
+/// Everything that answers on the public listeners.
+pub(crate) struct Web {
+    pub(crate) sign_in: SignIn,
+    pub(crate) dav: Dav,
+    pub(crate) api: Router,
+    pub(crate) catalogue: Arc<dyn Catalogue>,
+    pub(crate) trusted_proxies: Vec<Network>,
+    pub(crate) allow_plain_http: bool,
+    pub(crate) access_log: AccessLog,
+    pub(crate) meter: Arc<Meter>,
+    pub(crate) room: Arc<Semaphore>,
+    pub(crate) ids: RequestIds,
+    pub(crate) draining: AtomicBool,
+    pub(crate) readiness: Mutex<Option<(Instant, bool)>>,
+}
+
+impl Handler for Web {
+    async fn handle(
+        self: Arc<Self>,
+        peer: Peer,
+        tally: Arc<Tally>,
+        request: Request<RequestBody>,
+    ) -> Response<ResponseBody> {
+        let client = client(peer, request.headers(), &self.trusted_proxies);
+        let face = face(request.uri().path());
+        let trusted = self.trusted_proxies.iter().any(|network| network.contains(peer.address.ip()));
+        let id = self.ids.next(request.headers(), trusted);
+        let room = self.room.clone().try_acquire_owned().ok();
+        let full = room.is_none() && face != Face::Page;
+        let log = self.access_log;
+        let mut record =
+            Record::begin(&request, (id, face, client.address), tally.clone(), self.meter.clone(), log, room);
+        let mut answer = if full {
+            metrics::counter!("holdfast_requests_refused_total").increment(1);
+            reply::error(
+                &Error::unavailable("too many requests are being worked on; try again shortly"),
+                face == Face::Api,
+            )
+        } else {
+            self.route(&client, &mut record, request).await
+        };
+        record.status = answer.status();
+        dress(&mut answer, &record);
+        answer.map(|body| ResponseBody::new(body, tally, Some(Box::new(record))))
+    }
+}
+
+/// Which part of the server a path belongs to.
+fn face(path: &str) -> Face {
+    let below = |root: &str| path.strip_prefix(root).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
+    if below("/dav") {
+        Face::Dav
+    } else if below("/api") {
+        Face::Api
+    } else {
+        Face::Page
+    }
+}
+
+/// Headers every answer gets.
+fn dress(answer: &mut Response<AnyBody>, record: &Record) {
+    let headers = answer.headers_mut();
+    headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    headers.insert(REFERRER_POLICY, HeaderValue::from_static("no-referrer"));
+    if !headers.contains_key(CONTENT_SECURITY_POLICY) {
+        let policy = if record.face == Face::Dav { "sandbox" } else { "default-src 'none'; frame-ancestors 'none'" };
+        headers.insert(CONTENT_SECURITY_POLICY, HeaderValue::from_static(policy));
+    }
+    if let Ok(id) = HeaderValue::from_str(&record.id) {
+        headers.insert(HeaderName::from_static("x-request-id"), id);
+    }
+}
+
+impl Web {
+    async fn route(&self, client: &Client, record: &mut Record, request: Request<RequestBody>) -> Response<AnyBody> {
+        match record.face {
+            Face::Page => self.page(client, &request).await,
+            Face::Api if request.uri().path() == "/api/v1/openapi.json" => self.call_api(request).await,
+            Face::Dav | Face::Api => match self.admit(client, &request).await {
+                Ok(session) => {
+                    record.account = Some((session.account, session.name.clone()));
+                    if record.face == Face::Dav {
+                        (self.dav)(session, request).await
+                    } else {
+                        let mut request = request;
+                        request.extensions_mut().insert(session);
+                        self.call_api(request).await
+                    }
+                }
+                Err(error) => {
+                    tracing::debug!(id = %record.id, client = %client.address, %error, "not let in");
+                    reply::error(&error, record.face == Face::Api)
+                }
+            },
+        }
+    }
+
+    async fn admit(&self, client: &Client, request: &Request<RequestBody>) -> Result<Arc<Session>> {
+        let credential = gate::credential(request.headers())?;
+        gate::check_transport(client, self.allow_plain_http)?;
+        let credential = credential
+            .ok_or_else(|| Error::new(ErrorKind::Unauthenticated, "Sign in with your account's name and password."))?;
+        (self.sign_in)(credential, client.address).await
+    }
+
+    async fn call_api(&self, request: Request<RequestBody>) -> Response<AnyBody> {
+        let request = request.map(axum::body::Body::new);
+        // A router's error type is `Infallible`.
+        let Ok(answer) = self.api.clone().oneshot(request).await;
+        answer.map(|body| body.map_err(Into::into).boxed_unsync())
+    }
+
+    async fn page(&self, client: &Client, request: &Request<RequestBody>) -> Response<AnyBody> {
+        let reading = matches!(*request.method(), Method::GET | Method::HEAD);
+        match request.uri().path() {
+            "/" | "*" if request.method() == Method::OPTIONS => root_options(),
+            "/" if reading => landing::page(request.headers(), request.uri(), client.encrypted),
+            "/healthz" if reading => reply::text(StatusCode::OK, "ok\n"),
+            "/readyz" if reading => self.readiness().await,
+            "/" | "/healthz" | "/readyz" => {
+                let answer = reply::text(StatusCode::METHOD_NOT_ALLOWED, "Only GET and HEAD. Files are below /dav/.\n");
+                reply::with(answer, ALLOW, HeaderValue::from_static("GET, HEAD, OPTIONS"))
+            }
+            _ => reply::text(
+                StatusCode::NOT_FOUND,
+                "There is nothing here. Files are below /dav/, the API below /api/v1/.\n",
+            ),
+        }
+    }
+
+    async fn readiness(&self) -> Response<AnyBody> {
+        if self.draining.load(Ordering::Relaxed) {
+            return reply::text(StatusCode::SERVICE_UNAVAILABLE, "stopping\n");
+        }
+        let known = self.readiness.lock().filter(|(at, _)| at.elapsed() < READY_FOR);
+        let ready = if let Some((_, ready)) = known {
+            ready
+        } else {
+            let answer = tokio::time::timeout(READY_WITHIN, self.catalogue.ping()).await;
+            let ready = matches!(answer, Ok(Ok(())));
+            if !ready {
+                tracing::warn!(?answer, "not ready: the catalogue does not answer");
+            }
+            *self.readiness.lock() = Some((Instant::now(), ready));
+            ready
+        };
+        if ready {
+            reply::text(StatusCode::OK, "ready\n")
+        } else {
+            reply::text(StatusCode::SERVICE_UNAVAILABLE, "the catalogue does not answer\n")
+        }
+    }
+}
+
+/// Windows and some libraries ask the server's root whether it speaks WebDAV before they ask for a password.
+fn root_options() -> Response<AnyBody> {
+    let mut answer = reply::text(StatusCode::OK, "");
+    let headers = answer.headers_mut();
+    headers.insert(ALLOW, HeaderValue::from_static("GET, HEAD, OPTIONS"));
+    headers.insert(HeaderName::from_static("dav"), HeaderValue::from_static("1, 2, 3"));
+    headers.insert(HeaderName::from_static("ms-author-via"), HeaderValue::from_static("DAV"));
+    answer
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_belong_to_the_face_whose_whole_first_segment_they_have() {
+        assert_eq!([face("/dav"), face("/dav/x"), face("/davenport")], [Face::Dav, Face::Dav, Face::Page]);
+        assert_eq!(
+            [face("/api/v1/me"), face("/apis"), face("/"), face("*")],
+            [Face::Api, Face::Page, Face::Page, Face::Page]
+        );
+    }
+}
