@@ -119,6 +119,13 @@ fn a_full_server_is_reported_with_its_status_and_cleaned_up() {
 }
 
 #[test]
+fn a_server_that_deletes_no_full_folder_is_cleaned_up_piece_by_piece() {
+    let (report, server) = measure(Fault::KeepsFullFolders, &[Workload::Propfind, Workload::Upload]);
+    assert_eq!(report.errors, []);
+    assert_eq!(server.paths(), Vec::<String>::new());
+}
+
+#[test]
 fn a_listing_that_leaves_an_entry_out_is_a_failure() {
     let (report, _) = measure(Fault::MissingEntry, &[Workload::Propfind]);
     assert!(report.errors[0].message.contains("7 responses for a folder of 7 entries"), "{:?}", report.errors);

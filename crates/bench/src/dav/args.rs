@@ -149,8 +149,8 @@ impl DavArgs {
         let file_bytes = usize::try_from(self.file_size).context("--file-size is too large")?;
         Ok(DavOptions {
             workloads: if self.only.is_empty() { defaults.workloads.clone() } else { self.only.clone() },
-            sizes: self.sizes.iter().map(|&bytes| self.scaled(bytes)).collect(),
-            report_sizes: defaults.report_sizes.iter().map(|&bytes| self.scaled(bytes)).collect(),
+            sizes: self.sizes.iter().map(|&bytes| self.scaled_size(bytes)).collect(),
+            report_sizes: defaults.report_sizes.iter().map(|&bytes| self.scaled_size(bytes)).collect(),
             files: self.scaled(self.files),
             file_bytes,
             connections: self.connections,
@@ -177,6 +177,13 @@ impl DavArgs {
     )]
     fn scaled(&self, value: u64) -> u64 {
         ((value as f64 * self.scale).round() as u64).max(1)
+    }
+
+    /// Scaled, and rounded down to whole MiB or KiB, so that titles stay readable.
+    fn scaled_size(&self, bytes: u64) -> u64 {
+        let scaled = self.scaled(bytes);
+        let unit = [1 << 20, 1 << 10].into_iter().find(|unit| scaled >= *unit).unwrap_or(1);
+        if scaled == bytes { bytes } else { scaled / unit * unit }
     }
 
     fn targets(&self) -> anyhow::Result<Vec<TargetSpec>> {
@@ -297,7 +304,7 @@ mod tests {
     #[test]
     fn scale_makes_everything_smaller_but_never_nothing() -> anyhow::Result<()> {
         let options = options(&["http://h/", "--scale", "0.0001", "--only", "upload,small"])?;
-        assert_eq!(options.sizes, [10_486, 107_374]);
+        assert_eq!(options.sizes, [10 << 10, 104 << 10]);
         assert_eq!((options.files, options.entries), (1, vec![1, 1]));
         assert_eq!(options.workloads, [Workload::Upload, Workload::Small]);
         Ok(())

@@ -5,7 +5,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use super::session::{Failure, Session};
-use super::{DavOptions, TargetSpec};
+use super::{DavOptions, TargetSpec, remove};
 use crate::http::{Endpoint, HttpError, Limits, Trust};
 
 /// Time for a connection to come up, here and at the clean-up.
@@ -19,8 +19,6 @@ pub(crate) struct Bay {
     endpoint: Endpoint,
     /// Path of the bench folder, with slashes at both ends.
     folder: String,
-    /// Path of the folder that holds the bench folder.
-    parent: String,
     created: bool,
     /// False once the target could not be set up: it is left out from then on.
     pub(crate) usable: bool,
@@ -43,9 +41,8 @@ impl Bay {
         let limits = Limits { connect: CONNECT_TIMEOUT, stall: options.stall_timeout, total: options.request_timeout };
         let credentials = spec.credentials.as_ref().map(|(user, password)| (user.as_str(), password.as_str()));
         let endpoint = Endpoint::new(&spec.url, credentials, &trust, limits, stop)?;
-        let parent = spec.url.path().to_owned();
-        let folder = format!("{parent}{name}/");
-        Ok(Self { spec: spec.clone(), endpoint, folder, parent, created: false, usable: true, server: None })
+        let folder = format!("{}{name}/", spec.url.path());
+        Ok(Self { spec: spec.clone(), endpoint, folder, created: false, usable: true, server: None })
     }
 
     /// Makes the bench folder.
@@ -69,8 +66,7 @@ impl Bay {
         }
         let limits = Limits { connect: CONNECT_TIMEOUT, stall: CLEAN_UP_TIMEOUT, total: CLEAN_UP_TIMEOUT };
         let endpoint = self.endpoint.for_clean_up(limits);
-        let name = self.folder[self.parent.len()..].to_owned();
-        Session::open(&endpoint, &self.parent)?.delete(&name).map(|_| ())
+        remove::tree(&mut Session::open(&endpoint, "/")?, self.folder.trim_start_matches('/'), 0)
     }
 }
 

@@ -21,6 +21,7 @@ mod lab;
 mod listing;
 mod options;
 mod ranges;
+mod remove;
 mod session;
 mod small;
 mod target;

@@ -32,7 +32,7 @@ pub(super) fn render(report: &Report) -> String {
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
          <title>holdfast bench dav, {started}</title>\n<style>\n{STYLE}</style>\n</head>\n<body>\n<main>\n\
          <h1>WebDAV servers side by side</h1>\n\
-         <p>{started} UTC, {runs} runs of each, interleaved, beginning with another server each time. Figures are medians \
+         <p>{started}, {runs} runs of each, interleaved, beginning with another server each time. Figures are medians \
          with least and greatest; MB is 10<sup>6</sup> bytes. Speed is in terms of the first server's: above 1 is faster.</p>\n",
         started = escape(&report.started),
         runs = report.runs,
@@ -179,7 +179,7 @@ fn add_failures(page: &mut String, report: &Report) {
         let _ = writeln!(page, "<p class=\"bad\">{}</p>", escape(warning));
     }
     if report.error_count > 0 {
-        let _ = writeln!(page, "<h2 class=\"bad\">{} failures</h2>", report.error_count);
+        let _ = writeln!(page, "<h2 class=\"bad\">Failures: {}</h2>", report.error_count);
         let rows =
             report.errors.iter().map(|error| vec![error.step.clone(), error.target.clone(), error.message.clone()]);
         table(page, &["step", "server", "what went wrong"], rows);

@@ -67,7 +67,7 @@ fn line(text: &mut String, content: std::fmt::Arguments<'_>) {
 
 fn add_head(text: &mut String, report: &Report) {
     let machine = &report.machine;
-    line(text, format_args!("holdfast bench dav, {} UTC, {} runs, seed {}", report.started, report.runs, report.seed));
+    line(text, format_args!("holdfast bench dav, {}, {} runs, seed {}", report.started, report.runs, report.seed));
     let memory = mebibytes(machine.memory_bytes as f64);
     line(
         text,
@@ -210,7 +210,7 @@ fn add_failures(text: &mut String, report: &Report) {
         line(text, format_args!("\nWarning: {warning}"));
     }
     if report.error_count > 0 {
-        line(text, format_args!("\n{} failures", report.error_count));
+        line(text, format_args!("\nFailures: {}", report.error_count));
     }
     for error in &report.errors {
         line(text, format_args!("  {} on {}: {}", error.step, error.target, error.message));
@@ -240,7 +240,7 @@ mod tests {
             message: "status 507".into(),
         });
         let text = report.table();
-        for part in ["7 failures", "PUT on ours: status 507", "Interrupted"] {
+        for part in ["Failures: 7", "PUT on ours: status 507", "Interrupted"] {
             assert!(text.contains(part), "{part:?} is missing in {text}");
         }
     }

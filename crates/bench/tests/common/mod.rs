@@ -18,6 +18,8 @@ pub(crate) enum Fault {
     Full,
     /// Every PROPFIND leaves one entry out.
     MissingEntry,
+    /// A folder that holds anything cannot be deleted.
+    KeepsFullFolders,
     /// MKCOL is refused with 403.
     ReadOnly,
 }
@@ -130,6 +132,9 @@ fn answer(request: Request, state: &mut State, fault: Fault) -> Answer {
             state.nodes.insert(request.path, request.body);
             plain("201 Created")
         }
+        "DELETE" if fault == Fault::KeepsFullFolders && is_full(state, &request.path) => {
+            plain("405 Method Not Allowed")
+        }
         "DELETE" => {
             let before = state.nodes.len();
             state.nodes.retain(|path, _| {
@@ -144,6 +149,10 @@ fn answer(request: Request, state: &mut State, fault: Fault) -> Answer {
         "PROPFIND" => ("207 Multi-Status", String::new(), list(state, &request.path, fault).into_bytes()),
         _ => plain("405 Method Not Allowed"),
     }
+}
+
+fn is_full(state: &State, path: &str) -> bool {
+    path.ends_with('/') && state.nodes.keys().any(|known| known != path && known.starts_with(path))
 }
 
 fn get(content: &[u8], range: Option<(usize, usize)>, fault: Fault) -> Answer {
