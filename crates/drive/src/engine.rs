@@ -70,13 +70,6 @@ pub struct Engine {
     pub(crate) shared: Arc<Shared>,
 }
 
-impl std::ops::Deref for Engine {
-    type Target = Shared;
-    fn deref(&self) -> &Shared {
-        &self.shared
-    }
-}
-
 impl Engine {
     /// Starts the engine, within a tokio runtime. The caller holds the data directory to itself: what an earlier process left
     /// half-done is given up here.
@@ -102,7 +95,7 @@ impl Engine {
 
     /// Closes the open pack; for a clean stop, after the last request.
     pub async fn stop(&self) -> Result<()> {
-        self.packer.finish().await
+        self.shared.packer.finish().await
     }
 
     /// The catalogue beneath.

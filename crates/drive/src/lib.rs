@@ -8,7 +8,8 @@ pub mod engine;
 mod types;
 
 pub use holdfast_meta::{
-    Changed, Compression, Expect, Lock, Node, NodeKind, Property, PropertyChange, Retention, Role, TrashEntry, Usage, Version,
+    Changed, Compression, Expect, Lock, Node, NodeKind, Property, PropertyChange, Retention, Role, TrashEntry, Usage,
+    Version,
 };
 pub use types::*;
 
@@ -59,9 +60,22 @@ pub trait Drive: Send + Sync + 'static {
         guard: Conditions,
     ) -> Result<Node>;
     /// Takes a lock; a missing file is made, empty.
-    async fn lock(&self, who: &Session, at: &Location, request: LockRequest, guard: Conditions) -> Result<(Lock, Changed)>;
+    async fn lock(
+        &self,
+        who: &Session,
+        at: &Location,
+        request: LockRequest,
+        guard: Conditions,
+    ) -> Result<(Lock, Changed)>;
     /// Extends a lock.
-    async fn refresh_lock(&self, who: &Session, at: &Location, token: &str, seconds: u32, guard: Conditions) -> Result<Lock>;
+    async fn refresh_lock(
+        &self,
+        who: &Session,
+        at: &Location,
+        token: &str,
+        seconds: u32,
+        guard: Conditions,
+    ) -> Result<Lock>;
     /// Releases a lock.
     async fn unlock(&self, who: &Session, at: &Location, token: &str) -> Result<()>;
 

@@ -1,7 +1,7 @@
 //! One block, sealed: identified, compressed, encrypted, and framed as a record that can lie in a pack.
 //!
 //! ```text
-//! record   = frame(32) ‖ block id(32) ‖ header(32) ‖ ciphertext(packed bytes) ‖ tag(16)
+//! record   = frame(32) ‖ block id(32) ‖ header(32) ‖ ciphertext(packed bytes) ‖ tag(16) ‖ sum(8)
 //! frame    = "HFBK" ‖ record bytes(u32) ‖ check(8) ‖ space uid(16)
 //! header   = version(1) ‖ cipher(1) ‖ codec(1) ‖ 0(1) ‖ raw bytes(u32) ‖ packed bytes(u32) ‖ 0(4) ‖ salt(16)
 //! ```
@@ -9,8 +9,9 @@
 //! a key of its own for each sealing: HKDF-SHA256-Expand of the space's block key with the id and a fresh random salt. The
 //! salt is there because the same plaintext may be packed differently another time (other codec, other zstd): without it
 //! two different messages would share key and nonce. With it the nonce can be zero. Id and header are authenticated.
-//! The *check* is the start of BLAKE3 over the rest of frame and id; it lets a scan tell a record from debris
-//! without any key. A tiny content in the catalogue is the same record without its frame.
+//! The *check* is the start of BLAKE3 over the rest of frame and id; it lets a scan tell a record from debris. The *sum* is
+//! XXH3-64 of all before it; it lets an operator without any key find bits that flipped on the disk (against malice there is the
+//! tag). A tiny content in the catalogue is the same record without frame and sum.
 //!
 //! Buffers: plaintext is gathered in a buffer whose first [`RECORD_PREFIX_BYTES`] bytes are room for frame, id and header, so that
 //! a block that does not shrink is encrypted where it lies and never copied.
@@ -21,6 +22,7 @@ use aws_lc_rs::aead::{AES_256_GCM, Aad, LessSafeKey, NONCE_LEN, Nonce, UnboundKe
 use aws_lc_rs::hkdf::{HKDF_SHA256, Prk, Salt};
 use holdfast_base::limits::BLOCK_BYTES_MAX;
 use holdfast_base::{BlockId, Error, Result, Uid};
+use xxhash_rust::xxh3::xxh3_64;
 
 /// Version of the block format that is written.
 const VERSION: u8 = 1;
@@ -32,10 +34,11 @@ pub const FRAME_BYTES: usize = 32;
 const HEADER_BYTES: usize = 32;
 const TAG_BYTES: usize = 16;
 const SALT_BYTES: usize = 16;
+const SUM_BYTES: usize = 8;
 /// Bytes before the ciphertext in a record, left free at the start of a plaintext buffer.
 pub const RECORD_PREFIX_BYTES: usize = FRAME_BYTES + BlockId::BYTES + HEADER_BYTES;
 /// Bytes a record has more than its packed content.
-pub const RECORD_OVERHEAD_BYTES: usize = RECORD_PREFIX_BYTES + TAG_BYTES;
+pub const RECORD_OVERHEAD_BYTES: usize = RECORD_PREFIX_BYTES + TAG_BYTES + SUM_BYTES;
 
 /// The keys of one space that seal its blocks and authenticate its manifests.
 #[derive(Clone)]
@@ -146,11 +149,14 @@ fn finish_record(keys: &BlockKeys, id: BlockId, codec: CodecId, raw_bytes: usize
         .seal_in_place_separate_tag(zero_nonce(), Aad::from(&prefix[FRAME_BYTES..]), packed)
         .map_err(|_| Error::internal("encryption failed"))?;
     record.extend_from_slice(tag.as_ref());
-    write_frame(keys.space, record)
+    write_frame(keys.space, record)?;
+    let sum = xxh3_64(record);
+    record.extend_from_slice(&sum.to_le_bytes());
+    Ok(())
 }
 
 fn write_frame(space: Uid, record: &mut [u8]) -> Result<()> {
-    let record_bytes = le32(record.len())?;
+    let record_bytes = le32(record.len() + SUM_BYTES)?;
     record[..4].copy_from_slice(&MAGIC);
     record[4..8].copy_from_slice(&record_bytes);
     record[16..FRAME_BYTES].copy_from_slice(&space.0);
@@ -175,6 +181,19 @@ fn le32(value: usize) -> Result<[u8; 4]> {
 /// Zero is safe: every sealing has a key of its own (see the module).
 fn zero_nonce() -> Nonce {
     Nonce::assume_unique_for_key([0; NONCE_LEN])
+}
+
+/// The part of a record that the catalogue keeps of a tiny content.
+pub fn inline_part(record: &[u8]) -> &[u8] {
+    &record[FRAME_BYTES..record.len() - SUM_BYTES]
+}
+
+/// Whether a whole record is as it was written, as far as can be told without a key: block `id` of `space`, right length, right sum.
+pub fn record_is_intact(space: Uid, id: BlockId, record: &[u8]) -> bool {
+    let Some((body, sum)) = record.split_last_chunk::<SUM_BYTES>() else { return false };
+    read_record_head(record)
+        .is_some_and(|head| head.space == space && head.id == id && head.record_bytes as usize == record.len())
+        && xxh3_64(body).to_le_bytes() == *sum
 }
 
 /// What a record's frame and id say, readable without a key.
@@ -257,6 +276,7 @@ impl Opener {
         if frame[..4] != MAGIC || frame[16..] != keys.space.0 {
             return Err(Error::damaged(format!("block {id}: what lies in its place is no block of this space")));
         }
+        record.truncate(record.len().saturating_sub(SUM_BYTES));
         let (codec, raw_bytes, end) = decrypt(keys, id, FRAME_BYTES, &mut record)?;
         if codec == CodecId::None {
             record.truncate(end);

@@ -26,7 +26,7 @@ impl Engine {
     /// Enters a space, or says why not. To whom may not see it, a space does not exist.
     pub(crate) async fn enter(&self, who: &Session, name: &str, need: Role) -> Result<Entered> {
         let unseen = || Error::not_found(format!("there is no space {name:?}, or you are not a member of it"));
-        let (space, membership) = self.catalogue.space_by_name(name, who.account).await?.ok_or_else(unseen)?;
+        let (space, membership) = self.shared.catalogue.space_by_name(name, who.account).await?.ok_or_else(unseen)?;
         let membership = membership.ok_or_else(unseen)?;
         if who.scope.space.is_some_and(|only| only != space.id) {
             return Err(unseen());
@@ -40,7 +40,7 @@ impl Engine {
 
     pub(crate) fn guard(&self, who: &Session, conditions: Conditions) -> Guard {
         let Conditions { expect, tokens } = conditions;
-        Guard { account: who.account, expect, tokens, now_ms: self.clock.now_ms() }
+        Guard { account: who.account, expect, tokens, now_ms: self.shared.clock.now_ms() }
     }
 
     /// Refuses a write that is bound to fail before its body is read. The commit tests all of this again, in its transaction.
@@ -83,7 +83,7 @@ impl Engine {
         conditions: &Conditions,
     ) -> Result<()> {
         let ids: Vec<_> = found.chain.iter().map(|node| node.id).collect();
-        let locks = self.catalogue.locks_on(entered.space.id, &ids, self.clock.now_ms()).await?;
+        let locks = self.shared.catalogue.locks_on(entered.space.id, &ids, self.shared.clock.now_ms()).await?;
         let end = found.node(path).map(|node| node.id);
         let covering = locks.iter().filter(|lock| lock.deep || Some(lock.node) == end);
         let mut blocked = false;
@@ -99,7 +99,7 @@ impl Engine {
     /// The space as the session sees it.
     pub(crate) async fn view(&self, entered: &Entered) -> Result<SpaceView> {
         let Entered { space, role, .. } = entered;
-        let found = self.catalogue.find(space.id, &DrivePath::root(), false).await?;
+        let found = self.shared.catalogue.find(space.id, &DrivePath::root(), false).await?;
         let root = found.chain.into_iter().next().ok_or_else(|| Error::damaged("a space has no root folder"))?;
         Ok(SpaceView {
             name: space.name.clone(),
@@ -117,12 +117,12 @@ impl Engine {
     async fn available_bytes(&self, space: &Space) -> Result<Option<u64>> {
         let used = space.usage.used_bytes + space.usage.reserved_bytes;
         let of_space = space.quota_bytes.map(|quota| quota.saturating_sub(used));
-        let owner = self.catalogue.account(space.owner).await?.and_then(|owner| owner.quota_bytes);
+        let owner = self.shared.catalogue.account(space.owner).await?.and_then(|owner| owner.quota_bytes);
         let of_owner = match owner {
-            Some(quota) => Some(quota.saturating_sub(self.catalogue.account_used_bytes(space.owner).await?)),
+            Some(quota) => Some(quota.saturating_sub(self.shared.catalogue.account_used_bytes(space.owner).await?)),
             None => None,
         };
-        let room = self.store.room().await?.map(|room| room.free_bytes);
+        let room = self.shared.store.room().await?.map(|room| room.free_bytes);
         Ok([of_space, of_owner, room].into_iter().flatten().min())
     }
 }
@@ -134,7 +134,9 @@ pub(crate) fn effective_role(who: &Session, membership: &Membership) -> Role {
 
 fn refusal(who: &Session, role: Role, space: &str) -> String {
     match role {
-        Role::Reader if who.scope.read_only => format!("this credential may only read; writing to {space:?} is refused"),
+        Role::Reader if who.scope.read_only => {
+            format!("this credential may only read; writing to {space:?} is refused")
+        }
         Role::Reader => format!("you are a reader of {space:?}; writing needs the role of an editor"),
         _ => format!("only owners of {space:?} may do this"),
     }

@@ -24,7 +24,7 @@ use std::sync::Arc;
 impl Drive for Engine {
     async fn spaces(&self, who: &Session) -> Result<Vec<SpaceView>> {
         let mut views = Vec::new();
-        for (space, membership) in self.catalogue.spaces_of(who.account).await? {
+        for (space, membership) in self.shared.catalogue.spaces_of(who.account).await? {
             if who.scope.space.is_none_or(|only| only == space.id) {
                 let role = effective_role(who, &membership);
                 views.push(self.view(&Entered { space, membership, role }).await?);
@@ -39,19 +39,19 @@ impl Drive for Engine {
 
     async fn walk(&self, who: &Session, at: &Location) -> Result<Walk> {
         let Entered { space, role, .. } = self.enter(who, &at.space, Role::Reader).await?;
-        let found = self.catalogue.find(space.id, &at.path, true).await?;
+        let found = self.shared.catalogue.find(space.id, &at.path, true).await?;
         let complete = found.node(&at.path).is_some();
         Ok(Walk { space, role, chain: found.chain, complete, content: found.content })
     }
 
     async fn list(&self, who: &Session, folder: &Node, after: Option<&NodeName>, limit: usize) -> Result<Vec<Node>> {
         self.member_of(who, folder.space).await?;
-        self.catalogue.children(folder.id, after, limit).await
+        self.shared.catalogue.children(folder.id, after, limit).await
     }
 
     async fn count_below(&self, who: &Session, folder: &Node, limit: usize) -> Result<usize> {
         self.member_of(who, folder.space).await?;
-        self.catalogue.count_below(folder.id, limit).await
+        self.shared.catalogue.count_below(folder.id, limit).await
     }
 
     async fn properties(&self, who: &Session, nodes: &[Node]) -> Result<Vec<Vec<Property>>> {
@@ -59,7 +59,7 @@ impl Drive for Engine {
         let mut found = HashMap::new();
         if let Some(first) = nodes.first().filter(|_| !with.is_empty()) {
             self.member_of(who, first.space).await?;
-            found.extend(self.catalogue.properties(&with).await?);
+            found.extend(self.shared.catalogue.properties(&with).await?);
         }
         Ok(nodes.iter().map(|node| found.remove(&node.id).unwrap_or_default()).collect())
     }
@@ -68,7 +68,7 @@ impl Drive for Engine {
         let Some(first) = nodes.first() else { return Ok(Vec::new()) };
         self.member_of(who, first.space).await?;
         let ids: Vec<_> = nodes.iter().map(|node| node.id).collect();
-        self.catalogue.locks_on(first.space, &ids, self.clock.now_ms()).await
+        self.shared.catalogue.locks_on(first.space, &ids, self.shared.clock.now_ms()).await
     }
 
     async fn read(&self, who: &Session, walk: &Walk, range: ByteRange) -> Result<ContentStream> {
@@ -96,7 +96,7 @@ impl Drive for Engine {
 
     async fn write(&self, who: &Session, at: &Location, options: WriteOptions, body: ContentStream) -> Result<Changed> {
         let entered = self.enter(who, &at.space, Role::Editor).await?;
-        let found = self.catalogue.find(entered.space.id, &at.path, options.patch.is_some()).await?;
+        let found = self.shared.catalogue.find(entered.space.id, &at.path, options.patch.is_some()).await?;
         self.refuse_early(who, &entered, &found, &at.path, &options.conditions).await?;
         let target = self.target(&entered, entered.keys(who)?)?;
         let ready = match options.patch {
@@ -122,19 +122,19 @@ impl Drive for Engine {
         let modified_ms = options.modified_ms.unwrap_or(guard.now_ms);
         let (space, path) = (entered.space.id, &at.path);
         ready
-            .commit(&target, |content| self.catalogue.commit_file(space, path, content, modified_ms, &guard))
+            .commit(&target, |content| self.shared.catalogue.commit_file(space, path, content, modified_ms, &guard))
             .await
     }
 
     async fn make_folder(&self, who: &Session, at: &Location, guard: Conditions) -> Result<Node> {
         let entered = self.enter(who, &at.space, Role::Editor).await?;
-        self.catalogue.make_folder(entered.space.id, &at.path, &self.guard(who, guard)).await
+        self.shared.catalogue.make_folder(entered.space.id, &at.path, &self.guard(who, guard)).await
     }
 
     async fn remove(&self, who: &Session, at: &Location, guard: Conditions) -> Result<()> {
         let entered = self.enter(who, &at.space, Role::Editor).await?;
         refuse_root(at)?;
-        self.catalogue.remove(entered.space.id, &at.path, &self.guard(who, guard)).await
+        self.shared.catalogue.remove(entered.space.id, &at.path, &self.guard(who, guard)).await
     }
 
     async fn relocate(&self, who: &Session, transfer: &Transfer, guard: Conditions) -> Result<Changed> {
@@ -149,10 +149,16 @@ impl Drive for Engine {
         guard: Conditions,
     ) -> Result<Node> {
         let entered = self.enter(who, &at.space, Role::Editor).await?;
-        self.catalogue.change_properties(entered.space.id, &at.path, changes, &self.guard(who, guard)).await
+        self.shared.catalogue.change_properties(entered.space.id, &at.path, changes, &self.guard(who, guard)).await
     }
 
-    async fn lock(&self, who: &Session, at: &Location, request: LockRequest, guard: Conditions) -> Result<(Lock, Changed)> {
+    async fn lock(
+        &self,
+        who: &Session,
+        at: &Location,
+        request: LockRequest,
+        guard: Conditions,
+    ) -> Result<(Lock, Changed)> {
         let entered = self.enter(who, &at.space, Role::Editor).await?;
         let guard = self.guard(who, guard);
         let new = NewLock {
@@ -162,7 +168,7 @@ impl Drive for Engine {
             owner_xml: request.owner_xml,
             expires_ms: expiry(guard.now_ms, request.seconds),
         };
-        self.catalogue.lock(entered.space.id, &at.path, new, &guard).await
+        self.shared.catalogue.lock(entered.space.id, &at.path, new, &guard).await
     }
 
     async fn refresh_lock(
@@ -176,30 +182,30 @@ impl Drive for Engine {
         let entered = self.enter(who, &at.space, Role::Editor).await?;
         let guard = self.guard(who, guard);
         let expires_ms = expiry(guard.now_ms, seconds);
-        self.catalogue.refresh_lock(entered.space.id, &at.path, token, expires_ms, &guard).await
+        self.shared.catalogue.refresh_lock(entered.space.id, &at.path, token, expires_ms, &guard).await
     }
 
     async fn unlock(&self, who: &Session, at: &Location, token: &str) -> Result<()> {
         let entered = self.enter(who, &at.space, Role::Editor).await?;
-        self.catalogue.unlock(entered.space.id, &at.path, token, &self.guard(who, Conditions::default())).await
+        self.shared.catalogue.unlock(entered.space.id, &at.path, token, &self.guard(who, Conditions::default())).await
     }
 
     async fn versions(&self, who: &Session, at: &Location) -> Result<Vec<Version>> {
         let entered = self.enter(who, &at.space, Role::Reader).await?;
         let node = self.node_at(&entered, at).await?;
-        self.catalogue.versions(node.id).await
+        self.shared.catalogue.versions(node.id).await
     }
 
     async fn read_version(&self, who: &Session, at: &Location, seq: i64) -> Result<(Version, ContentStream)> {
         let entered = self.enter(who, &at.space, Role::Reader).await?;
         let node = self.node_at(&entered, at).await?;
-        let versions = self.catalogue.versions(node.id).await?;
+        let versions = self.shared.catalogue.versions(node.id).await?;
         let gone = || Error::not_found(format!("{at} has no version {seq}"));
         let version = versions.into_iter().find(|version| version.seq == seq).ok_or_else(gone)?;
         let stream = match version.content {
             None => futures_util::stream::empty().boxed(),
             Some(id) => {
-                let content = self.catalogue.content(id).await?.ok_or_else(gone)?;
+                let content = self.shared.catalogue.content(id).await?.ok_or_else(gone)?;
                 let range = ByteRange::whole(content.size);
                 self.reading(who, &entered, content)?.stream(range).await?
             }
@@ -209,18 +215,18 @@ impl Drive for Engine {
 
     async fn restore_version(&self, who: &Session, at: &Location, seq: i64, guard: Conditions) -> Result<Node> {
         let entered = self.enter(who, &at.space, Role::Editor).await?;
-        self.catalogue.restore_version(entered.space.id, &at.path, seq, &self.guard(who, guard)).await
+        self.shared.catalogue.restore_version(entered.space.id, &at.path, seq, &self.guard(who, guard)).await
     }
 
     async fn remove_version(&self, who: &Session, at: &Location, seq: i64) -> Result<()> {
         let entered = self.enter(who, &at.space, Role::Owner).await?;
         let node = self.node_at(&entered, at).await?;
-        self.catalogue.remove_version(node.id, seq).await
+        self.shared.catalogue.remove_version(node.id, seq).await
     }
 
     async fn trash(&self, who: &Session, space: &str, before: Option<i64>, limit: usize) -> Result<Vec<TrashEntry>> {
         let entered = self.enter(who, space, Role::Reader).await?;
-        self.catalogue.trash(entered.space.id, before, limit).await
+        self.shared.catalogue.trash(entered.space.id, before, limit).await
     }
 
     async fn restore_trash(&self, who: &Session, space: &str, entry: i64, to: Option<&Location>) -> Result<Node> {
@@ -229,12 +235,12 @@ impl Drive for Engine {
             return Err(Error::invalid("a trash entry is restored within its own space"));
         }
         let guard = self.guard(who, Conditions::default());
-        self.catalogue.restore_trash(entered.space.id, entry, to.map(|to| &to.path), &guard).await
+        self.shared.catalogue.restore_trash(entered.space.id, entry, to.map(|to| &to.path), &guard).await
     }
 
     async fn purge_trash(&self, who: &Session, space: &str, entry: Option<i64>) -> Result<u64> {
         let entered = self.enter(who, space, Role::Owner).await?;
-        self.catalogue.purge_trash(entered.space.id, entry).await
+        self.shared.catalogue.purge_trash(entered.space.id, entry).await
     }
 }
 
@@ -244,21 +250,25 @@ impl Engine {
     }
 
     pub(crate) async fn node_at(&self, entered: &Entered, at: &Location) -> Result<Node> {
-        let found = self.catalogue.find(entered.space.id, &at.path, false).await?;
+        let found = self.shared.catalogue.find(entered.space.id, &at.path, false).await?;
         found.node(&at.path).cloned().ok_or_else(|| Error::not_found(format!("{at} does not exist")))
     }
 
     /// Whether the session may see nodes of this space. Nodes come from a walk of the same session, so this only closes the gap in
     /// which a membership ended.
     async fn member_of(&self, who: &Session, space: SpaceId) -> Result<()> {
-        let name = self.catalogue.space(space).await?.map(|space| space.name);
+        let name = self.shared.catalogue.space(space).await?.map(|space| space.name);
         let name = name.ok_or_else(|| Error::not_found("the space was removed"))?;
         self.enter(who, &name, Role::Reader).await.map(|_| ())
     }
 }
 
 pub(crate) fn refuse_root(at: &Location) -> Result<()> {
-    if at.path.is_root() { Err(Error::forbidden("a space's root can be neither removed, moved nor replaced")) } else { Ok(()) }
+    if at.path.is_root() {
+        Err(Error::forbidden("a space's root can be neither removed, moved nor replaced"))
+    } else {
+        Ok(())
+    }
 }
 
 fn lock_token() -> Result<String> {

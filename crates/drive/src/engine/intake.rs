@@ -75,7 +75,9 @@ impl Intake {
         }
         for (digester, expected) in self.digests.drain(..) {
             if digester.finish() != expected {
-                return Err(Error::invalid("the content has not the checksum that was sent with it; it was not stored"));
+                return Err(Error::invalid(
+                    "the content has not the checksum that was sent with it; it was not stored",
+                ));
             }
         }
         Ok(())

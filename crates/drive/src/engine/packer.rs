@@ -29,6 +29,15 @@ const QUEUE_RECORDS: usize = 32;
 /// Writes packs. A handle on the task that does; requests survive the one who asked being cancelled.
 pub(crate) struct Packer {
     requests: mpsc::Sender<Request>,
+    notes: mpsc::UnboundedSender<Note>,
+}
+
+/// For the task that tells the catalogue.
+enum Note {
+    /// Nobody writes this pack any more; it has this many bytes.
+    Finished(PackId, u64),
+    /// Answer when everything before this is told.
+    Flush(oneshot::Sender<()>),
 }
 
 enum Request {
@@ -45,7 +54,7 @@ struct Writer {
     clock: Arc<dyn Clock>,
     pack_bytes: u64,
     open: Option<OpenPack>,
-    finished: mpsc::UnboundedSender<(PackId, u64)>,
+    finished: mpsc::UnboundedSender<Note>,
 }
 
 /// The pack that takes records.
@@ -66,13 +75,13 @@ struct SharedPack {
     synced: Mutex<u64>,
     failed: AtomicBool,
     /// Told when the last lease is gone.
-    finished: mpsc::UnboundedSender<(PackId, u64)>,
+    finished: mpsc::UnboundedSender<Note>,
 }
 
 impl Drop for SharedPack {
     fn drop(&mut self) {
         // At shutdown nobody listens any more; the next start seals the pack.
-        let _ = self.finished.send((self.id, self.written.load(Ordering::Acquire)));
+        let _ = self.finished.send(Note::Finished(self.id, self.written.load(Ordering::Acquire)));
     }
 }
 
@@ -96,8 +105,9 @@ impl Packer {
         let (finished, packs) = mpsc::unbounded_channel();
         tokio::spawn(note_finished(catalogue.clone(), packs));
         let (requests, queue) = mpsc::channel(QUEUE_RECORDS);
+        let notes = finished.clone();
         tokio::spawn(Writer { store, catalogue, clock, pack_bytes, open: None, finished }.run(queue));
-        Self { requests }
+        Self { requests, notes }
     }
 
     /// Appends one record (whose head tells its block). Not durable before [`Self::sync`].
@@ -128,12 +138,15 @@ impl Packer {
         Ok(())
     }
 
-    /// Closes the open pack and makes it durable; for a clean stop, and before a reclaim that wants everything sealed.
+    /// Closes the open pack, makes it durable, and waits until the catalogue knows; for a clean stop, and before a reclaim that
+    /// wants everything sealed.
     pub(crate) async fn finish(&self) -> Result<()> {
-        match self.close(None).await? {
-            Some(shared) => shared.sync(shared.written.load(Ordering::Acquire)).await,
-            None => Ok(()),
+        if let Some(shared) = self.close(None).await? {
+            shared.sync(shared.written.load(Ordering::Acquire)).await?;
         }
+        let (noted, known) = oneshot::channel();
+        self.notes.send(Note::Flush(noted)).map_err(|_| stopped())?;
+        known.await.map_err(|_| stopped())
     }
 
     async fn close(&self, only: Option<PackId>) -> Result<Option<Arc<SharedPack>>> {
@@ -148,10 +161,18 @@ fn stopped() -> Error {
 }
 
 /// Tells the catalogue of packs that nobody writes any more.
-async fn note_finished(catalogue: Arc<dyn Catalogue>, mut packs: mpsc::UnboundedReceiver<(PackId, u64)>) {
-    while let Some((id, bytes)) = packs.recv().await {
-        if let Err(error) = catalogue.seal_pack(id, bytes).await {
-            tracing::warn!(pack = %id, ?error, "a finished pack could not be noted; the next start will");
+async fn note_finished(catalogue: Arc<dyn Catalogue>, mut notes: mpsc::UnboundedReceiver<Note>) {
+    while let Some(note) = notes.recv().await {
+        match note {
+            Note::Finished(id, bytes) => {
+                if let Err(error) = catalogue.seal_pack(id, bytes).await {
+                    tracing::warn!(pack = %id, ?error, "a finished pack could not be noted; the next start will");
+                }
+            }
+            Note::Flush(answer) => {
+                // Whoever asked may be gone.
+                let _ = answer.send(());
+            }
         }
     }
 }
@@ -212,7 +233,13 @@ impl Writer {
             if room && open.entries.len() < PACK_ENTRIES_MAX && !open.shared.failed.load(Ordering::Acquire) {
                 return Ok(open);
             }
-            open.close().await?;
+            let shared = open.close().await?;
+            tokio::spawn(async move {
+                let end = shared.written.load(Ordering::Acquire);
+                if let Err(error) = shared.sync(end).await {
+                    tracing::error!(pack = %shared.name, ?error, "a pack could not be synced");
+                }
+            });
         }
         self.begin().await
     }
@@ -236,10 +263,10 @@ impl Writer {
     }
 
     async fn close(&mut self, only: Option<PackId>) -> Result<Option<Arc<SharedPack>>> {
-        let Some(open) = self.open.take_if(|open| only.is_none_or(|id| id == open.shared.id)) else { return Ok(None) };
-        let shared = open.shared.clone();
-        open.close().await?;
-        Ok(Some(shared))
+        match self.open.take_if(|open| only.is_none_or(|id| id == open.shared.id)) {
+            Some(open) => open.close().await.map(Some),
+            None => Ok(None),
+        }
     }
 }
 
@@ -270,22 +297,14 @@ impl OpenPack {
         }
     }
 
-    /// Writes the index and begins the last sync, in the background.
-    async fn close(self) -> Result<()> {
-        if self.shared.failed.load(Ordering::Acquire) {
-            return Ok(());
+    /// Writes the index; the last sync is the caller's.
+    async fn close(self) -> Result<Arc<SharedPack>> {
+        if !self.shared.failed.load(Ordering::Acquire) {
+            let index_offset = self.shared.written.load(Ordering::Acquire);
+            let closing = pack::closing(self.shared.name, index_offset, &self.entries)?;
+            self.shared.append(vec![Bytes::from(closing)]).await?;
         }
-        let index_offset = self.shared.written.load(Ordering::Acquire);
-        let closing = pack::closing(self.shared.name, index_offset, &self.entries)?;
-        self.shared.append(vec![Bytes::from(closing)]).await?;
-        let shared = self.shared;
-        tokio::spawn(async move {
-            let end = shared.written.load(Ordering::Acquire);
-            if let Err(error) = shared.sync(end).await {
-                tracing::error!(pack = %shared.name, ?error, "a pack could not be synced");
-            }
-        });
-        Ok(())
+        Ok(self.shared)
     }
 }
 

@@ -52,12 +52,12 @@ pub(crate) async fn lay_over(
     let before = old.block_ids(0..from / block).await?;
     let lead = old.clone().stream(ByteRange { start: from, end: patch.start }).await?;
     let trail = ByteRange { start: end.min(tail_end), end: tail_end };
-    let tail = old.clone().stream(trail).await?;
+    let rest = old.clone().stream(trail).await?;
     let (after, after_bytes) = if tail_end < size {
         (old.block_ids(tail_end / block..size.div_ceil(block)).await?, size - tail_end)
     } else {
         (Vec::new(), 0)
     };
     let body_bytes = (patch.start - from) + length + trail.len();
-    Ok(Patched { before, body: lead.chain(body).chain(tail).boxed(), body_bytes, after, after_bytes })
+    Ok(Patched { before, body: lead.chain(body).chain(rest).boxed(), body_bytes, after, after_bytes })
 }

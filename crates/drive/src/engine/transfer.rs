@@ -37,9 +37,9 @@ impl Engine {
             deep: transfer.deep,
         };
         if transfer.copy {
-            self.catalogue.copy(&relocation, &guard).await
+            self.shared.catalogue.copy(&relocation, &guard).await
         } else {
-            self.catalogue.relocate(&relocation, &guard).await
+            self.shared.catalogue.relocate(&relocation, &guard).await
         }
     }
 
@@ -52,7 +52,7 @@ impl Engine {
         guard: &Guard,
     ) -> Result<Changed> {
         let source = self.node_at(from, &transfer.from).await?;
-        let there = self.catalogue.find(to.space.id, &transfer.to.path, false).await?;
+        let there = self.shared.catalogue.find(to.space.id, &transfer.to.path, false).await?;
         if there.node(&transfer.to.path).is_some() && !transfer.overwrite {
             return Err(Error::new(ErrorKind::PreconditionFailed, format!("{} exists already", transfer.to)));
         }
@@ -68,19 +68,19 @@ impl Engine {
             deep: true,
         };
         let placed = match copied {
-            Ok(()) => self.catalogue.relocate(&relocation, guard).await,
+            Ok(()) => self.shared.catalogue.relocate(&relocation, guard).await,
             Err(error) => Err(error),
         };
         if placed.is_err() {
             let any = Guard { expect: Expect::Any, ..guard.clone() };
-            if let Err(error) = self.catalogue.remove(to.space.id, &aside, &any).await {
+            if let Err(error) = self.shared.catalogue.remove(to.space.id, &aside, &any).await {
                 tracing::warn!(?error, "an unfinished copy could not be removed");
             }
         }
         let placed = placed?;
         if !transfer.copy {
             let any = Guard { expect: Expect::Any, ..guard.clone() };
-            self.catalogue.remove(from.space.id, &transfer.from.path, &any).await?;
+            self.shared.catalogue.remove(from.space.id, &transfer.from.path, &any).await?;
         }
         Ok(placed)
     }
@@ -100,10 +100,13 @@ impl Engine {
             match node.kind {
                 NodeKind::File => self.copy_file(who, from, to, &node, path, guard).await?,
                 NodeKind::Folder => {
-                    self.catalogue.make_folder(to.space.id, path, guard).await?;
+                    self.shared.catalogue.make_folder(to.space.id, path, guard).await?;
                     let mut after: Option<NodeName> = None;
-                    while deep {
-                        let members = self.catalogue.children(node.id, after.as_ref(), PAGE_NODES).await?;
+                    loop {
+                        if !deep {
+                            break;
+                        }
+                        let members = self.shared.catalogue.children(node.id, after.as_ref(), PAGE_NODES).await?;
                         let Some(last) = members.last() else { break };
                         after = Some(NodeName::new(&last.name)?);
                         for member in members {
@@ -130,8 +133,9 @@ impl Engine {
         let body = match node.content {
             None => futures_util::stream::empty().boxed(),
             Some(id) => {
-                let content = self.catalogue.content(id).await?;
-                let content = content.ok_or_else(|| Error::conflict("a file changed while it was copied; try again"))?;
+                let content = self.shared.catalogue.content(id).await?;
+                let content =
+                    content.ok_or_else(|| Error::conflict("a file changed while it was copied; try again"))?;
                 self.reading(who, from, content)?.stream(ByteRange::whole(node.size)).await?
             }
         };
@@ -139,7 +143,7 @@ impl Engine {
         let intake = Intake::new(body, Some(node.size), Vec::new());
         let ready = target.store(intake, Some(node.size), Vec::new(), (Vec::new(), 0)).await?;
         let (space, modified_ms) = (to.space.id, node.modified_ms);
-        let commit = |content| self.catalogue.commit_file(space, path, content, modified_ms, guard);
+        let commit = |content| self.shared.catalogue.commit_file(space, path, content, modified_ms, guard);
         ready.commit(&target, commit).await.map(|_| ())
     }
 
@@ -147,10 +151,10 @@ impl Engine {
         if !node.has_properties {
             return Ok(());
         }
-        let found = self.catalogue.properties(&[node.id]).await?;
+        let found = self.shared.catalogue.properties(&[node.id]).await?;
         let changes: Vec<_> = found.into_iter().flat_map(|(_, all)| all).map(PropertyChange::Set).collect();
         let any = Guard { expect: Expect::Any, ..guard.clone() };
-        self.catalogue.change_properties(to.space.id, path, &changes, &any).await.map(|_| ())
+        self.shared.catalogue.change_properties(to.space.id, path, &changes, &any).await.map(|_| ())
     }
 }
 

@@ -24,7 +24,7 @@ use super::{Engine, Shared};
 use holdfast_base::limits::BLOCK_BYTES;
 use holdfast_base::{BlockId, ContentId, Error, ErrorKind, Result, SpaceId};
 use holdfast_meta::{Catalogue, Compression, Missing, NewContent, NewUpload, StagedRun};
-use holdfast_seal::block::{FRAME_BYTES, RECORD_PREFIX_BYTES};
+use holdfast_seal::block::{RECORD_PREFIX_BYTES, inline_part};
 use holdfast_seal::{BlockKeys, Codec};
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -228,7 +228,12 @@ impl Target {
     }
 
     /// Syncs blocks and appends them, as runs, to the upload's manifest.
-    async fn stage(self: Arc<Self>, upload: ContentId, mut stored: Vec<Stored>, mut runs: Vec<StagedRun>) -> Result<()> {
+    async fn stage(
+        self: Arc<Self>,
+        upload: ContentId,
+        mut stored: Vec<Stored>,
+        mut runs: Vec<StagedRun>,
+    ) -> Result<()> {
         self.sync(&stored).await?;
         let mut rest = stored.as_mut_slice();
         for run in &mut runs {
@@ -386,14 +391,14 @@ impl Upload {
         let id = target.keys.id(&block.bytes[RECORD_PREFIX_BYTES..]);
         let record = target.seal_block(id, block).await?;
         let record_bytes = record.bytes.len();
-        if record_bytes - FRAME_BYTES > INLINE_SEALED_BYTES_MAX {
+        let sealed = inline_part(&record.bytes);
+        if sealed.len() > INLINE_SEALED_BYTES_MAX {
             let lease = target.shared.packer.append(record.into_bytes(0..record_bytes)).await?;
             self.stored.push(Stored { id, lease: Some(lease), plain: None });
             return self.finish(size).await;
         }
         let tag = target.keys.content_tag(&target.nonce, size, 0);
-        let sealed = record.bytes[FRAME_BYTES..].to_vec();
-        let content = NewContent::Inline { size, nonce: target.nonce, tag, sealed };
+        let content = NewContent::Inline { size, nonce: target.nonce, tag, sealed: sealed.to_vec() };
         Ok(Ready { content, stored: Vec::new(), staged: None })
     }
 

@@ -34,7 +34,8 @@ pub(crate) fn cut_runs(state: &mut Runs, keys: &BlockKeys, mut stored: &[Stored]
         let first = state.ids.len();
         let (run, rest) = stored.split_at(stored.len().min(MANIFEST_CHUNK_BLOCKS - first));
         state.ids.extend(run.iter().map(|block| block.id));
-        let staged = |block: &Stored| StagedBlock { id: block.id, written: block.lease.as_ref().map(|lease| lease.place) };
+        let staged =
+            |block: &Stored| StagedBlock { id: block.id, written: block.lease.as_ref().map(|lease| lease.place) };
         runs.push(StagedRun {
             chunk: state.chunk,
             first,

@@ -30,7 +30,7 @@ fn what_is_sealed_opens_to_the_same_bytes() {
         let head = read_record_head(&record).expect("has a head");
         assert_eq!((head.id, head.record_bytes as usize, head.raw_bytes as usize), (id, record.len(), plain.len()));
         assert_eq!(open(&keys(1), id, record.clone()).expect("opens"), plain);
-        let inline = Opener::default().open_inline(&keys(1), &record[FRAME_BYTES..]).expect("opens without its frame");
+        let inline = Opener::default().open_inline(&keys(1), inline_part(&record)).expect("opens without its frame");
         assert_eq!(inline, plain);
     }
 }
@@ -38,13 +38,15 @@ fn what_is_sealed_opens_to_the_same_bytes() {
 #[test]
 fn every_flipped_byte_is_noticed() {
     let (id, record) = seal(&keys(1), &text(600));
+    assert!(record_is_intact(Uid([1; 16]), id, &record));
     for at in 0..record.len() {
         let mut flipped = record.clone();
         flipped[at] ^= 0x40;
-        // The frame's own length and check serve scans only; they are compared there and ignored by open.
+        assert!(!record_is_intact(Uid([1; 16]), id, &flipped), "byte {at}");
+        // Length, check and sum serve those without a key; whoever opens a block has its tag.
         if (4..16).contains(&at) {
             assert_eq!(read_record_head(&flipped), None, "byte {at}");
-        } else {
+        } else if at < record.len() - SUM_BYTES {
             assert_eq!(open(&keys(1), id, flipped).expect_err("notices").kind(), ErrorKind::Damaged, "byte {at}");
         }
     }
@@ -55,7 +57,10 @@ fn a_record_cut_anywhere_is_refused() {
     let (id, record) = seal(&keys(1), &text(600));
     for end in 0..record.len() {
         assert!(open(&keys(1), id, record[..end].to_vec()).is_err());
-        assert!(Opener::default().open_inline(&keys(1), &record[FRAME_BYTES.min(end)..end]).is_err());
+    }
+    let tiny = inline_part(&record);
+    for end in 0..tiny.len() {
+        assert!(Opener::default().open_inline(&keys(1), &tiny[..end]).is_err());
     }
 }
 
