@@ -5,9 +5,9 @@
 //! transaction, so there is no gap between test and change. Roles are not: the layer above knows who may do what.
 
 use crate::types::{
-    Account, AccountChange, BlockPlace, Content, Finding, Lock, ManifestChunk, Membership, NewAccount, NewContent, NewLock,
-    NewSlot, NewSpace, Node, Pack, Place, Property, PropertyChange, Role, Slot, SlotKind, Space, SpaceChange, StagedRun,
-    Traffic, TrashEntry, Version,
+    Account, AccountChange, BlockPlace, Content, Finding, Lock, ManifestChunk, Membership, NewAccount, NewContent,
+    NewLock, NewSlot, NewSpace, Node, Pack, Place, Property, PropertyChange, Role, Slot, SlotKind, Space, SpaceChange,
+    StagedRun, Traffic, TrashEntry, Version,
 };
 use async_trait::async_trait;
 use holdfast_base::{AccountId, BlockId, ContentId, DrivePath, NodeId, NodeName, PackId, PackName, Result, SpaceId};

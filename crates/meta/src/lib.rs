@@ -4,6 +4,7 @@
 //! suite, [`conformance`], proves an implementation; everything above this crate speaks to the trait.
 
 pub mod catalogue;
+pub mod sqlite;
 pub mod types;
 
 pub use catalogue::*;

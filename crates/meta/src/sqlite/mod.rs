@@ -1,0 +1,143 @@
+//! The catalogue in SQLite: the embedded default.
+//!
+//! **How it works.** One thread writes ([`writer`]): operations queue up, run one after another in one transaction, each in a
+//! savepoint, and are answered when the shared commit is on disk. Readers have connections of their own and, in WAL mode, wait
+//! for nobody. Since there is one writer, an operation reads what it needs, changes it in memory and writes it back without
+//! anything changing in between; another process (an administration command) is kept out by `BEGIN IMMEDIATE`.
+//!
+//! **How the tables work together.** `node` is clustered by (parent, name): a path is one look-up a name, a listing is one range.
+//! A file's bytes are a `content` row, shared by copies and versions and counted by `refs`; tiny content lies in the row,
+//! other content is a `manifest` of block ids, and `block` says where each lies and how many manifest places refer to it.
+//! `space_sum` and `pack.live_bytes` are sums over these, changed in the same transaction, and constraints keep them from
+//! going below zero. What is deleted is re-parented ([`remove`]), what is purged stops counting, and its rows go step by step
+//! ([`garbage`]). `check` proves every sum and reference.
+//!
+//! **Limits.** One machine, one file, a few thousand small writes a second for each commit's sync that the disk can do in
+//! that time. An operation's memory is bounded by its request; copying, purging an unmeasured folder and checking cost
+//! O(nodes) time. Page caches are bounded by named limits in [`open`].
+
+mod accounts;
+mod blocks;
+mod catalogue_impl;
+mod codec;
+mod contents;
+mod copy;
+mod expire;
+mod fault;
+mod garbage;
+mod job;
+mod lock_check;
+mod locks;
+mod metering;
+mod open;
+mod packs;
+mod properties;
+mod readers;
+mod relocate;
+mod remove;
+mod row_sum;
+mod slots;
+mod spaces;
+mod sql;
+mod state;
+mod subtree;
+mod trash;
+mod tree_read;
+mod tree_write;
+mod tx;
+mod uploads;
+mod versions;
+mod wal;
+mod walk;
+mod writer;
+
+use fault::Done;
+use holdfast_base::{Error, Result};
+use open::Opener;
+use readers::Readers;
+use rusqlite::Connection;
+use std::path::Path;
+use std::sync::Arc;
+use wal::LogKeeper;
+use writer::Writer;
+
+/// Connections for scans: two listings or a check may run beside each other, a third waits.
+const SCANNERS: usize = 3;
+
+/// How a catalogue is opened.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// Connections for point reads; about as many as there are threads that read at the same time.
+    pub readers: usize,
+    /// Pages the file may have at most, to simulate a full disk in tests.
+    pub page_limit: Option<u32>,
+}
+
+impl Default for Options {
+    /// One reader more than twice the cores, four at least: a runtime's threads and a few beside it.
+    fn default() -> Self {
+        let cores = std::thread::available_parallelism().map_or(2, usize::from);
+        Self { readers: (2 * cores + 1).clamp(4, 64), page_limit: None }
+    }
+}
+
+/// A catalogue in an SQLite database. Cheap to share in an `Arc`; closes itself when dropped, better by [`Self::close`].
+pub struct SqliteCatalogue {
+    writer: Writer,
+    readers: Readers,
+    scanners: Arc<Readers>,
+    opener: Opener,
+}
+
+impl SqliteCatalogue {
+    /// Opens the catalogue at `path`, which is made if it does not exist and brought up to this program's schema if it is older.
+    /// A newer one is `Unsupported`, another kind of database `InvalidInput`, a damaged one `Damaged`.
+    pub fn open(path: &Path, options: &Options) -> Result<Self> {
+        let opener = Opener::new(path, options.page_limit);
+        opener.prepare()?;
+        let writer = Writer::start(opener.clone(), LogKeeper::start(&opener)?)?;
+        let readers = Readers::new(opener.clone(), options.readers);
+        let scanners = Arc::new(Readers::new(opener.clone(), SCANNERS));
+        Ok(Self { writer, readers, scanners, opener })
+    }
+
+    /// Lets queued operations finish, copies the log into the file and closes it. Later operations are `Unavailable`.
+    pub async fn close(self: Arc<Self>) -> Result<()> {
+        tokio::task::spawn_blocking(move || self.writer.stop())
+            .await
+            .map_err(|error| Error::internal("closing the catalogue failed").with_source(error))
+    }
+
+    const fn writer(&self) -> &Writer {
+        &self.writer
+    }
+
+    /// For point reads.
+    const fn readers(&self) -> &Readers {
+        &self.readers
+    }
+
+    /// Runs a read that may take long on a thread where that stops nobody; its statements see one state.
+    async fn scan<T, F>(&self, read: F) -> Result<T>
+    where
+        T: Send + 'static,
+        F: FnOnce(&Connection) -> Done<T> + Send + 'static,
+    {
+        let scanners = Arc::clone(&self.scanners);
+        tokio::task::spawn_blocking(move || scanners.read_snapshot(read))
+            .await
+            .map_err(|error| Error::internal("a read of the catalogue met a defect").with_source(error))?
+    }
+}
+
+impl Drop for SqliteCatalogue {
+    fn drop(&mut self) {
+        self.writer.stop();
+    }
+}
+
+impl std::fmt::Debug for SqliteCatalogue {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("SqliteCatalogue").field("path", &self.opener.path()).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,287 @@
+//! Spaces and their members.
+
+use super::SqliteCatalogue;
+use super::accounts::{by_id, no_account};
+use super::codec::{self, compression, compression_text, role_number, signed};
+use super::fault::{Done, refuse};
+use super::slots;
+use super::sql;
+use super::tree_write::insert_node;
+use super::tx::Tx;
+use super::uploads::abandon;
+use crate::types::{Compression, Membership, NewSpace, Node, NodeKind, Retention, Role, Space, SpaceChange, Usage};
+use holdfast_base::name::check_account_name;
+use holdfast_base::{AccountId, ContentId, Error, ErrorKind, NodeId, Result, SpaceId, Uid};
+use rusqlite::{Connection, Row};
+
+/// Columns of [`space`].
+macro_rules! space_columns {
+    () => {
+        "space.id, space.uid, space.name, owner_id, home, root_id, compression, retention_days, versions_max, bytes_max, \
+         space.quota_bytes, used_bytes, version_bytes, reserved_bytes, raw_bytes, sealed_bytes, seq, space.created_ms"
+    };
+}
+
+/// Columns of a membership, after [`space_columns`].
+macro_rules! member_columns {
+    () => {
+        "member.space_id, member.account_id, account.name, member.role, member.wrapped_key"
+    };
+}
+
+const SPACE_COLUMNS: usize = 18;
+
+impl SqliteCatalogue {
+    pub(super) async fn create_space_op(&self, new: NewSpace) -> Result<Space> {
+        let work = move |tx: &Tx<'_>| {
+            by_id(tx, new.owner)?.ok_or_else(no_account)?;
+            let row = NewRow {
+                uid: new.uid,
+                name: &new.name,
+                owner: new.owner,
+                home: false,
+                wrapped_key: &new.wrapped_key,
+                quota_bytes: new.quota_bytes,
+                now_ms: new.now_ms,
+            };
+            let id = insert_space(tx, &row)?;
+            find(tx, id)?.ok_or_else(|| no_space().into())
+        };
+        self.writer().submit("create_space", work).await
+    }
+
+    pub(super) async fn change_space_op(&self, id: SpaceId, change: SpaceChange) -> Result<Space> {
+        self.writer().submit("change_space", move |tx| self::change(tx, id, &change)).await
+    }
+
+    pub(super) async fn remove_space_op(&self, id: SpaceId) -> Result<()> {
+        let work = move |tx: &Tx<'_>| {
+            if find(tx, id)?.ok_or_else(no_space)?.home {
+                return refuse(ErrorKind::Conflict, "a home space goes with its account and not alone");
+            }
+            remove_space(tx, id)
+        };
+        self.writer().submit("remove_space", work).await
+    }
+
+    pub(super) async fn put_member_op(
+        &self,
+        space: SpaceId,
+        account: AccountId,
+        role: Role,
+        wrapped_key: Vec<u8>,
+    ) -> Result<()> {
+        let work = move |tx: &Tx<'_>| {
+            find(tx, space)?.ok_or_else(no_space)?;
+            by_id(tx, account)?.ok_or_else(no_account)?;
+            if role != Role::Owner {
+                keep_an_owner(tx, space, account)?;
+            }
+            let sql = "INSERT INTO member (space_id, account_id, role, wrapped_key) VALUES (?1, ?2, ?3, ?4) \
+                       ON CONFLICT (space_id, account_id) DO UPDATE SET role = excluded.role, wrapped_key = excluded.wrapped_key";
+            sql::run(tx, sql, (space.0, account.0, role_number(role), &wrapped_key))?;
+            Ok(())
+        };
+        self.writer().submit("put_member", work).await
+    }
+
+    pub(super) async fn remove_member_op(&self, space: SpaceId, account: AccountId) -> Result<()> {
+        let work = move |tx: &Tx<'_>| {
+            keep_an_owner(tx, space, account)?;
+            if sql::run(tx, "DELETE FROM member WHERE space_id = ?1 AND account_id = ?2", (space.0, account.0))? == 0 {
+                return Err(Error::not_found("the account is not a member of the space").into());
+            }
+            sql::run(tx, "DELETE FROM node_lock WHERE space_id = ?1 AND account_id = ?2", (space.0, account.0))?;
+            Ok(())
+        };
+        self.writer().submit("remove_member", work).await
+    }
+}
+
+fn no_space() -> Error {
+    Error::not_found("there is no such space")
+}
+
+/// `Conflict` if `account` is the only owner among the members.
+fn keep_an_owner(tx: &Tx<'_>, space: SpaceId, account: AccountId) -> Done<()> {
+    let sql = "SELECT coalesce(sum(account_id = ?2), 0), count(*) FROM member WHERE space_id = ?1 AND role = 2";
+    let (own, owners): (i64, i64) = sql::only(tx, sql, (space.0, account.0), |row| Ok((row.get(0)?, row.get(1)?)))?;
+    if own == 1 && owners == 1 {
+        return refuse(ErrorKind::Conflict, "a space needs an owner: make somebody else one first");
+    }
+    Ok(())
+}
+
+/// A space about to be made.
+pub(super) struct NewRow<'n> {
+    pub(super) uid: Uid,
+    pub(super) name: &'n str,
+    pub(super) owner: AccountId,
+    pub(super) home: bool,
+    pub(super) wrapped_key: &'n [u8],
+    pub(super) quota_bytes: Option<u64>,
+    pub(super) now_ms: i64,
+}
+
+/// Makes a space with its root folder, sums and first member.
+pub(super) fn insert_space(tx: &Tx<'_>, new: &NewRow<'_>) -> Done<SpaceId> {
+    check_account_name(new.name)?;
+    if sql::first(tx, "SELECT 1 FROM space WHERE name = ?1", [new.name], |_| Ok(()))?.is_some() {
+        return refuse(ErrorKind::AlreadyExists, format!("a space named {} exists already", new.name));
+    }
+    let (id, root) = (SpaceId(tx.new_id()), tx.new_id());
+    let retention = Retention::default();
+    let sql = "INSERT INTO space (id, uid, name, owner_id, home, root_id, compression, retention_days, quota_bytes, \
+               created_ms) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)";
+    let compression = compression_text(Compression::Zstd(1));
+    let quota = new.quota_bytes.map(signed);
+    let values =
+        (id.0, &new.uid.0, new.name, new.owner.0, new.home, root, compression, retention.days, quota, new.now_ms);
+    sql::run(tx, sql, values)?;
+    let sql = "INSERT INTO space_sum (space_id, seq, used_bytes, version_bytes, reserved_bytes, raw_bytes, sealed_bytes, \
+               locks, versions_dropped, sweep) VALUES (?1, 1, 0, 0, 0, 0, 0, 0, 0, 0)";
+    sql::run(tx, sql, [id.0])?;
+    let node = Node {
+        id: NodeId(root),
+        space: id,
+        parent: None,
+        name: String::new(),
+        kind: NodeKind::Folder,
+        content: None,
+        size: 0,
+        seq: 1,
+        created_ms: new.now_ms,
+        modified_ms: new.now_ms,
+        has_properties: false,
+    };
+    insert_node(tx, 0, &id.to_string(), &node)?;
+    let sql = "INSERT INTO member (space_id, account_id, role, wrapped_key) VALUES (?1, ?2, 2, ?3)";
+    sql::run(tx, sql, (id.0, new.owner.0, new.wrapped_key))?;
+    Ok(id)
+}
+
+/// Removes a space: O(trash entries and uploads) now, its tree and content by and by.
+pub(super) fn remove_space(tx: &Tx<'_>, id: SpaceId) -> Done<()> {
+    let uploads: Vec<i64> =
+        sql::all(tx, "SELECT content_id FROM upload WHERE space_id = ?1", [id.0], |row| row.get(0))?;
+    for upload in uploads {
+        abandon(tx, ContentId(upload))?;
+    }
+    let scoped: Vec<(i64, i64)> = sql::all(tx, "SELECT account_id, id FROM slot WHERE space_id = ?1", [id.0], |row| {
+        Ok((row.get(0)?, row.get(1)?))
+    })?;
+    for (account, slot) in scoped {
+        // A token for this space only must not come to mean any space, nor another one.
+        slots::remove(tx, AccountId(account), slot)?;
+    }
+    sql::run(tx, "DELETE FROM node_lock WHERE space_id = ?1", [id.0])?;
+    sql::run(tx, "INSERT OR IGNORE INTO garbage (node_id) SELECT root_id FROM space WHERE id = ?1", [id.0])?;
+    sql::run(tx, "INSERT OR IGNORE INTO garbage (node_id) SELECT node_id FROM trash WHERE space_id = ?1", [id.0])?;
+    sql::run(tx, "DELETE FROM trash WHERE space_id = ?1", [id.0])?;
+    // Sums and memberships go with the row.
+    sql::run(tx, "DELETE FROM space WHERE id = ?1", [id.0])?;
+    Ok(())
+}
+
+fn change(tx: &Tx<'_>, id: SpaceId, change: &SpaceChange) -> Done<Space> {
+    let mut space = find(tx, id)?.ok_or_else(no_space)?;
+    space.compression = change.compression.unwrap_or(space.compression);
+    space.quota_bytes = change.quota_bytes.unwrap_or(space.quota_bytes);
+    if let Some(retention) = change.retention {
+        let lowered = retention.versions_max.unwrap_or(u32::MAX) < space.retention.versions_max.unwrap_or(u32::MAX);
+        if lowered {
+            sql::run(tx, "UPDATE space_sum SET sweep = 1 WHERE space_id = ?1", [id.0])?;
+        }
+        space.retention = retention;
+    }
+    let sql = "UPDATE space SET compression = ?2, retention_days = ?3, versions_max = ?4, bytes_max = ?5, quota_bytes = ?6 \
+               WHERE id = ?1";
+    let bounds = (space.retention.days, space.retention.versions_max, space.retention.bytes_max.map(signed));
+    let text = compression_text(space.compression);
+    sql::run(tx, sql, (id.0, text, bounds.0, bounds.1, bounds.2, space.quota_bytes.map(signed)))?;
+    Ok(space)
+}
+
+/// A space from [`space_columns`].
+fn space(row: &Row<'_>) -> rusqlite::Result<Space> {
+    Ok(Space {
+        id: SpaceId(row.get(0)?),
+        uid: Uid(row.get(1)?),
+        name: row.get(2)?,
+        owner: AccountId(row.get(3)?),
+        home: row.get(4)?,
+        root: NodeId(row.get(5)?),
+        compression: compression(row, 6)?,
+        retention: Retention { days: row.get(7)?, versions_max: row.get(8)?, bytes_max: row.get(9)? },
+        quota_bytes: row.get(10)?,
+        usage: Usage {
+            used_bytes: row.get(11)?,
+            version_bytes: row.get(12)?,
+            reserved_bytes: row.get(13)?,
+            stored_raw_bytes: row.get(14)?,
+            stored_sealed_bytes: row.get(15)?,
+        },
+        seq: row.get(16)?,
+        created_ms: row.get(17)?,
+    })
+}
+
+/// A space by row.
+pub(super) fn find(connection: &Connection, id: SpaceId) -> Done<Option<Space>> {
+    let sql =
+        concat!("SELECT ", space_columns!(), " FROM space JOIN space_sum ON space_id = space.id WHERE space.id = ?1");
+    Ok(sql::first(connection, sql, [id.0], space)?)
+}
+
+/// All spaces in name order.
+pub(super) fn all(connection: &Connection) -> Done<Vec<Space>> {
+    let sql =
+        concat!("SELECT ", space_columns!(), " FROM space JOIN space_sum ON space_id = space.id ORDER BY space.name");
+    Ok(sql::all(connection, sql, [], space)?)
+}
+
+/// A space by name, with an account's membership if it has one.
+pub(super) fn by_name(
+    connection: &Connection,
+    name: &str,
+    account: AccountId,
+) -> Done<Option<(Space, Option<Membership>)>> {
+    let sql = concat!(
+        "SELECT ",
+        space_columns!(),
+        ", ",
+        member_columns!(),
+        " FROM space JOIN space_sum ON space_sum.space_id = space.id \
+          LEFT JOIN member ON member.space_id = space.id AND member.account_id = ?2 \
+          LEFT JOIN account ON account.id = member.account_id WHERE space.name = ?1"
+    );
+    Ok(sql::first(connection, sql, (name, account.0), |row| {
+        let is_member = row.get::<_, Option<i64>>(SPACE_COLUMNS)?.is_some();
+        let membership = is_member.then(|| codec::membership(row, SPACE_COLUMNS)).transpose()?;
+        Ok((space(row)?, membership))
+    })?)
+}
+
+/// The spaces an account is a member of: its home first, then by name.
+pub(super) fn of_account(connection: &Connection, account: AccountId) -> Done<Vec<(Space, Membership)>> {
+    let sql = concat!(
+        "SELECT ",
+        space_columns!(),
+        ", ",
+        member_columns!(),
+        " FROM member JOIN space ON space.id = member.space_id JOIN space_sum ON space_sum.space_id = space.id \
+          JOIN account ON account.id = member.account_id WHERE member.account_id = ?1 \
+          ORDER BY home AND owner_id = ?1 DESC, space.name"
+    );
+    Ok(sql::all(connection, sql, [account.0], |row| Ok((space(row)?, codec::membership(row, SPACE_COLUMNS)?)))?)
+}
+
+/// A space's members in name order.
+pub(super) fn members(connection: &Connection, space: SpaceId) -> Done<Vec<Membership>> {
+    let sql = concat!(
+        "SELECT ",
+        member_columns!(),
+        " FROM member JOIN account ON account.id = account_id WHERE space_id = ?1 ORDER BY account.name"
+    );
+    Ok(sql::all(connection, sql, [space.0], |row| codec::membership(row, 0))?)
+}

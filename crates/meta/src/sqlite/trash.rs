@@ -1,0 +1,197 @@
+//! The trash of a space: listing, putting back, purging.
+//!
+//! What lies below a deleted folder is summed up when somebody asks for it, not at the delete. The sums are kept in the entry;
+//! `versions_dropped` of the space says whether one that was computed on a reading connection still holds when it
+//! reaches the writer. Purging takes the sums out of the space's usage at once and leaves the rows to `release_garbage`.
+
+use super::SqliteCatalogue;
+use super::codec::{self, unsigned};
+use super::fault::{Done, refuse};
+use super::lock_check::{self, Change};
+use super::remove;
+use super::sql;
+use super::state::SpaceState;
+use super::subtree::{Sizes, sizes_of};
+use super::tx::Tx;
+use super::walk::walk;
+use crate::catalogue::Guard;
+use crate::types::{Node, TrashEntry};
+use holdfast_base::{AccountId, DrivePath, Error, ErrorKind, NodeId, Result, SpaceId};
+use rusqlite::Connection;
+
+/// Sums of trash entries computed on a reading connection, valid while the space's count of dropped versions is the same.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Measured {
+    versions_dropped: i64,
+    entries: Vec<(i64, Sizes)>,
+}
+
+/// An entry without its sums being known.
+struct Row {
+    entry: TrashEntry,
+    sizes: Option<Sizes>,
+}
+
+impl SqliteCatalogue {
+    pub(super) async fn trash_op(&self, space: SpaceId, before: Option<i64>, limit: usize) -> Result<Vec<TrashEntry>> {
+        let listed = self.scan(move |connection| list(connection, space, before, limit)).await?;
+        let (entries, measured) = listed;
+        if !measured.entries.is_empty() {
+            self.writer().submit("measure_trash", move |tx| keep(tx, space, &measured)).await?;
+        }
+        Ok(entries)
+    }
+
+    pub(super) async fn restore_trash_op(
+        &self,
+        space: SpaceId,
+        entry: i64,
+        to: Option<&DrivePath>,
+        guard: &Guard,
+    ) -> Result<Node> {
+        let (to, guard) = (to.cloned(), guard.clone());
+        self.writer().submit("restore_trash", move |tx| restore(tx, space, entry, to, &guard)).await
+    }
+
+    pub(super) async fn purge_trash_op(&self, space: SpaceId, entry: Option<i64>) -> Result<u64> {
+        // Summing up may take a while for a large tree, so it is done before the writer is asked.
+        let measured = self.scan(move |connection| measure(connection, space, entry)).await?;
+        let work = move |tx: &Tx<'_>| {
+            keep(tx, space, &measured)?;
+            purge(tx, space, entry)
+        };
+        self.writer().submit("purge_trash", work).await
+    }
+}
+
+fn row(row: &rusqlite::Row<'_>) -> rusqlite::Result<Row> {
+    let bytes: Option<i64> = row.get(6)?;
+    let sizes = match bytes {
+        Some(bytes) => Some(Sizes { bytes, version_bytes: row.get(7)?, nodes: row.get(8)? }),
+        None => None,
+    };
+    let known = sizes.unwrap_or_default();
+    Ok(Row {
+        entry: TrashEntry {
+            id: row.get(0)?,
+            node: NodeId(row.get(1)?),
+            kind: codec::node_kind(row, 2)?,
+            path: row.get(3)?,
+            deleted_ms: row.get(4)?,
+            by: AccountId(row.get(5)?),
+            bytes: unsigned(known.bytes),
+            nodes: unsigned(known.nodes),
+        },
+        sizes,
+    })
+}
+
+fn list(
+    connection: &Connection,
+    space: SpaceId,
+    before: Option<i64>,
+    limit: usize,
+) -> Done<(Vec<TrashEntry>, Measured)> {
+    let sql = "SELECT id, node_id, kind, path, deleted_ms, by_id, bytes, version_bytes, nodes FROM trash \
+               WHERE space_id = ?1 AND id < ?2 ORDER BY id DESC LIMIT ?3";
+    let rows = sql::all(connection, sql, (space.0, before.unwrap_or(i64::MAX), codec::rows(limit)), row)?;
+    let mut measured = Measured { versions_dropped: dropped(connection, space)?, entries: Vec::new() };
+    let mut entries = Vec::with_capacity(rows.len());
+    for Row { mut entry, sizes } in rows {
+        if sizes.is_none() {
+            let sizes = sizes_of(connection, entry.node.0)?;
+            (entry.bytes, entry.nodes) = (unsigned(sizes.bytes), unsigned(sizes.nodes));
+            measured.entries.push((entry.id, sizes));
+        }
+        entries.push(entry);
+    }
+    Ok((entries, measured))
+}
+
+/// Sums up one entry, or every entry of the space, that was not summed up yet.
+pub(super) fn measure(connection: &Connection, space: SpaceId, entry: Option<i64>) -> Done<Measured> {
+    let sql = "SELECT id, node_id FROM trash WHERE space_id = ?1 AND bytes IS NULL AND (?2 IS NULL OR id = ?2)";
+    let unknown: Vec<(i64, i64)> = sql::all(connection, sql, (space.0, entry), |row| Ok((row.get(0)?, row.get(1)?)))?;
+    let versions_dropped = dropped(connection, space)?;
+    let entries = unknown.into_iter().map(|(id, node)| Ok((id, sizes_of(connection, node)?))).collect::<Done<_>>()?;
+    Ok(Measured { versions_dropped, entries })
+}
+
+fn dropped(connection: &Connection, space: SpaceId) -> Done<i64> {
+    let sql = "SELECT versions_dropped FROM space_sum WHERE space_id = ?1";
+    Ok(sql::first(connection, sql, [space.0], |row| row.get(0))?.unwrap_or(0))
+}
+
+/// Writes sums down, unless a version went meanwhile.
+pub(super) fn keep(tx: &Tx<'_>, space: SpaceId, measured: &Measured) -> Done<()> {
+    if measured.entries.is_empty() || dropped(tx, space)? != measured.versions_dropped {
+        return Ok(());
+    }
+    for (entry, sizes) in &measured.entries {
+        let sql = "UPDATE trash SET bytes = ?2, version_bytes = ?3, nodes = ?4 WHERE id = ?1";
+        sql::run(tx, sql, (entry, sizes.bytes, sizes.version_bytes, sizes.nodes))?;
+    }
+    Ok(())
+}
+
+fn restore(tx: &Tx<'_>, space: SpaceId, entry: i64, to: Option<DrivePath>, guard: &Guard) -> Done<Node> {
+    let mut state = SpaceState::load(tx, space)?;
+    let sql = "SELECT node_id, path FROM trash WHERE id = ?1 AND space_id = ?2";
+    let row = sql::first(tx, sql, (entry, space.0), |row| Ok((row.get::<_, i64>(0)?, row.get::<_, String>(1)?)))?;
+    let (node, path) = row.ok_or_else(no_entry)?;
+    let path = match to {
+        Some(path) => path,
+        None => DrivePath::parse(&path)?,
+    };
+    let spot = walk(tx, space, state.root, &path)?;
+    let parent = spot.parent()?;
+    if spot.node.is_some() {
+        return refuse(ErrorKind::AlreadyExists, format!("{path} exists already: choose another name"));
+    }
+    lock_check::check(tx, &mut state, &spot, Change::Add, guard)?;
+    sql::run(tx, "DELETE FROM trash WHERE id = ?1", [entry])?;
+    let sql = "UPDATE node SET parent_id = ?2, name = ?3, seq = ?4 WHERE id = ?1";
+    sql::run(tx, sql, (node, parent, spot.name(), state.next_seq()))?;
+    state.save(tx)?;
+    let restored = super::walk::child(tx, parent, spot.name())?;
+    restored.ok_or_else(|| Error::damaged("a trash entry has no node; run holdfast check").into())
+}
+
+fn no_entry() -> Error {
+    Error::not_found("there is no such entry in the trash")
+}
+
+fn purge(tx: &Tx<'_>, space: SpaceId, entry: Option<i64>) -> Done<u64> {
+    let mut state = SpaceState::load(tx, space)?;
+    let sql = "SELECT id FROM trash WHERE space_id = ?1 AND (?2 IS NULL OR id = ?2)";
+    let entries: Vec<i64> = sql::all(tx, sql, (space.0, entry), |row| row.get(0))?;
+    if entries.is_empty() && entry.is_some() {
+        return Err(no_entry().into());
+    }
+    let mut bytes = 0;
+    for entry in entries {
+        bytes += purge_entry(tx, &mut state, entry)?;
+    }
+    state.save(tx)?;
+    Ok(unsigned(bytes))
+}
+
+/// Purges one entry and answers its bytes. The caller saves the state.
+pub(super) fn purge_entry(tx: &Tx<'_>, state: &mut SpaceState, entry: i64) -> Done<i64> {
+    let sql = "SELECT id, node_id, kind, path, deleted_ms, by_id, bytes, version_bytes, nodes FROM trash WHERE id = ?1";
+    let Row { entry, sizes } = sql::first(tx, sql, [entry], row)?.ok_or_else(no_entry)?;
+    let sizes = match sizes {
+        Some(sizes) => sizes,
+        None => sizes_of(tx, entry.node.0)?,
+    };
+    sql::run(tx, "DELETE FROM trash WHERE id = ?1", [entry.id])?;
+    remove::purge(tx, state, entry.node.0, sizes)?;
+    Ok(sizes.bytes)
+}
+
+/// Bytes of the space's old versions and trash together, what is not summed up yet left out.
+pub(super) fn kept_bytes(tx: &Tx<'_>, state: &SpaceState) -> Done<i64> {
+    let sql = "SELECT coalesce(sum(bytes - version_bytes), 0) FROM trash WHERE space_id = ?1";
+    let current: i64 = sql::only(tx, sql, [state.id.0], |row| row.get(0))?;
+    Ok(state.version + current)
+}

@@ -1,0 +1,97 @@
+//! Keeping the write-ahead log short without making writers wait.
+//!
+//! SQLite's own checkpoint at commit would stop the writer for as long as it takes to copy a thousand pages and sync twice. Here a
+//! thread of its own copies (a PASSIVE checkpoint waits for nobody) once the log is over [`LOG_BYTES`]. While writers go
+//! on it can never copy the very last pages, and a log that is not copied whole does not start again from its beginning; so
+//! when little is left, the writer itself copies the rest between two batches, which takes a millisecond or two.
+//!
+//! A long read (a check, a snapshot) holds the log open: it grows by what is written meanwhile and shrinks after.
+
+use super::fault::explain;
+use super::open::{Opener, Purpose};
+use holdfast_base::Result;
+use rusqlite::Connection;
+use rusqlite::wal::CheckpointMode;
+use std::sync::mpsc::{SyncSender, sync_channel};
+use std::thread::JoinHandle;
+
+/// Pages are SQLite's default size.
+const PAGE_BYTES: i32 = 4_096;
+
+/// Length of the log at which copying starts.
+const LOG_BYTES: i32 = 16 << 20;
+
+/// Pages the writer copies by itself.
+const REST_PAGES: i32 = (1 << 20) / PAGE_BYTES;
+
+/// Growth of the log after which a checkpoint that could not finish is tried again.
+const AGAIN_PAGES: i32 = (4 << 20) / PAGE_BYTES;
+
+/// The copying thread and the writer's side of it.
+pub(super) struct LogKeeper {
+    wake: Option<SyncSender<()>>,
+    thread: Option<JoinHandle<()>>,
+    last_pages: i32,
+    attempt_at: i32,
+}
+
+impl LogKeeper {
+    /// Starts the thread.
+    pub(super) fn start(opener: &Opener) -> Result<Self> {
+        let connection = opener.open(Purpose::Write).map_err(explain)?;
+        let (wake, woken) = sync_channel(1);
+        let thread = std::thread::Builder::new().name("catalogue-log".to_owned()).spawn(move || {
+            while woken.recv().is_ok() {
+                checkpoint(&connection, CheckpointMode::PASSIVE);
+            }
+        })?;
+        Ok(Self { wake: Some(wake), thread: Some(thread), last_pages: 0, attempt_at: LOG_BYTES / PAGE_BYTES })
+    }
+
+    /// Called by the writer between two batches.
+    pub(super) fn after_commit(&mut self, connection: &Connection) {
+        let Ok((pages, copied)) = connection.wal_checkpoint_v2(None::<&str>, CheckpointMode::NOOP) else { return };
+        if pages < self.last_pages {
+            self.attempt_at = LOG_BYTES / PAGE_BYTES;
+        }
+        self.last_pages = pages;
+        if pages < self.attempt_at {
+            return;
+        }
+        metrics::gauge!("holdfast_catalogue_log_bytes").set(f64::from(pages) * f64::from(PAGE_BYTES));
+        if pages - copied > REST_PAGES {
+            if let Some(wake) = &self.wake {
+                // A full channel means that the thread is awake already.
+                let _ = wake.try_send(());
+            }
+            self.attempt_at = pages + REST_PAGES / 2;
+        } else {
+            checkpoint(connection, CheckpointMode::PASSIVE);
+            self.attempt_at = pages + AGAIN_PAGES;
+        }
+    }
+
+    /// Ends the thread.
+    pub(super) fn stop(&mut self) {
+        self.wake = None;
+        if let Some(thread) = self.thread.take()
+            && thread.join().is_err()
+        {
+            tracing::error!("the catalogue's log keeper ended with a defect");
+        }
+    }
+}
+
+/// Copies the whole log and cuts it to nothing, if no other process is in the way.
+pub(super) fn truncate(connection: &Connection) {
+    checkpoint(connection, CheckpointMode::TRUNCATE);
+}
+
+fn checkpoint(connection: &Connection, mode: CheckpointMode) {
+    let began = std::time::Instant::now();
+    match connection.wal_checkpoint_v2(None::<&str>, mode) {
+        Ok(_) => metrics::histogram!("holdfast_catalogue_checkpoint_seconds").record(began.elapsed().as_secs_f64()),
+        // Nothing is lost: the log keeps what was not copied.
+        Err(error) => tracing::warn!(%error, "the catalogue's log could not be copied into the file"),
+    }
+}

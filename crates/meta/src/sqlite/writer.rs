@@ -1,0 +1,203 @@
+//! The one thread that writes, and group commit.
+//!
+//! Operations arrive over a bounded channel. The thread begins a transaction with the first, runs it and whatever else is
+//! queued by then, each in a savepoint, commits, and only then answers all of them: so many callers share one sync, and a
+//! lone caller waits for nobody. An operation that fails takes back its own savepoint only. A commit that fails fails every
+//! operation of the batch, the transaction is rolled back, and after an I/O error the connection is opened anew.
+//!
+//! An operation that was handed over runs even if its caller goes away meanwhile.
+
+use super::fault::{Done, Fault, explain, spoils_connection};
+use super::job::{BatchFailure, Job, Operation};
+use super::open::{Opener, Purpose};
+use super::sql;
+use super::tx::Tx;
+use super::wal::LogKeeper;
+use holdfast_base::{Error, Result};
+use rusqlite::Connection;
+use std::sync::{Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+use tokio::sync::mpsc;
+
+/// Operations that may wait; a caller beyond waits for room. Each is an upload's metadata of 100 KiB at most, mostly far less.
+const QUEUE: usize = 512;
+
+/// Operations of one batch at most: beyond this, the sync is already shared well and waiting would only grow.
+const BATCH_OPERATIONS: usize = 256;
+
+/// Time a batch takes in operations before it is committed.
+const BATCH_TIME: Duration = Duration::from_millis(20);
+
+enum Message {
+    Run(Box<dyn Job>),
+    Stop,
+}
+
+/// Handle of the writing thread.
+pub(super) struct Writer {
+    queue: mpsc::Sender<Message>,
+    thread: Mutex<Option<JoinHandle<()>>>,
+}
+
+impl Writer {
+    /// Starts the thread with its first connection.
+    pub(super) fn start(opener: Opener, log: LogKeeper) -> Result<Self> {
+        let connection = opener.open(Purpose::Write).map_err(explain)?;
+        let (queue, jobs) = mpsc::channel(QUEUE);
+        let thread = std::thread::Builder::new()
+            .name("catalogue-write".to_owned())
+            .spawn(move || WriterThread { opener, log, connection: Some(connection) }.work(jobs))?;
+        Ok(Self { queue, thread: Mutex::new(Some(thread)) })
+    }
+
+    /// Runs an operation and answers when it is on disk.
+    pub(super) async fn submit<T, F>(&self, name: &'static str, work: F) -> Result<T>
+    where
+        T: Send + 'static,
+        F: FnOnce(&Tx<'_>) -> Done<T> + Send + 'static,
+    {
+        self.submit_explained(name, work, |fault| Err(fault.into())).await
+    }
+
+    /// As [`Self::submit`], with a say in what a refusal means.
+    pub(super) async fn submit_explained<T, F>(
+        &self,
+        name: &'static str,
+        work: F,
+        explain: fn(Fault) -> Result<T>,
+    ) -> Result<T>
+    where
+        T: Send + 'static,
+        F: FnOnce(&Tx<'_>) -> Done<T> + Send + 'static,
+    {
+        let (job, answer) = Operation::boxed(name, work, explain);
+        self.queue.send(Message::Run(job)).await.map_err(|_| closed())?;
+        answer.await.map_err(|_| closed())?
+    }
+
+    /// Lets queued operations finish and ends the thread. Blocks for as long as that takes.
+    pub(super) fn stop(&self) {
+        let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(thread) = thread {
+            let mut stop = Message::Stop;
+            // The queue may be full; it drains without our help.
+            while let Err(mpsc::error::TrySendError::Full(again)) = self.queue.try_send(stop) {
+                stop = again;
+                std::thread::yield_now();
+            }
+            if thread.join().is_err() {
+                tracing::error!("the catalogue's writer ended with a defect");
+            }
+        }
+    }
+}
+
+fn closed() -> Error {
+    Error::unavailable("the catalogue is closed")
+}
+
+struct WriterThread {
+    opener: Opener,
+    log: LogKeeper,
+    connection: Option<Connection>,
+}
+
+impl WriterThread {
+    fn work(mut self, mut jobs: mpsc::Receiver<Message>) {
+        let mut batch = Vec::with_capacity(BATCH_OPERATIONS);
+        let mut going_on = true;
+        while going_on {
+            match jobs.blocking_recv() {
+                Some(Message::Run(job)) => going_on = self.batch(job, &mut jobs, &mut batch),
+                Some(Message::Stop) | None => break,
+            }
+        }
+        self.log.stop();
+        if let Some(connection) = self.connection.take() {
+            super::wal::truncate(&connection);
+        }
+    }
+
+    /// Runs one batch that starts with `first`; answers whether there is more to come.
+    fn batch(
+        &mut self,
+        first: Box<dyn Job>,
+        jobs: &mut mpsc::Receiver<Message>,
+        batch: &mut Vec<Box<dyn Job>>,
+    ) -> bool {
+        let mut going_on = true;
+        let mut next = Some(first);
+        let began = Instant::now();
+        let result = self.transaction(|tx| {
+            while let Some(mut job) = next.take() {
+                let ran = in_savepoint(tx, job.as_mut());
+                batch.push(job);
+                ran?;
+                if batch.len() < BATCH_OPERATIONS && began.elapsed() < BATCH_TIME {
+                    match jobs.try_recv() {
+                        Ok(Message::Run(job)) => next = Some(job),
+                        Ok(Message::Stop) => going_on = false,
+                        Err(_) => {}
+                    }
+                }
+            }
+            Ok(())
+        });
+        // If the transaction could not even begin, the first operation fails with it.
+        batch.extend(next.take());
+        metrics::histogram!("holdfast_catalogue_batch_operations").record(batch.len() as f64);
+        metrics::gauge!("holdfast_catalogue_queue_depth").set(jobs.len() as f64);
+        let answer = result.map_err(|error| {
+            tracing::error!(?error, operations = batch.len(), "a batch of the catalogue failed");
+            BatchFailure::new(&error)
+        });
+        for job in batch.drain(..) {
+            metrics::counter!("holdfast_catalogue_operations_total", "operation" => job.name()).increment(1);
+            job.answer(answer.as_ref().copied());
+        }
+        if let Some(connection) = &self.connection {
+            self.log.after_commit(connection);
+        }
+        going_on
+    }
+
+    /// Begins, works, commits; on any failure rolls back and, if need be, gives the connection up.
+    fn transaction(&mut self, work: impl FnOnce(&Tx<'_>) -> rusqlite::Result<()>) -> Result<()> {
+        let connection = match self.connection.take() {
+            Some(connection) => connection,
+            None => self.opener.open(Purpose::Write).map_err(explain)?,
+        };
+        let done = attempt(&connection, work);
+        if let Err(error) = &done {
+            let clean = connection.is_autocommit() || connection.execute_batch("ROLLBACK").is_ok();
+            if spoils_connection(error) || !clean {
+                return done.map_err(explain);
+            }
+        }
+        self.connection = Some(connection);
+        done.map_err(explain)
+    }
+}
+
+fn attempt(connection: &Connection, work: impl FnOnce(&Tx<'_>) -> rusqlite::Result<()>) -> rusqlite::Result<()> {
+    sql::run(connection, "BEGIN IMMEDIATE", [])?;
+    let tx = Tx::begin(connection)?;
+    work(&tx)?;
+    tx.finish()?;
+    let began = Instant::now();
+    sql::run(connection, "COMMIT", [])?;
+    metrics::histogram!("holdfast_catalogue_commit_seconds").record(began.elapsed().as_secs_f64());
+    Ok(())
+}
+
+/// Runs one operation so that its failure leaves no trace. An error here ends the batch.
+fn in_savepoint(tx: &Tx<'_>, job: &mut dyn Job) -> rusqlite::Result<()> {
+    sql::run(tx, "SAVEPOINT operation", [])?;
+    if !job.run(tx) {
+        // A full disk or an I/O error may have ended the whole transaction already: then this fails, and the batch with it.
+        sql::run(tx, "ROLLBACK TO operation", [])?;
+    }
+    sql::run(tx, "RELEASE operation", [])?;
+    Ok(())
+}
