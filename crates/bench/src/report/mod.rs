@@ -218,6 +218,7 @@ impl Report {
 pub(crate) fn number(value: f64) -> String {
     let magnitude = value.abs();
     let text = match magnitude {
+        0.0 => "0".to_owned(),
         m if m >= 100.0 => format!("{value:.0}"),
         m if m >= 10.0 => format!("{value:.1}"),
         m if m >= 1.0 => format!("{value:.2}"),
@@ -258,7 +259,7 @@ mod tests {
             (8.9, "8.90"),
             (0.1234, "0.123"),
             (-1234.0, "-1,234"),
-            (0.0, "0.000"),
+            (0.0, "0"),
         ] {
             assert_eq!(number(value), text);
         }

@@ -21,7 +21,8 @@ const INK_MARK: &str = "#010203";
 /// The first target's bar, and those of the others.
 const FIRST: RGBColor = RGBColor(46, 134, 193);
 const OTHER: RGBColor = RGBColor(133, 146, 158);
-const GRID_LINES: u32 = 4;
+/// Lines besides that at 0 at the smallest step.
+const MAX_GRID_LINES: u32 = 6;
 
 type Area<'a> = DrawingArea<SVGBackend<'a>, plotters::coord::Shift>;
 type DrawResult = Result<(), DrawingAreaErrorKind<std::io::Error>>;
@@ -92,8 +93,8 @@ fn draw(area: &Area<'_>, series: &Series, scale: Scale) -> DrawResult {
 
 fn draw_grid(area: &Area<'_>, series: &Series, scale: Scale) -> DrawResult {
     let bottom = scale.height - FOOT_HEIGHT.cast_signed();
-    for step in 0..=GRID_LINES {
-        let value = scale.greatest * f64::from(step) / f64::from(GRID_LINES);
+    let step = round_step(scale.greatest);
+    for value in (0..=MAX_GRID_LINES).map(|line| step * f64::from(line)).take_while(|&value| value <= scale.greatest) {
         let x = scale.x(value);
         area.draw(&PathElement::new(
             vec![(x, HEAD_HEIGHT.cast_signed() / 2), (x, bottom)],
@@ -106,6 +107,13 @@ fn draw_grid(area: &Area<'_>, series: &Series, scale: Scale) -> DrawResult {
         Better::Lower => "less is better",
     };
     text(area, &format!("{}, {direction}", series.info.unit), (8, bottom + 12), HPos::Left)
+}
+
+/// The smallest of 1, 2 and 5 times a power of ten that needs no more than the grid's lines.
+fn round_step(greatest: f64) -> f64 {
+    let least = greatest / f64::from(MAX_GRID_LINES);
+    let power = 10_f64.powf(least.log10().floor());
+    [1.0, 2.0, 5.0].map(|digit| digit * power).into_iter().find(|&step| step >= least).unwrap_or(10.0 * power)
 }
 
 /// Which side of the text its position is.
@@ -148,6 +156,14 @@ mod tests {
         let svg = chart(&testing::example().series[0]).expect("there are figures");
         assert!(svg.contains("currentColor") && !svg.contains(INK_MARK));
         assert!(svg.contains("viewBox") && !svg.contains("width=\"860\""));
+    }
+
+    #[test]
+    fn grid_steps_are_round_and_few() {
+        for (greatest, step) in [(6.0, 1.0), (1000.0, 200.0), (13.0, 5.0), (0.3, 0.05), (59.0, 10.0), (3700.0, 1000.0)]
+        {
+            assert!((round_step(greatest) / step - 1.0).abs() < 1e-9, "{greatest}: {}", round_step(greatest));
+        }
     }
 
     #[test]
