@@ -6,6 +6,7 @@
 //! | [`data`] | bytes, text, trees and names, made from seeds |
 //! | [`http`] | a blocking client, also for requests no correct client sends |
 //! | [`scan`] | a search of a whole folder for bytes that must not be there |
+//! | [`server`] | the built program, started, killed, asked |
 //! | [`rng`] | the seeded generator behind everything that is random here |
 #![allow(
     clippy::cast_possible_truncation,
@@ -20,3 +21,4 @@ pub mod data;
 pub mod http;
 pub mod rng;
 pub mod scan;
+pub mod server;
