@@ -169,7 +169,7 @@ impl DataFile {
     }
 }
 
-/// SplitMix64's finaliser: spreads every input bit over the output (Steele, Lea, Flood: "Fast splittable
+/// `SplitMix64`'s finaliser: spreads every input bit over the output (Steele, Lea, Flood: "Fast splittable
 /// pseudorandom number generators", OOPSLA 2014).
 pub(crate) fn mix(value: u64) -> u64 {
     let mut z = value.wrapping_add(0x9e37_79b9_7f4a_7c15);

@@ -15,7 +15,7 @@ pub enum Workload {
     Upload,
     /// GET of large files of both kinds.
     Download,
-    /// PUT of exactly the sizes of the CloudDrive test, for the table beside its figures.
+    /// PUT of exactly the sizes of the CESNET test in report 000, to set beside its figures.
     #[value(name = "report-000")]
     Report000,
     /// `cp`, `gzip`, `zstd` and `zstd | openssl` on the same data.
@@ -39,7 +39,7 @@ pub struct DavOptions {
     pub workloads: Vec<Workload>,
     /// Bytes of the large files.
     pub sizes: Vec<u64>,
-    /// Bytes of the files set beside the CloudDrive test.
+    /// Bytes of the files set beside the `CloudDrive` test.
     pub report_sizes: Vec<u64>,
     /// Count of small files per run.
     pub files: u64,

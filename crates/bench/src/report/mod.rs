@@ -59,7 +59,7 @@ pub struct Report {
     pub baselines: Vec<BaselineRow>,
     /// Disk used by the uploads.
     pub stored: Vec<StoredRow>,
-    /// The table beside the CloudDrive test.
+    /// The table beside the `CloudDrive` test.
     pub seed000: Vec<Seed000Row>,
     /// What makes a figure doubtful.
     pub warnings: Vec<String>,

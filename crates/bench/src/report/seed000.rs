@@ -1,4 +1,4 @@
-//! The figures of the CESNET test of CloudDrive, and the same transfers measured here.
+//! The figures of the CESNET test of `CloudDrive`, and the same transfers measured here.
 //!
 //! Source: report 000, "Basic performance tests by CESNET": uploads with the cadaver client over WebDAV to one
 //! application node with 1 vCPU (Intel Xeon X5650, 2.666 GHz) and 1 GB of memory, gzip on the same node. The report
