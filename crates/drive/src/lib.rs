@@ -4,6 +4,7 @@
 //! [`holdfast_blob::BlobStore`] and names it in a [`holdfast_meta::Catalogue`]. A face hands in a
 //! [`Session`](holdfast_auth::Session) with every call; the drive decides from its memberships and scope what it may do.
 
+pub mod care;
 pub mod engine;
 mod types;
 

@@ -1,0 +1,58 @@
+//! Background jobs of a running drive: reclaim, by itself, a little at a time.
+
+use super::reclaim::reclaim;
+use crate::engine::Engine;
+use std::time::Duration;
+use tokio::sync::Notify;
+use tokio::task::JoinHandle;
+
+/// When jobs run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct JobOptions {
+    /// Time between reclaims: long enough that a burst of deletes is one job, short enough that space comes back while somebody
+    /// waits for it.
+    pub reclaim_every: Duration,
+}
+
+impl Default for JobOptions {
+    fn default() -> Self {
+        Self { reclaim_every: Duration::from_secs(60) }
+    }
+}
+
+/// Running jobs; they end when this is dropped, between two steps.
+pub struct Jobs {
+    reclaim: JoinHandle<()>,
+    now: std::sync::Arc<Notify>,
+}
+
+impl Jobs {
+    /// Starts them.
+    pub fn start(engine: Engine, options: JobOptions) -> Self {
+        let now = std::sync::Arc::new(Notify::new());
+        let asked = now.clone();
+        let reclaim = tokio::spawn(async move {
+            loop {
+                // Either the time is over or somebody asked; both begin a reclaim.
+                let _ = tokio::time::timeout(options.reclaim_every, asked.notified()).await;
+                match reclaim(&engine, false).await {
+                    Ok(report) if report == super::ReclaimReport::default() => {}
+                    Ok(report) => tracing::info!(?report, "reclaimed"),
+                    Err(error) => tracing::error!(?error, "reclaim failed; it is tried again"),
+                }
+            }
+        });
+        Self { reclaim, now }
+    }
+
+    /// Runs a reclaim as soon as possible.
+    pub fn reclaim_now(&self) {
+        self.now.notify_one();
+    }
+}
+
+impl Drop for Jobs {
+    fn drop(&mut self) {
+        self.reclaim.abort();
+    }
+}
