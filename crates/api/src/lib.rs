@@ -1,1 +1,110 @@
-//! Placeholder.
+//! The JSON API, version 1: what the web pages, the network client and scripts use besides WebDAV.
+//!
+//! Every route is registered together with its description ([`utoipa_axum`]), so the OpenAPI document at
+//! `/api/v1/openapi.json` lists exactly the routes that exist. Rules that hold everywhere:
+//!
+//! - The server in front has signed the caller in and puts an `Arc<Session>` into the request's extensions.
+//! - Errors are problem details (RFC 9457): `type`, `title`, `status`, `detail`.
+//! - Times are milliseconds since 1970 (`…_ms`), sizes are bytes (`…_bytes`), absent means unlimited or never.
+//! - Unknown fields in a request are errors: a misspelt limit must not be taken for "no limit".
+//!
+//! Limits: a request body has [`BODY_BYTES_MAX`] at most; lists have [`LIST_MAX`] entries at most and say how to go on.
+
+mod extract;
+mod problem;
+mod routes;
+
+use axum::Router;
+use axum::extract::DefaultBodyLimit;
+use holdfast_auth::Accounts;
+use holdfast_drive::Drive;
+use std::sync::Arc;
+use utoipa::OpenApi;
+use utoipa_axum::router::OpenApiRouter;
+
+/// Longest request body: the largest thing sent here is a path.
+pub const BODY_BYTES_MAX: usize = 128 << 10;
+
+/// Entries of one answer at most.
+pub const LIST_MAX: usize = 1_000;
+
+/// Where the API lives.
+pub const PREFIX: &str = "/api/v1";
+
+/// What the routes need.
+#[derive(Clone)]
+pub struct Api {
+    /// The drive.
+    pub drive: Arc<dyn Drive>,
+    /// Accounts, tokens, members.
+    pub accounts: Accounts,
+}
+
+#[derive(OpenApi)]
+#[openapi(
+    info(title = "Holdfast", description = "A sealed drive. Sign in with HTTP Basic, or with an app token as Bearer."),
+    tags((name = "me"), (name = "spaces"), (name = "versions"), (name = "trash"), (name = "tokens"), (name = "accounts"))
+)]
+struct Document;
+
+fn routes() -> OpenApiRouter<Api> {
+    OpenApiRouter::with_openapi(Document::openapi()).nest(PREFIX, routes::all())
+}
+
+/// The API's description.
+pub fn document() -> utoipa::openapi::OpenApi {
+    routes().split_for_parts().1
+}
+
+/// The routes.
+pub fn router(api: Api) -> Router {
+    let (router, document) = routes().split_for_parts();
+    // Made once: it does not change while the program runs.
+    let document: Arc<str> = document.to_json().unwrap_or_default().into();
+    let described = axum::routing::get(move || {
+        let document = document.to_string();
+        async move { ([(http::header::CONTENT_TYPE, "application/json")], document) }
+    });
+    router
+        .route(&format!("{PREFIX}/openapi.json"), described)
+        .fallback(problem::no_route)
+        .method_not_allowed_fallback(problem::no_method)
+        .layer(DefaultBodyLimit::max(BODY_BYTES_MAX))
+        .with_state(api)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_path_is_below_the_prefix_and_every_operation_says_what_it_does() {
+        let document = serde_json::to_value(document()).expect("serializes");
+        let paths = document["paths"].as_object().expect("has paths");
+        assert!(!paths.is_empty());
+        for (path, operations) in paths {
+            assert!(path.starts_with(PREFIX), "{path}");
+            for (method, operation) in operations.as_object().expect("operations") {
+                assert!(operation["summary"].is_string(), "{method} {path} has no summary");
+                assert!(operation["responses"].as_object().is_some_and(|all| all.len() > 1), "{method} {path}");
+            }
+        }
+    }
+
+    #[test]
+    fn the_routes_are_the_ones_docs_and_clients_know() {
+        let document = serde_json::to_value(document()).expect("serializes");
+        let mut routes: Vec<String> = document["paths"]
+            .as_object()
+            .expect("has paths")
+            .iter()
+            .flat_map(|(path, operations)| {
+                let methods: Vec<String> = operations.as_object().expect("operations").keys().cloned().collect();
+                methods.into_iter().map(move |method| format!("{} {path}", method.to_uppercase()))
+            })
+            .collect();
+        routes.sort();
+        let known: Vec<&str> = include_str!("../routes.txt").lines().collect();
+        assert_eq!(routes, known, "routes.txt lists what the API promises; change it with the routes");
+    }
+}

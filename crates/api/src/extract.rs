@@ -1,0 +1,81 @@
+//! Requests into values, with our own words when they do not fit.
+
+use crate::problem::Failure;
+use axum::extract::{FromRequest, FromRequestParts, Request};
+use holdfast_auth::Session;
+use holdfast_base::{Error, ErrorKind};
+use http::request::Parts;
+use serde::de::DeserializeOwned;
+use std::sync::Arc;
+
+/// The signed-in caller.
+pub(crate) struct Caller(pub(crate) Arc<Session>);
+
+impl<S: Send + Sync> FromRequestParts<S> for Caller {
+    type Rejection = Failure;
+
+    async fn from_request_parts(parts: &mut Parts, _state: &S) -> Result<Self, Failure> {
+        let session = parts.extensions.get::<Arc<Session>>().cloned();
+        session.map(Self).ok_or_else(|| Failure(Error::new(ErrorKind::Unauthenticated, "sign in first")))
+    }
+}
+
+impl Caller {
+    /// For what only administrators may do.
+    pub(crate) fn require_admin(&self) -> Result<&Session, Failure> {
+        if self.0.admin {
+            Ok(&self.0)
+        } else {
+            Err(Failure(Error::forbidden("only an administrator of the drive can do this")))
+        }
+    }
+}
+
+/// A JSON body.
+pub(crate) struct Json<T>(pub(crate) T);
+
+impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for Json<T> {
+    type Rejection = Failure;
+
+    async fn from_request(request: Request, state: &S) -> Result<Self, Failure> {
+        match axum::Json::<T>::from_request(request, state).await {
+            Ok(axum::Json(value)) => Ok(Self(value)),
+            Err(rejection) => {
+                let kind = if rejection.status() == http::StatusCode::PAYLOAD_TOO_LARGE {
+                    ErrorKind::TooLarge
+                } else {
+                    ErrorKind::InvalidInput
+                };
+                Err(Failure(Error::new(kind, rejection.body_text())))
+            }
+        }
+    }
+}
+
+/// A query string.
+pub(crate) struct Query<T>(pub(crate) T);
+
+impl<S: Send + Sync, T: DeserializeOwned> FromRequestParts<S> for Query<T> {
+    type Rejection = Failure;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Failure> {
+        match axum::extract::Query::<T>::from_request_parts(parts, state).await {
+            Ok(axum::extract::Query(value)) => Ok(Self(value)),
+            Err(rejection) => Err(Failure(Error::invalid(rejection.body_text()))),
+        }
+    }
+}
+
+/// Parts of the path.
+pub(crate) struct Path<T>(pub(crate) T);
+
+impl<S: Send + Sync, T: DeserializeOwned + Send> FromRequestParts<S> for Path<T> {
+    type Rejection = Failure;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Failure> {
+        match axum::extract::Path::<T>::from_request_parts(parts, state).await {
+            Ok(axum::extract::Path(value)) => Ok(Self(value)),
+            Err(rejection) => Err(Failure(Error::invalid(rejection.body_text()))),
+        }
+    }
+}
