@@ -5,6 +5,7 @@
 //! | [`crashdisk`] | a mounted file system that forgets, tears and reorders what was not synced, and fails on request |
 //! | [`data`] | bytes, text, trees and names, made from seeds |
 //! | [`http`] | a blocking client, also for requests no correct client sends |
+//! | [`model`] | a reference tree with the answers RFC 4918 allows, and random operations on it |
 //! | [`scan`] | a search of a whole folder for bytes that must not be there |
 //! | [`server`] | the built program, started, killed, asked |
 //! | [`rng`] | the seeded generator behind everything that is random here |
@@ -19,6 +20,7 @@ compile_error!("the test tools convert freely between usize and u64");
 pub mod crashdisk;
 pub mod data;
 pub mod http;
+pub mod model;
 pub mod rng;
 pub mod scan;
 pub mod server;

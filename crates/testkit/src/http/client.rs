@@ -209,54 +209,18 @@ impl Client {
 
     /// PROPPATCH that sets (`Some`) or removes (`None`) properties of one namespace.
     pub fn proppatch(&mut self, path: &str, namespace: &str, changes: &[(&str, Option<&str>)]) -> io::Result<Response> {
-        self.send(&proppatch(path, namespace, changes))
+        self.send(&Request::proppatch(path, namespace, changes))
     }
 
     /// LOCK for writing; `scope` is `exclusive` or `shared`. The token is in `Lock-Token`.
     pub fn lock(&mut self, path: &str, scope: &str, depth: &str) -> io::Result<Response> {
-        self.send(&lock(path, scope, depth))
+        self.send(&Request::lock(path, scope, depth))
     }
 
     /// UNLOCK; `token` without angle brackets.
     pub fn unlock(&mut self, path: &str, token: &str) -> io::Result<Response> {
         self.send(&Request::new("UNLOCK", path).header("Lock-Token", format!("<{token}>")))
     }
-}
-
-/// A PROPPATCH (RFC 4918 section 9.2) to be sent.
-pub(crate) fn proppatch(path: &str, namespace: &str, changes: &[(&str, Option<&str>)]) -> Request {
-    use quick_xml::escape::escape;
-    let mut body = format!(
-        "<?xml version=\"1.0\" encoding=\"utf-8\"?>\
-         <D:propertyupdate xmlns:D=\"DAV:\" xmlns:x=\"{}\">",
-        escape(namespace)
-    );
-    for (name, value) in changes {
-        let change = match value {
-            Some(value) => {
-                let value = escape(*value);
-                format!("<D:set><D:prop><x:{name}>{value}</x:{name}></D:prop></D:set>")
-            }
-            None => format!("<D:remove><D:prop><x:{name}/></D:prop></D:remove>"),
-        };
-        body.push_str(&change);
-    }
-    body.push_str("</D:propertyupdate>");
-    Request::new("PROPPATCH", path).header("Content-Type", "application/xml; charset=utf-8").body(body)
-}
-
-/// A LOCK (RFC 4918 section 9.10) to be sent.
-pub(crate) fn lock(path: &str, scope: &str, depth: &str) -> Request {
-    let body = format!(
-        "<?xml version=\"1.0\" encoding=\"utf-8\"?><D:lockinfo xmlns:D=\"DAV:\">\
-         <D:lockscope><D:{scope}/></D:lockscope><D:locktype><D:write/></D:locktype>\
-         <D:owner>testkit</D:owner></D:lockinfo>"
-    );
-    Request::new("LOCK", path)
-        .header("Depth", depth)
-        .header("Timeout", "Second-3600")
-        .header("Content-Type", "application/xml; charset=utf-8")
-        .body(body)
 }
 
 /// A connection for requests that no correct client would send.

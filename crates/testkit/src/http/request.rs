@@ -77,3 +77,41 @@ impl Request {
         out.flush()
     }
 }
+
+impl Request {
+    /// A PROPPATCH (RFC 4918 section 9.2) ; `changes` set (`Some`) or remove (`None`).
+    pub fn proppatch(path: &str, namespace: &str, changes: &[(&str, Option<&str>)]) -> Self {
+        use quick_xml::escape::escape;
+        let mut body = format!(
+            "<?xml version=\"1.0\" encoding=\"utf-8\"?>\
+         <D:propertyupdate xmlns:D=\"DAV:\" xmlns:x=\"{}\">",
+            escape(namespace)
+        );
+        for (name, value) in changes {
+            let change = match value {
+                Some(value) => {
+                    let value = escape(*value);
+                    format!("<D:set><D:prop><x:{name}>{value}</x:{name}></D:prop></D:set>")
+                }
+                None => format!("<D:remove><D:prop><x:{name}/></D:prop></D:remove>"),
+            };
+            body.push_str(&change);
+        }
+        body.push_str("</D:propertyupdate>");
+        Self::new("PROPPATCH", path).header("Content-Type", "application/xml; charset=utf-8").body(body)
+    }
+
+    /// A LOCK (RFC 4918 section 9.10) for writing; `scope` is `exclusive` or `shared`.
+    pub fn lock(path: &str, scope: &str, depth: &str) -> Self {
+        let body = format!(
+            "<?xml version=\"1.0\" encoding=\"utf-8\"?><D:lockinfo xmlns:D=\"DAV:\">\
+         <D:lockscope><D:{scope}/></D:lockscope><D:locktype><D:write/></D:locktype>\
+         <D:owner>testkit</D:owner></D:lockinfo>"
+        );
+        Self::new("LOCK", path)
+            .header("Depth", depth)
+            .header("Timeout", "Second-3600")
+            .header("Content-Type", "application/xml; charset=utf-8")
+            .body(body)
+    }
+}
