@@ -19,7 +19,7 @@ const X_OC_MTIME: HeaderName = HeaderName::from_static("x-oc-mtime");
 
 /// PUT.
 pub(crate) async fn put(call: &Call, target: Target, body: RequestBody) -> Answer {
-    let options = match checked(call, &target, &body).await {
+    let options = match checked(call, &target, body.size_hint().exact()).await {
         Ok(options) => options,
         Err(fault) => {
             drain(call, body).await;
@@ -39,7 +39,7 @@ pub(crate) async fn put(call: &Call, target: Target, body: RequestBody) -> Answe
 }
 
 /// Everything that can be refused before the body is looked at.
-async fn checked(call: &Call, target: &Target, body: &RequestBody) -> Result<WriteOptions, Fault> {
+async fn checked(call: &Call, target: &Target, body_bytes: Option<u64>) -> Result<WriteOptions, Fault> {
     let at = match target {
         Target::At { at, slash: false } if !at.path.is_root() => at,
         Target::At { at, .. } => {
@@ -58,7 +58,7 @@ async fn checked(call: &Call, target: &Target, body: &RequestBody) -> Result<Wri
             "a file is sent without Content-Encoding; it is compressed when it is stored",
         ));
     }
-    let mut length = call.content_length()?.or_else(|| body.size_hint().exact());
+    let mut length = call.content_length()?.or(body_bytes);
     let patch = call.header(CONTENT_RANGE)?.map(|text| parse::content_range(&text)).transpose()?;
     if let Some(patch) = patch {
         if length.is_some_and(|length| length != patch.range.len()) {
