@@ -25,8 +25,10 @@ const SECOND_MS: i64 = 1_000;
 const HOUR_MS: i64 = 3_600 * SECOND_MS;
 const DAY_MS: i64 = 24 * HOUR_MS;
 
-/// How long an address stays known to an account after its password was right there.
-pub const KNOWN_MS: i64 = 90 * DAY_MS;
+/// How long an address stays known to an account after its password was right there, and how long the catalogue keeps any
+/// count: three days, a weekend. The catalogue sweeps away what is older than the time handed in with each failure, whatever its
+/// key, so all keys hand in this one, and a rule's shorter lapse is applied here.
+pub const KNOWN_MS: i64 = 3 * DAY_MS;
 
 /// How failures under one key turn into delays.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -46,12 +48,16 @@ impl Rule {
     fn wait_ms(&self, attempts: Attempts, now_ms: i64) -> i64 {
         // A clock set back must not make the wait longer than the delay itself.
         let since = now_ms.saturating_sub(attempts.last_ms).max(0);
-        if attempts.failures < self.free || since > self.lapse_ms {
+        if attempts.failures < self.free || self.has_lapsed(attempts, now_ms) {
             return 0;
         }
         let doublings = (attempts.failures - self.free).min(32);
         let delay = self.first_ms.saturating_mul(1 << doublings).min(self.most_ms);
         (delay - since).max(0)
+    }
+
+    fn has_lapsed(&self, attempts: Attempts, now_ms: i64) -> bool {
+        now_ms.saturating_sub(attempts.last_ms) > self.lapse_ms
     }
 }
 
@@ -157,14 +163,22 @@ impl Limiter {
         let (keys, now) = (Keys::new(name, from), self.clock.now_ms());
         if self.is_known(&keys, now).await? {
             // A forgotten device with the old password must not slow the rest of the world.
-            return self.catalogue.attempt_failed(&keys.pair, now, self.limits.known.lapse_ms).await.map(|_| ());
+            return self.count(&keys.pair, self.limits.known, now).await;
         }
         tokio::try_join!(
-            self.catalogue.attempt_failed(&keys.pair, now, self.limits.pair.lapse_ms),
-            self.catalogue.attempt_failed(&keys.address, now, self.limits.address.lapse_ms),
-            self.catalogue.attempt_failed(&keys.account, now, self.limits.account.lapse_ms),
+            self.count(&keys.pair, self.limits.pair, now),
+            self.count(&keys.address, self.limits.address, now),
+            self.count(&keys.account, self.limits.account, now),
         )
         .map(|_| ())
+    }
+
+    async fn count(&self, key: &str, rule: Rule, now_ms: i64) -> Result<()> {
+        let before = self.catalogue.attempts(key).await?;
+        if before.failures > 0 && rule.has_lapsed(before, now_ms) {
+            self.catalogue.attempt_succeeded(key).await?;
+        }
+        self.catalogue.attempt_failed(key, now_ms, KNOWN_MS).await.map(|_| ())
     }
 
     /// Forgets the failures of this account from this address, and knows the address from now on. The counts of the address
@@ -175,8 +189,8 @@ impl Limiter {
             self.catalogue.attempt_succeeded(&keys.pair).await?;
         }
         let known = self.catalogue.attempts(&keys.known).await?;
-        if known.failures == 0 || now.saturating_sub(known.last_ms) >= DAY_MS {
-            // The catalogue counts events with a time under a key; under this key the events are successes. Written once a day.
+        if known.failures == 0 || now.saturating_sub(known.last_ms) >= DAY_MS / 2 {
+            // The catalogue counts events with a time under a key; under this key they are successes. Written twice a day.
             self.catalogue.attempt_failed(&keys.known, now, KNOWN_MS).await?;
         }
         Ok(())

@@ -70,6 +70,8 @@ async fn an_attack_from_many_addresses_slows_only_addresses_never_used_before() 
     let world = World::new();
     world.person("ann").await;
     assert_eq!(world.from(HOME, "ann", GOOD).await, None);
+    // Not even after a weekend, with failures of others in between.
+    world.clock.advance(2 * 24 * 3_600_000);
     for host in 0..30 {
         world.from(&format!("203.0.113.{host}"), "ann", "guess").await;
     }
@@ -97,6 +99,25 @@ async fn one_address_trying_many_accounts_is_delayed() {
     }
     assert_eq!(delayed(world.from(FOREIGN, "one-more", "guess").await), Some(1));
     assert_eq!(world.from(HOME, "one-more", "guess").await, WRONG);
+}
+
+#[tokio::test]
+async fn each_rule_lapses_in_its_own_time() {
+    let world = World::new();
+    world.person("ann").await;
+    for _ in 0..5 {
+        assert_eq!(world.from(FOREIGN, "ann", "guess").await, WRONG);
+    }
+    for guess in 0..44 {
+        assert_eq!(world.from(FOREIGN, &format!("person{guess}"), "guess").await, WRONG);
+    }
+    // After an hour the address starts anew, the pair does not.
+    world.clock.advance(3_600_001);
+    for guess in 0..10 {
+        assert_eq!(world.from(FOREIGN, &format!("other{guess}"), "guess").await, WRONG);
+    }
+    assert_eq!(world.from(FOREIGN, "ann", "guess").await, WRONG);
+    assert_eq!(delayed(world.from(FOREIGN, "ann", "guess").await), Some(2));
 }
 
 #[tokio::test]
