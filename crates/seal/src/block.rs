@@ -272,8 +272,8 @@ impl Opener {
         mut record: Vec<u8>,
         mut spare: Vec<u8>,
     ) -> Result<(Vec<u8>, usize, Vec<u8>)> {
-        let frame = record.get(..FRAME_BYTES).ok_or_else(short)?;
-        if frame[..4] != MAGIC || frame[16..] != keys.space.0 {
+        let head = read_record_head(&record);
+        if head.is_none_or(|head| head.space != keys.space || head.record_bytes as usize != record.len()) {
             return Err(Error::damaged(format!("block {id}: what lies in its place is no block of this space")));
         }
         record.truncate(record.len().saturating_sub(SUM_BYTES));

@@ -4,15 +4,19 @@
 //! said about it.
 
 use super::PAGE_ROWS;
-use holdfast_base::{BlockId, PackName, Result, SpaceId, Uid};
+use holdfast_base::{BlockId, ErrorKind, PackName, Result, SpaceId, Uid};
 use holdfast_blob::BlobStore;
 use holdfast_meta::{BlockPlace, Catalogue, Content, Finding, MANIFEST_CHUNK_BLOCKS, Pack, PackState};
 use holdfast_seal::block::record_is_intact;
+use holdfast_seal::pack;
 use serde::{Deserialize, Serialize};
 use std::collections::{HashMap, HashSet};
 
 /// Findings listed at most; beyond that only their number is told.
 const FINDINGS_MAX: usize = 10_000;
+
+/// A pack with header and trailer.
+const MIN_PACK_BYTES: u64 = (pack::PACK_HEADER_BYTES + pack::TRAILER_BYTES) as u64;
 
 /// What to check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -106,9 +110,38 @@ impl Check<'_> {
             self.orphan(name).await?;
         }
         for pack in known.values() {
-            self.pack(pack);
+            self.length_of(pack);
+            if self.options.read_data && pack.state == PackState::Sealed {
+                self.frame_of(pack.name).await?;
+            }
         }
         Ok(())
+    }
+
+    /// A pack's header and index, which reads do not need and a rebuild of the catalogue does.
+    async fn frame_of(&mut self, name: PackName) -> Result<()> {
+        let Some(bytes) = self.packs.get(&name).copied().filter(|bytes| *bytes >= MIN_PACK_BYTES) else {
+            return Ok(());
+        };
+        let sound = async {
+            let header = self.store.read(name, 0, pack::PACK_HEADER_BYTES, Vec::new()).await?;
+            pack::check_header(name, &header)?;
+            let trailer_at = bytes - pack::TRAILER_BYTES as u64;
+            let trailer = self.store.read(name, trailer_at, pack::TRAILER_BYTES, Vec::new()).await?;
+            // A pack that a crash left open has no index.
+            let Some(place) = pack::read_trailer(bytes, &trailer) else { return Ok(()) };
+            pack::read_index(name, &self.store.read(name, place.offset, place.bytes, Vec::new()).await?).map(|_| ())
+        };
+        match sound.await {
+            Ok(()) => Ok(()),
+            Err(error) if error.kind() == ErrorKind::Damaged => {
+                self.report.add("pack-frame", false, error.to_string(), None);
+                Ok(())
+            }
+            // Reclaimed meanwhile.
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
+            Err(error) => Err(error),
+        }
     }
 
     /// An object the catalogue does not know. One that was begun since the catalogue was read is known by now.
@@ -133,7 +166,7 @@ impl Check<'_> {
         Ok(())
     }
 
-    fn pack(&mut self, pack: &Pack) {
+    fn length_of(&mut self, pack: &Pack) {
         let loss = pack.live_bytes > 0;
         match self.packs.get(&pack.name) {
             None if pack.state == PackState::Sealed => {
@@ -170,7 +203,12 @@ impl Check<'_> {
             Some(_) => Some(reason),
         };
         if let Some(reason) = reason {
-            self.report.add("block-unreadable", true, format!("block {} in pack {}: {reason}", at.id, at.pack_name), None);
+            self.report.add(
+                "block-unreadable",
+                true,
+                format!("block {} in pack {}: {reason}", at.id, at.pack_name),
+                None,
+            );
         }
         Ok(())
     }
