@@ -76,8 +76,7 @@ struct Check<'a> {
 
 /// Checks a drive.
 pub async fn check(catalogue: &dyn Catalogue, store: &dyn BlobStore, options: CheckOptions) -> Result<CheckReport> {
-    let mut report = CheckReport::default();
-    report.findings = catalogue.check(options.repair).await?;
+    let report = CheckReport { findings: catalogue.check(options.repair).await?, ..CheckReport::default() };
     let spaces = catalogue.all_spaces().await?.into_iter().map(|space| (space.id, space.uid)).collect();
     let mut check = Check { catalogue, store, options, report, packs: HashMap::new(), spaces };
     check.packs().await?;

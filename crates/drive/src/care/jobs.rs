@@ -16,7 +16,7 @@ pub struct JobOptions {
 
 impl Default for JobOptions {
     fn default() -> Self {
-        Self { reclaim_every: Duration::from_secs(60) }
+        Self { reclaim_every: Duration::from_mins(1) }
     }
 }
 
