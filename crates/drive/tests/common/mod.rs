@@ -15,26 +15,26 @@ use holdfast_meta::sqlite::{Options, SqliteCatalogue};
 use holdfast_seal::keys::Argon2Params;
 use std::sync::Arc;
 
-pub const PASSWORD: &str = "correct horse battery staple, twice";
+pub(crate) const PASSWORD: &str = "correct horse battery staple, twice";
 
-pub struct Rig {
-    pub engine: Engine,
-    pub catalogue: Arc<SqliteCatalogue>,
-    pub memory: MemoryStore,
-    pub accounts: Accounts,
-    pub clock: Arc<ManualClock>,
-    pub ana: Session,
+pub(crate) struct Rig {
+    pub(crate) engine: Engine,
+    pub(crate) catalogue: Arc<SqliteCatalogue>,
+    pub(crate) memory: MemoryStore,
+    pub(crate) accounts: Accounts,
+    pub(crate) clock: Arc<ManualClock>,
+    pub(crate) ana: Session,
     _folder: tempfile::TempDir,
 }
 
 impl Rig {
-    pub async fn new() -> Self {
+    pub(crate) async fn new() -> Self {
         let memory = MemoryStore::new();
         Self::with_store(memory.clone(), Arc::new(memory)).await
     }
 
     /// A rig whose engine sees `store`, a wrapper of `memory`. Packs are small so that tests close some.
-    pub async fn with_store(memory: MemoryStore, store: Arc<dyn BlobStore>) -> Self {
+    pub(crate) async fn with_store(memory: MemoryStore, store: Arc<dyn BlobStore>) -> Self {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let path = folder.path().join("catalogue.db");
         let catalogue = Arc::new(SqliteCatalogue::open(&path, &Options::default()).expect("opens"));
@@ -48,64 +48,64 @@ impl Rig {
         Self { engine, catalogue, memory, accounts, clock, ana, _folder: folder }
     }
 
-    pub async fn put(&self, path: &str, content: &[u8]) -> Result<Changed> {
+    pub(crate) async fn put(&self, path: &str, content: &[u8]) -> Result<Changed> {
         let options = WriteOptions { length: Some(content.len() as u64), ..WriteOptions::default() };
         self.engine.write(&self.ana, &at(path), options, body(content)).await
     }
 
-    pub async fn get(&self, path: &str) -> Result<Vec<u8>> {
+    pub(crate) async fn get(&self, path: &str) -> Result<Vec<u8>> {
         let walk = self.engine.walk(&self.ana, &at(path)).await?;
         let size = walk.node().map_or(0, |node| node.size);
         self.get_range(path, ByteRange::whole(size)).await
     }
 
-    pub async fn get_range(&self, path: &str, range: ByteRange) -> Result<Vec<u8>> {
+    pub(crate) async fn get_range(&self, path: &str, range: ByteRange) -> Result<Vec<u8>> {
         let walk = self.engine.walk(&self.ana, &at(path)).await?;
         drain(self.engine.read(&self.ana, &walk, range).await?).await
     }
 
-    pub async fn usage(&self) -> holdfast_drive::Usage {
+    pub(crate) async fn usage(&self) -> holdfast_drive::Usage {
         self.engine.space(&self.ana, "ana").await.expect("sees its home").usage
     }
 
-    pub async fn pack_bytes(&self) -> u64 {
+    pub(crate) async fn pack_bytes(&self) -> u64 {
         self.memory.list(None, 100_000).await.expect("lists").iter().map(|entry| entry.bytes).sum()
     }
 
     /// Everything that references nothing is freed, the open pack included.
-    pub async fn reclaim(&self) -> holdfast_drive::care::ReclaimReport {
+    pub(crate) async fn reclaim(&self) -> holdfast_drive::care::ReclaimReport {
         holdfast_drive::care::reclaim(&self.engine, true).await.expect("reclaims")
     }
 
-    pub async fn assert_sound(&self) {
+    pub(crate) async fn assert_sound(&self) {
         let options = holdfast_drive::care::CheckOptions { read_data: true, repair: false };
         let report = holdfast_drive::care::check(&*self.catalogue, &self.memory, options).await.expect("checks");
         assert_eq!(report.findings, Vec::new());
     }
 }
 
-pub async fn sign_up(accounts: &Accounts, name: &str) -> Session {
+pub(crate) async fn sign_up(accounts: &Accounts, name: &str) -> Session {
     let password = Secret::new(PASSWORD);
     let person = NewPerson { name: name.to_owned(), password: Some(password.clone()), ..NewPerson::default() };
     accounts.create(person).await.expect("makes an account");
     accounts.open(name, Proof::Password(&password)).await.expect("opens it")
 }
 
-pub fn at(path: &str) -> Location {
+pub(crate) fn at(path: &str) -> Location {
     at_space("ana", path)
 }
 
-pub fn at_space(space: &str, path: &str) -> Location {
+pub(crate) fn at_space(space: &str, path: &str) -> Location {
     Location { space: space.to_owned(), path: DrivePath::parse(path).expect("a path") }
 }
 
 /// A body in uneven chunks.
-pub fn body(content: &[u8]) -> ContentStream {
+pub(crate) fn body(content: &[u8]) -> ContentStream {
     let chunks: Vec<_> = content.chunks(77_777).map(|chunk| Ok(Bytes::copy_from_slice(chunk))).collect();
     stream::iter(chunks).boxed()
 }
 
-pub async fn drain(mut stream: ContentStream) -> Result<Vec<u8>> {
+pub(crate) async fn drain(mut stream: ContentStream) -> Result<Vec<u8>> {
     let mut all = Vec::new();
     while let Some(piece) = stream.next().await {
         all.extend_from_slice(&piece?);
@@ -114,14 +114,14 @@ pub async fn drain(mut stream: ContentStream) -> Result<Vec<u8>> {
 }
 
 /// `bytes` bytes that do not shrink, different for every seed.
-pub fn even_bytes(seed: u64, bytes: usize) -> Vec<u8> {
+pub(crate) fn even_bytes(seed: u64, bytes: usize) -> Vec<u8> {
     let mut out = vec![0; bytes];
     blake3::Hasher::new().update(&seed.to_le_bytes()).finalize_xof().fill(&mut out);
     out
 }
 
 /// `bytes` bytes of text, different for every seed.
-pub fn text(seed: u64, bytes: usize) -> Vec<u8> {
+pub(crate) fn text(seed: u64, bytes: usize) -> Vec<u8> {
     (0..)
         .flat_map(|n: u64| format!("line {n} of {seed}: {}\n", n.wrapping_mul(seed | 1)).into_bytes())
         .take(bytes)
