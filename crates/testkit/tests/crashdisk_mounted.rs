@@ -1,7 +1,7 @@
 //! The disk as programs see it: through the kernel.
 
 use std::fs::{self, File, OpenOptions};
-use std::io::{Read, Seek, SeekFrom, Write};
+use std::io::{BufRead, BufReader, Read, Seek, SeekFrom, Write};
 use std::path::Path;
 
 use holdfast_testkit::crashdisk::{Action, Config, CrashDisk, Fault, OpKind};
@@ -194,5 +194,39 @@ fn a_dropped_disk_leaves_no_mount_even_while_files_are_open() -> Outcome {
     let table = fs::read_to_string("/proc/self/mountinfo")?;
     let path = dir.path().to_string_lossy().into_owned();
     assert!(!table.contains(&path));
+    Ok(())
+}
+
+#[test]
+#[ignore = "a program that the next test starts and kills"]
+fn mount_and_wait() -> Outcome {
+    let disk = CrashDisk::mount(std::env::var("FOLDER")?, Config::default())?;
+    println!("mounted");
+    let mut forever = String::new();
+    std::io::stdin().read_line(&mut forever)?;
+    drop(disk);
+    Ok(())
+}
+
+#[test]
+fn a_mount_of_a_killed_test_is_swept_by_the_next_mount() -> Outcome {
+    let stale = tempfile::tempdir()?;
+    let mut program = std::process::Command::new(std::env::current_exe()?)
+        .args(["--exact", "mount_and_wait", "--ignored", "--nocapture"])
+        .env("FOLDER", stale.path())
+        .stdin(std::process::Stdio::piped())
+        .stdout(std::process::Stdio::piped())
+        .spawn()?;
+    let output = BufReader::new(program.stdout.take().ok_or("no output")?);
+    let mounted = output.lines().any(|line| line.is_ok_and(|text| text.contains("mounted")));
+    program.kill()?;
+    program.wait()?;
+    let is_mounted = || -> std::io::Result<bool> {
+        let table = fs::read_to_string("/proc/self/mountinfo")?;
+        Ok(table.contains(&*stale.path().to_string_lossy()))
+    };
+    assert!(mounted);
+    let (_dir, _disk) = disk(Config::default())?;
+    assert!(!is_mounted()?);
     Ok(())
 }

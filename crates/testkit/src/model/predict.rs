@@ -22,9 +22,10 @@ impl Prediction {
 /// The folder that should hold the path is missing, or is a file.
 const NO_PARENT: &[u16] = &[409];
 const PARENT_IS_FILE: &[u16] = &[409, 403];
-/// Refused by a lock; 207 where the lock is on a member and the server names it.
+/// Refused by a lock.
 const LOCKED: &[u16] = &[423];
-const MEMBER_LOCKED: &[u16] = &[423, 207];
+/// Refused by a lock that may be on another resource, which a multistatus may name.
+const LOCKED_ELSEWHERE: &[u16] = &[423, 207];
 /// A GET of a folder shows a page, is sent elsewhere, or is refused: not this model's matter.
 const FOLDER_PAGE: &[u16] = &[200, 301, 302, 307, 308, 403, 405];
 
@@ -37,13 +38,14 @@ impl Model {
         let tokens = op.brings_tokens();
         if !met.sure.is_empty() && !tokens {
             failure.extend(match op {
-                Op::Delete { .. } | Op::Move { .. } | Op::Copy { .. } => MEMBER_LOCKED,
-                _ => LOCKED,
+                // Its success is a multistatus, too.
+                Op::Proppatch { .. } => LOCKED,
+                _ => LOCKED_ELSEWHERE,
             });
         }
         if failure.is_empty() {
             let open = !met.unsure.is_empty() && !tokens;
-            failure.extend(if open { LOCKED } else { &[] });
+            failure.extend(if open { LOCKED_ELSEWHERE } else { &[] });
             return Prediction { success, failure };
         }
         Prediction { success: Vec::new(), failure }
@@ -98,7 +100,7 @@ impl Model {
             Op::Lock { path, deep, exclusive, .. } => {
                 failures.extend(self.no_place(path));
                 if !self.conflicting(path, *deep, *exclusive).is_empty() {
-                    failures.extend(MEMBER_LOCKED);
+                    failures.extend(LOCKED_ELSEWHERE);
                 }
             }
             Op::Unlock { path } => {
