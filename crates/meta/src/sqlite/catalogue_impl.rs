@@ -305,8 +305,7 @@ impl Catalogue for SqliteCatalogue {
     }
 
     async fn check(&self, repair: bool) -> Result<Vec<Finding>> {
-        let _ = repair;
-        Ok(Vec::new())
+        self.check_op(repair).await
     }
 
     async fn all_blocks(

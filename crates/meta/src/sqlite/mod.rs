@@ -19,6 +19,7 @@
 mod accounts;
 mod blocks;
 mod catalogue_impl;
+mod check;
 mod codec;
 mod contents;
 mod copy;

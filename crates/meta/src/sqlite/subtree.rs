@@ -2,7 +2,11 @@
 
 use super::fault::Done;
 use super::sql;
+use holdfast_base::Error;
 use rusqlite::Connection;
+
+/// Folders above a node before they are taken for a circle: far more than moves can pile up.
+const LEVELS_MAX: usize = 1 << 20;
 
 /// Where the chain of folders above a node ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -17,22 +21,25 @@ pub(super) enum Home {
 
 /// Follows the parents of a node.
 pub(super) fn home_of(connection: &Connection, mut node: i64) -> Done<Home> {
-    loop {
+    for _ in 0..LEVELS_MAX {
         let sql = "SELECT parent_id FROM node WHERE id = ?1";
         let parent: Option<i64> = sql::first(connection, sql, [node], |row| row.get(0))?;
         match parent {
             Some(above) if above > 0 => node = above,
-            Some(0) => break,
-            None => return Ok(Home::Purged),
+            Some(0) => {
+                let sql = "SELECT 1 FROM garbage WHERE node_id = ?1";
+                let purged = sql::first(connection, sql, [node], |_| Ok(()))?.is_some();
+                return Ok(if purged { Home::Purged } else { Home::Live });
+            }
             Some(_) => {
                 let entry =
                     sql::first(connection, "SELECT id FROM trash WHERE node_id = ?1", [node], |row| row.get(0))?;
                 return Ok(entry.map_or(Home::Purged, Home::Trash));
             }
+            None => return Ok(Home::Purged),
         }
     }
-    let garbage = sql::first(connection, "SELECT 1 FROM garbage WHERE node_id = ?1", [node], |_| Ok(()))?;
-    Ok(if garbage.is_some() { Home::Purged } else { Home::Live })
+    Err(Error::damaged("folders of the catalogue contain each other; run holdfast check").into())
 }
 
 /// What a subtree counts.

@@ -26,6 +26,11 @@ impl<'c> Tx<'c> {
         id
     }
 
+    /// Never gives out an id below `id` (a repair of the counter).
+    pub(super) fn skip_ids_to(&self, id: i64) {
+        self.next_id.set(self.next_id.get().max(id));
+    }
+
     /// Writes the id counter, if it moved; the last statement before COMMIT.
     pub(super) fn finish(&self) -> rusqlite::Result<()> {
         if self.next_id.get() != self.first_id {
