@@ -1,2 +1,26 @@
-//! The one binary.
-fn main() {}
+//! `holdfast`: one binary for the drive, its care and its measurements.
+//!
+//! `main` parses, runs one command and turns its outcome into an exit code; each command is one file of `commands`.
+
+mod args;
+mod commands;
+mod config;
+mod failure;
+mod local;
+mod output;
+mod secret;
+
+use clap::Parser;
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    let cli = match args::Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => return failure::usage(&error),
+    };
+    let json = cli.common.json;
+    match commands::run(cli) {
+        Ok(code) => code,
+        Err(error) => failure::report(&error, json),
+    }
+}

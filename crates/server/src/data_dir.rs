@@ -58,6 +58,33 @@ pub struct DataDir {
 #[derive(Debug)]
 pub struct DataLock(#[expect(dead_code, reason = "the open file is the lock")] File);
 
+/// A data directory that is being made; dropped before its end, there is none.
+#[derive(Debug)]
+pub struct Unfinished {
+    directory: DataDir,
+    _lock: DataLock,
+}
+
+impl Unfinished {
+    /// The directory to be.
+    pub const fn directory(&self) -> &DataDir {
+        &self.directory
+    }
+
+    /// Makes it one: the `format` file is written and synced.
+    pub fn finish(self) -> Result<DataDir> {
+        let Self { directory, _lock } = self;
+        let root = &directory.root;
+        let at = |error: std::io::Error| Error::from(error).context(root.display());
+        let text = serde_json::to_vec_pretty(&directory.format).map_err(|error| Error::internal(error.to_string()))?;
+        replace_file(root, FORMAT_ASIDE, FORMAT_FILE, &text).map_err(at)?;
+        if let Some(parent) = root.parent().filter(|parent| !parent.as_os_str().is_empty()) {
+            sync_folder(parent).map_err(at)?;
+        }
+        Ok(directory)
+    }
+}
+
 impl DataDir {
     /// Opens a data directory; one that was never made is `NotFound` and says how to make it.
     pub fn open(root: &Path) -> Result<Self> {
@@ -92,14 +119,23 @@ impl DataDir {
     }
 
     fn init(root: &Path) -> Result<Self> {
+        match Self::begin(root) {
+            Ok(unfinished) => unfinished.finish(),
+            // Another process was faster.
+            Err(error) => Self::try_open(root)?.ok_or(error),
+        }
+    }
+
+    /// Begins a data directory where there is none: until it is finished, it is not one.
+    pub fn begin(root: &Path) -> Result<Unfinished> {
         let at = |error: std::io::Error| Error::from(error).context(root.display());
         fs::DirBuilder::new().recursive(true).mode(0o700).create(root).map_err(at)?;
+        if root.join(FORMAT_FILE).exists() {
+            return Err(Error::conflict(format!("{} has a drive in it already", root.display())));
+        }
         refuse_foreign_files(root)?;
         // The lock keeps two first starts from making two drives in one place.
-        let _lock = lock(root)?;
-        if let Some(made) = Self::try_open(root)? {
-            return Ok(made);
-        }
+        let lock = lock(root)?;
         fs::DirBuilder::new().recursive(true).mode(0o700).create(root.join(PACKS)).map_err(at)?;
         let format = Format {
             format: FORMAT,
@@ -107,12 +143,12 @@ impl DataDir {
             created_ms: SystemClock.now_ms(),
             created_by: format!("holdfast {}", env!("CARGO_PKG_VERSION")),
         };
-        let text = serde_json::to_vec_pretty(&format).map_err(|error| Error::internal(error.to_string()))?;
-        replace_file(root, FORMAT_ASIDE, FORMAT_FILE, &text).map_err(at)?;
-        if let Some(parent) = root.parent().filter(|parent| !parent.as_os_str().is_empty()) {
-            sync_folder(parent).map_err(at)?;
-        }
-        Ok(Self { root: root.to_owned(), format })
+        Ok(Unfinished { directory: Self { root: root.to_owned(), format }, _lock: lock })
+    }
+
+    /// The process that holds the directory, as far as its lock file says.
+    pub fn holder(&self) -> Option<i32> {
+        fs::read_to_string(self.root.join(LOCK_FILE)).ok()?.trim().parse().ok()
     }
 
     /// Takes the directory for this process alone. Held by another process it is `Conflict`, and the message names it.

@@ -20,6 +20,7 @@ pub mod conn;
 pub mod data_dir;
 pub mod limits;
 pub mod listen;
+pub mod local;
 pub mod meter;
 pub mod metrics;
 pub mod peer;
@@ -31,5 +32,6 @@ mod web;
 
 pub use config::ServerConfig;
 pub use data_dir::DataDir;
+pub use local::LocalDrive;
 pub use server::Server;
 pub use stop::Stopper;

@@ -70,7 +70,7 @@ impl Default for Limits {
     fn default() -> Self {
         Self {
             connections_max: 16_384,
-            requests_max: 1_024,
+            requests_max: 4_096,
             head_timeout_s: 15,
             idle_timeout_s: 120,
             stall_timeout_s: 60,

@@ -26,7 +26,7 @@ use tokio::sync::watch::{Receiver, Sender};
 use tokio_rustls::TlsAcceptor;
 
 /// How often the certificate's files are looked at; renewals come weeks before they are needed.
-const CERTIFICATE_LOOK_EVERY: Duration = Duration::from_secs(60);
+const CERTIFICATE_LOOK_EVERY: Duration = Duration::from_mins(1);
 
 /// What answers behind the door.
 pub struct Faces {
@@ -99,15 +99,14 @@ impl Server {
         self.stopper.clone()
     }
 
-    /// Serves until it is told to stop, then drains. Answers whether every running request could finish.
-    pub async fn run(mut self) -> bool {
-        while self.signals.next(&self.stopper).await == Wish::Reload {
-            match self.certificate.as_ref().map(|certificate| certificate.reload()) {
-                Some(Ok(())) => tracing::info!("certificate read again"),
-                Some(Err(error)) => {
-                    tracing::error!(%error, "the certificate could not be read again; the old one stays in use")
-                }
-                None => tracing::info!("SIGHUP: there is no certificate to read again"),
+    /// Serves until it is told to stop, then drains. `reclaim` is called when a reclaim is asked for. Answers whether every
+    /// running request could finish.
+    pub async fn run(mut self, reclaim: impl Fn()) -> bool {
+        loop {
+            match self.signals.next(&self.stopper).await {
+                Wish::Stop => break,
+                Wish::Reload => self.reload(),
+                Wish::Reclaim => reclaim(),
             }
         }
         tracing::info!(seconds = self.limits.drain_timeout_s, "stopping: running requests may finish");
@@ -122,6 +121,16 @@ impl Server {
         }
         self.web.meter.flush(&self.web.catalogue).await;
         whole
+    }
+
+    fn reload(&self) {
+        match self.certificate.as_ref().map(|certificate| certificate.reload()) {
+            Some(Ok(())) => tracing::info!("certificate read again"),
+            Some(Err(error)) => {
+                tracing::error!(%error, "the certificate could not be read again; the old one stays in use");
+            }
+            None => tracing::info!("SIGHUP: there is no certificate to read again"),
+        }
     }
 }
 
@@ -184,7 +193,7 @@ async fn watch_certificate(certificate: Arc<Certificate>, mut stages: Receiver<S
         match certificate.reload_if_changed() {
             Ok(false) => {}
             Ok(true) => {
-                tracing::info!(fingerprint = certificate.fingerprint(), "the certificate has changed and is in use")
+                tracing::info!(fingerprint = certificate.fingerprint(), "the certificate has changed and is in use");
             }
             Err(error) => tracing::error!(%error, "the changed certificate cannot be used; the old one stays in use"),
         }

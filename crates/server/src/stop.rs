@@ -1,7 +1,8 @@
 //! Stopping: what asks for it and in which order things end.
 //!
 //! SIGTERM or SIGINT: the listeners close, idle connections end, running requests get the drain time, then what still runs is
-//! cut off (an upload that is cut off changes nothing). A second signal cuts at once. SIGHUP reads the certificate again.
+//! cut off (an upload that is cut off changes nothing). A second signal cuts at once. SIGHUP reads the certificate again;
+//! SIGUSR1 runs a reclaim.
 
 use crate::conn::Stage;
 use std::sync::Arc;
@@ -30,6 +31,7 @@ pub(crate) struct Signals {
     terminate: Signal,
     interrupt: Signal,
     hang_up: Signal,
+    user_1: Signal,
 }
 
 /// What a server was asked to do.
@@ -37,6 +39,7 @@ pub(crate) struct Signals {
 pub(crate) enum Wish {
     Stop,
     Reload,
+    Reclaim,
 }
 
 impl Signals {
@@ -46,6 +49,7 @@ impl Signals {
             terminate: signal(SignalKind::terminate())?,
             interrupt: signal(SignalKind::interrupt())?,
             hang_up: signal(SignalKind::hangup())?,
+            user_1: signal(SignalKind::user_defined1())?,
         })
     }
 
@@ -56,6 +60,7 @@ impl Signals {
             _ = self.interrupt.recv() => Wish::Stop,
             () = stopper.asked() => Wish::Stop,
             _ = self.hang_up.recv() => Wish::Reload,
+            _ = self.user_1.recv() => Wish::Reclaim,
         }
     }
 }

@@ -44,7 +44,7 @@ pub struct LogConfig {
 
 impl Default for LogConfig {
     fn default() -> Self {
-        Self { format: LogFormat::default(), level: "info".into(), access: AccessLog::default() }
+        Self { format: LogFormat::default(), level: "info,refinery_core=warn".into(), access: AccessLog::default() }
     }
 }
 

@@ -111,13 +111,21 @@ pub(crate) struct AccountChangeBody {
     /// Bytes its spaces may use together; null is unlimited.
     #[serde(default, deserialize_with = "present")]
     #[schema(value_type = Option<u64>)]
-    quota_bytes: Option<Option<u64>>,
+    quota_bytes: Wish<Option<u64>>,
 }
 
-/// Tells null from absent.
-#[expect(clippy::option_option, reason = "absent, null and a number are three different wishes")]
-fn present<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Option<u64>>, D::Error> {
-    Option::<u64>::deserialize(deserializer).map(Some)
+/// A field that may be absent, which leaves things as they are; null is a value of its own.
+#[derive(Default)]
+pub(crate) enum Wish<T> {
+    /// Absent.
+    #[default]
+    Keep,
+    /// Given.
+    Set(T),
+}
+
+fn present<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Wish<Option<u64>>, D::Error> {
+    Option::<u64>::deserialize(deserializer).map(Wish::Set)
 }
 
 /// Change an account's flags or quota.
@@ -142,7 +150,7 @@ pub(crate) async fn change(
     if let Some(disabled) = wanted.disabled {
         account = if disabled { api.accounts.disable(&name).await? } else { api.accounts.enable(&name).await? };
     }
-    if let Some(quota_bytes) = wanted.quota_bytes {
+    if let Wish::Set(quota_bytes) = wanted.quota_bytes {
         account = api.accounts.set_quota(&name, quota_bytes).await?;
     }
     Ok(axum::Json(body(account)))

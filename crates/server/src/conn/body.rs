@@ -191,14 +191,14 @@ pub struct ResponseBody {
     finish: Option<Box<dyn Finish>>,
     /// Length that was announced, if one was.
     length: Option<u64>,
-    _running: Option<Arc<Running>>,
+    running: Option<Arc<Running>>,
 }
 
 impl ResponseBody {
     /// Wraps a body; `finish` is told once, at the end or when the body is dropped before it.
     pub fn new(inner: AnyBody, tally: Arc<Tally>, finish: Option<Box<dyn Finish>>) -> Self {
         let length = inner.size_hint().exact();
-        let mut body = Self { inner, tally, finish, length, _running: None };
+        let mut body = Self { inner, tally, finish, length, running: None };
         if body.inner.is_end_stream() {
             body.end(true);
         }
@@ -206,7 +206,7 @@ impl ResponseBody {
     }
 
     pub(crate) fn running(mut self, running: Arc<Running>) -> Self {
-        self._running = Some(running);
+        self.running = Some(running);
         self
     }
 

@@ -1,0 +1,125 @@
+//! The command line's shape.
+
+use crate::commands::{account, bench, check, completion, config, man, reclaim, serve, space, token, trash, version};
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use std::path::PathBuf;
+
+/// A sealed, self-hosted drive.
+#[derive(Debug, Parser)]
+#[command(name = "holdfast", version, max_term_width = 100, arg_required_else_help = true, propagate_version = true)]
+pub(crate) struct Cli {
+    #[command(flatten)]
+    pub(crate) common: Common,
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+/// Options of every command.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct Common {
+    /// Print machine-readable output: one JSON document (or one a line, for commands that go on).
+    #[arg(long, global = true)]
+    pub(crate) json: bool,
+    /// Log lines for people or as JSON.
+    #[arg(long, global = true, value_name = "FORMAT")]
+    pub(crate) log_format: Option<LogFormatArg>,
+    /// Log filter: error, warn, info, debug, trace, or by module: `info,holdfast_drive=debug`.
+    #[arg(long, global = true, value_name = "FILTER")]
+    pub(crate) log_level: Option<String>,
+}
+
+/// Values of `--log-format`.
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub(crate) enum LogFormatArg {
+    /// For people.
+    Human,
+    /// One JSON object a line.
+    Json,
+}
+
+impl LogFormatArg {
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Human => "human",
+            Self::Json => "json",
+        }
+    }
+}
+
+/// Where the drive is.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct DataArg {
+    /// The drive's data directory.
+    #[arg(long, value_name = "DIR", env = "HOLDFAST_DATA")]
+    pub(crate) data: PathBuf,
+}
+
+/// Whose command it is, for what needs an account's key.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct UserArg {
+    /// The account that acts.
+    #[arg(long, value_name = "NAME")]
+    pub(crate) user: String,
+    /// File with that account's password in its first line; - is standard input. Without it the terminal is asked.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) password_file: Option<PathBuf>,
+}
+
+/// The commands.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Serve a drive: WebDAV, API and pages.
+    Serve(serve::ServeArgs),
+    /// Make and change accounts.
+    #[command(subcommand)]
+    Account(account::AccountCommand),
+    /// Make and change spaces and their members.
+    #[command(subcommand)]
+    Space(space::SpaceCommand),
+    /// Make, list and revoke app tokens.
+    #[command(subcommand)]
+    Token(token::TokenCommand),
+    /// List and restore old versions of files.
+    #[command(subcommand)]
+    Version(version::VersionCommand),
+    /// List, restore and empty the trash.
+    #[command(subcommand)]
+    Trash(trash::TrashCommand),
+    /// Prove a drive: every sum, every reference and, if asked, every stored byte.
+    Check(check::CheckArgs),
+    /// Give space back now that deleted content no longer needs.
+    Reclaim(reclaim::ReclaimArgs),
+    /// Show the configuration.
+    #[command(subcommand)]
+    Config(config::ConfigCommand),
+    /// Measure.
+    #[command(subcommand)]
+    Bench(bench::BenchCommand),
+    /// Print a completion script for a shell.
+    Completion(completion::CompletionArgs),
+    /// Print the manual page, or write one a command to a folder.
+    Man(man::ManArgs),
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn no_option_takes_a_password_itself() {
+        fn walk(command: &clap::Command) {
+            for argument in command.get_arguments() {
+                let name = argument.get_id().as_str();
+                assert!(!matches!(name, "password" | "token" | "secret" | "code"), "{} --{name}", command.get_name());
+            }
+            command.get_subcommands().for_each(walk);
+        }
+        walk(&Cli::command());
+    }
+}

@@ -1,0 +1,68 @@
+//! The commands, one file each, and the runtime they run on.
+
+pub(crate) mod account;
+pub(crate) mod bench;
+pub(crate) mod check;
+pub(crate) mod completion;
+pub(crate) mod config;
+pub(crate) mod man;
+pub(crate) mod member;
+pub(crate) mod reclaim;
+pub(crate) mod serve;
+pub(crate) mod space;
+pub(crate) mod token;
+pub(crate) mod trash;
+pub(crate) mod version;
+
+use crate::args::{Cli, Command, Common};
+use holdfast_base::Error;
+use holdfast_server::telemetry::{self, LogConfig, LogFormat};
+use std::future::Future;
+use std::process::ExitCode;
+
+/// Threads for work that blocks (disk, Argon2id, scans): they come and go, and beyond this work waits its turn.
+const BLOCKING_THREADS_MAX: usize = 64;
+
+/// Runs a command.
+pub(crate) fn run(cli: Cli) -> anyhow::Result<ExitCode> {
+    let common = cli.common;
+    if let Command::Serve(args) = cli.command {
+        return serve::run(args, &common);
+    }
+    log_of_a_command(&common)?;
+    match cli.command {
+        Command::Serve(_) => Ok(ExitCode::SUCCESS),
+        Command::Account(command) => block_on(account::run(command, common.json)),
+        Command::Space(command) => block_on(space::run(command, common.json)),
+        Command::Token(command) => block_on(token::run(command, common.json)),
+        Command::Version(command) => block_on(version::run(command, common.json)),
+        Command::Trash(command) => block_on(trash::run(command, common.json)),
+        Command::Check(args) => block_on(check::run(args, common.json)),
+        Command::Reclaim(args) => block_on(reclaim::run(args, common.json)),
+        Command::Config(command) => config::run(command, common.json),
+        Command::Bench(command) => bench::run(command, common.json),
+        Command::Completion(args) => Ok(completion::run(&args)),
+        Command::Man(args) => man::run(&args),
+    }
+}
+
+/// Runs a future on a runtime of its own.
+pub(crate) fn block_on(work: impl Future<Output = anyhow::Result<ExitCode>>) -> anyhow::Result<ExitCode> {
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .max_blocking_threads(BLOCKING_THREADS_MAX)
+        .build()
+        .map_err(Error::from)?;
+    runtime.block_on(work)
+}
+
+/// Commands say what they have to say themselves; their log has warnings only, unless more is asked for.
+fn log_of_a_command(common: &Common) -> anyhow::Result<()> {
+    let format = match common.log_format {
+        Some(crate::args::LogFormatArg::Json) => LogFormat::Json,
+        _ => LogFormat::Human,
+    };
+    let asked = common.log_level.clone().or_else(|| std::env::var("HOLDFAST_LOG").ok());
+    let level = asked.unwrap_or_else(|| "warn".into());
+    Ok(telemetry::init(&LogConfig { format, level, ..LogConfig::default() })?)
+}

@@ -1,0 +1,118 @@
+//! A drive on this machine: data directory, catalogue, store, engine and sign-in, opened in order and closed in reverse.
+
+use crate::data_dir::{DataDir, DataLock};
+use crate::server::Faces;
+use holdfast_api::Api;
+use holdfast_auth::{Accounts, AuthOptions, Authenticator};
+use holdfast_base::{Clock, Result, SystemClock};
+use holdfast_blob::fs::FsStore;
+use holdfast_dav::{DavFace, DavOptions};
+use holdfast_drive::Drive;
+use holdfast_drive::care::{JobOptions, Jobs};
+use holdfast_drive::engine::{Engine, EngineOptions};
+use holdfast_meta::Catalogue;
+use holdfast_meta::sqlite::{Options, SqliteCatalogue};
+use http_body_util::BodyExt;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// How often signed-in credentials nobody uses any more are forgotten.
+const SWEEP_EVERY: Duration = Duration::from_mins(1);
+
+/// An opened drive, held by this process alone.
+pub struct LocalDrive {
+    directory: DataDir,
+    catalogue: Arc<SqliteCatalogue>,
+    engine: Engine,
+    authenticator: Authenticator,
+    jobs: Jobs,
+    sweeper: tokio::task::JoinHandle<()>,
+    _lock: DataLock,
+}
+
+impl LocalDrive {
+    /// Opens the drive in `directory`, within a tokio runtime.
+    pub async fn open(directory: DataDir) -> Result<Self> {
+        let lock = directory.lock()?;
+        let catalogue = open_catalogue(&directory).await?;
+        let shared: Arc<dyn Catalogue> = catalogue.clone();
+        let clock: Arc<dyn Clock> = Arc::new(SystemClock);
+        let store = Arc::new(FsStore::open(directory.packs())?);
+        let engine = Engine::start(shared.clone(), store, clock.clone(), EngineOptions::default()).await?;
+        let authenticator = Authenticator::new(shared, clock, AuthOptions::default())?;
+        let jobs = Jobs::start(engine.clone(), JobOptions::default());
+        let sweeper = tokio::spawn(sweep(authenticator.clone()));
+        Ok(Self { directory, catalogue, engine, authenticator, jobs, sweeper, _lock: lock })
+    }
+
+    /// The data directory.
+    pub const fn directory(&self) -> &DataDir {
+        &self.directory
+    }
+
+    /// Account administration.
+    pub fn accounts(&self) -> Accounts {
+        self.authenticator.accounts()
+    }
+
+    /// The engine.
+    pub const fn engine(&self) -> &Engine {
+        &self.engine
+    }
+
+    /// The background jobs.
+    pub const fn jobs(&self) -> &Jobs {
+        &self.jobs
+    }
+
+    /// Every face over this drive.
+    pub fn faces(&self) -> Faces {
+        let drive: Arc<dyn Drive> = Arc::new(self.engine.clone());
+        let dav = DavFace::new(drive.clone(), DavOptions::default());
+        let authenticator = self.authenticator.clone();
+        Faces {
+            sign_in: Arc::new(move |credential, peer| {
+                let authenticator = authenticator.clone();
+                Box::pin(async move { authenticator.sign_in(&credential, Some(peer)).await })
+            }),
+            dav: Arc::new(move |session, request| {
+                let dav = dav.clone();
+                Box::pin(async move {
+                    dav.handle(session, request).await.map(|body| body.map_err(Into::into).boxed_unsync())
+                })
+            }),
+            api: holdfast_api::router(Api { drive, accounts: self.accounts() }),
+            catalogue: self.catalogue.clone(),
+        }
+    }
+
+    /// Closes the drive in good order, after the last request.
+    pub async fn close(self) -> Result<()> {
+        self.sweeper.abort();
+        drop(self.jobs);
+        self.engine.stop().await?;
+        self.catalogue.close().await
+    }
+}
+
+/// Opens the catalogue of a data directory, beside a running server or without one.
+pub async fn open_catalogue(directory: &DataDir) -> Result<Arc<SqliteCatalogue>> {
+    let path = directory.catalogue();
+    let opened = tokio::task::spawn_blocking(move || SqliteCatalogue::open(&path, &Options::default())).await;
+    let opened =
+        opened.map_err(|error| holdfast_base::Error::internal(format!("opening the catalogue failed: {error}")))?;
+    opened.map(Arc::new).map_err(|error| error.context(directory.catalogue().display()))
+}
+
+async fn sweep(authenticator: Authenticator) {
+    let mut every = tokio::time::interval(SWEEP_EVERY);
+    loop {
+        every.tick().await;
+        authenticator.sweep();
+        let stats = authenticator.stats();
+        metrics::gauge!("holdfast_sign_in_cached").set(stats.cached as f64);
+        metrics::gauge!("holdfast_sign_in_waiting").set(stats.argon2_waiting as f64);
+        metrics::counter!("holdfast_sign_in_argon2_total").absolute(stats.argon2_runs);
+        metrics::counter!("holdfast_sign_in_cache_hits_total").absolute(stats.cache_hits);
+    }
+}
