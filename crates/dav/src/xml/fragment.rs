@@ -46,7 +46,7 @@ pub(super) fn read(reader: &mut XmlReader<'_>, element: &Element) -> Result<Frag
             Token::Start(child) => {
                 note_prefixes(&mut prefixes, &child);
                 open.push(qualified(&child.name));
-                start_tag(&mut body, &child);
+                start_tag(&mut body, &child, std::iter::empty());
                 body.push('>');
             }
             Token::End => {
@@ -61,12 +61,8 @@ pub(super) fn read(reader: &mut XmlReader<'_>, element: &Element) -> Result<Frag
         }
     }
     let mut xml = String::with_capacity(body.len() + 64);
-    start_tag(&mut xml, element);
-    for (prefix, namespace) in &inherited {
-        if namespace != DAV || prefixes.contains(prefix) {
-            declare(&mut xml, prefix, namespace);
-        }
-    }
+    let needed = |(prefix, namespace): &&(String, String)| namespace != DAV || prefixes.contains(prefix);
+    start_tag(&mut xml, element, inherited.iter().filter(needed));
     if let Some(language) = language
         && !element.attributes.iter().any(|(name, _)| name.prefix == "xml" && name.local == "lang")
     {
@@ -99,11 +95,12 @@ fn note_prefixes(prefixes: &mut Vec<String>, element: &Element) {
     }
 }
 
-/// The start tag up to, and without, its closing bracket.
-fn start_tag(out: &mut String, element: &Element) {
+/// The start tag up to, and without, its closing bracket. All declarations come first, so that writing what was written and
+/// read again changes nothing.
+fn start_tag<'a>(out: &mut String, element: &'a Element, inherited: impl Iterator<Item = &'a (String, String)>) {
     out.push('<');
     out.push_str(&qualified(&element.name));
-    for (prefix, namespace) in &element.declared {
+    for (prefix, namespace) in element.declared.iter().chain(inherited) {
         declare(out, prefix, namespace);
     }
     for (name, value) in &element.attributes {

@@ -9,6 +9,8 @@ mod lockinfo;
 mod propfind;
 mod proppatch;
 mod reader;
+#[cfg(test)]
+mod tests;
 
 pub use fragment::Fragment;
 pub use lockinfo::{LockInfo, lock_info};
