@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 /// A sealed, self-hosted drive.
 #[derive(Debug, Parser)]
-#[command(name = "holdfast", version, max_term_width = 100, arg_required_else_help = true, propagate_version = true)]
+#[command(name = "holdfast", version, max_term_width = 100, arg_required_else_help = true)]
 pub(crate) struct Cli {
     #[command(flatten)]
     pub(crate) common: Common,

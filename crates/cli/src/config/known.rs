@@ -49,13 +49,13 @@ pub(super) fn nearest<'a>(key: &str, keys: &'a [String]) -> Option<&'a str> {
         .map(|(_, known)| known)
 }
 
-/// The keys of a tree of values, with dots. A table where a value belongs is reported as the key it stands at.
+/// The keys of a tree of values, with dots. A value where a table belongs is left to the type check.
 pub(super) fn flatten(dict: &Dict) -> Vec<String> {
     fn walk(prefix: &str, dict: &Dict, tables: &[String], keys: &mut Vec<String>) {
         for (name, value) in dict {
             let key = if prefix.is_empty() { name.clone() } else { format!("{prefix}.{name}") };
             match value {
-                Value::Dict(_, inner) if tables.contains(&key) => walk(&key, inner, tables, keys),
+                Value::Dict(_, inner) => walk(&key, inner, tables, keys),
                 _ if tables.contains(&key) => {}
                 _ => keys.push(key),
             }

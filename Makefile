@@ -1,0 +1,41 @@
+# What a person does with this tree. Needs a Rust toolchain, a C compiler and make; scripts/need.sh says what else.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := build
+.PHONY: build run test test-fast lint demo bench-dav clean help
+
+help: ## List the targets
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
+
+build: ## Build target/release/holdfast
+	@scripts/need.sh cc
+	cargo build --release --locked -p holdfast-cli
+
+run: build ## Build and serve a drive on this machine; HOLDFAST_DATA names its folder
+	@scripts/run.sh
+
+test: lint ## Everything that must hold: lints, docs, licences, tests, third-party suites
+	@scripts/need.sh cc fuse3
+	cargo build --release --locked -p holdfast-cli
+	scripts/test.sh
+	@shopt -s nullglob; for suite in tests/third-party/*.sh; do echo "== $$suite"; "$$suite"; done
+
+test-fast: ## The tests alone, in the dev profile
+	cargo test --workspace --locked
+
+lint: ## Formatting, lints, documentation, licences
+	@scripts/need.sh cc cargo-deny
+	cargo fmt --all --check
+	cargo clippy --release --locked --workspace --all-targets -- -D warnings
+	RUSTDOCFLAGS="-D warnings" cargo doc --release --locked --workspace --no-deps --document-private-items
+	cargo deny --locked check bans licenses sources
+
+demo: build ## Put a real source tree in and get it back, with rclone, cadaver and curl, and print rates
+	@scripts/demo.sh
+
+bench-dav: build ## Measure WebDAV beside other servers
+	@scripts/bench-dav.sh
+
+clean: ## Remove what was built (not your drive in .holdfast)
+	cargo clean
