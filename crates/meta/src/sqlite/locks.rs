@@ -87,8 +87,8 @@ fn lock(tx: &Tx<'_>, space: SpaceId, path: &DrivePath, new: NewLock, guard: &Gua
     spot.expect(guard.expect)?;
     let created = spot.node.is_none();
     if created {
-        lock_check::check(tx, &mut state, &spot, Change::Add, guard)?;
         let parent = spot.parent()?;
+        lock_check::check(tx, &mut state, &spot, Change::Add, guard)?;
         let node = Node {
             id: NodeId(tx.new_id()),
             space,

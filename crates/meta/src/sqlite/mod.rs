@@ -42,6 +42,8 @@ mod spaces;
 mod sql;
 mod state;
 mod subtree;
+#[cfg(test)]
+mod tests;
 mod trash;
 mod tree_read;
 mod tree_write;

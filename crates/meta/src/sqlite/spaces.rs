@@ -176,6 +176,9 @@ pub(super) fn remove_space(tx: &Tx<'_>, id: SpaceId) -> Done<()> {
     }
     sql::run(tx, "DELETE FROM node_lock WHERE space_id = ?1", [id.0])?;
     sql::run(tx, "INSERT OR IGNORE INTO garbage (node_id) SELECT root_id FROM space WHERE id = ?1", [id.0])?;
+    // From here on no path leads into the space.
+    let sql = "UPDATE node SET parent_id = -space_id, name = 'g' || id WHERE parent_id = 0 AND name = CAST(?1 AS TEXT)";
+    sql::run(tx, sql, [id.0])?;
     sql::run(tx, "INSERT OR IGNORE INTO garbage (node_id) SELECT node_id FROM trash WHERE space_id = ?1", [id.0])?;
     sql::run(tx, "DELETE FROM trash WHERE space_id = ?1", [id.0])?;
     // Sums and memberships go with the row.

@@ -1,0 +1,85 @@
+//! One suite for every implementation of [`Catalogue`].
+//!
+//! [`catalogue_conformance!`](crate::catalogue_conformance) makes a test of each case here; each case gets a catalogue of
+//! its own, and after each the catalogue must find nothing wrong with itself. [`model`] compares random operations with
+//! a small tree in memory; [`concurrency`] lets eight callers loose on one space.
+
+#![expect(missing_docs, reason = "the name of a case is a sentence about behaviour")]
+
+pub mod accounts;
+pub mod concurrency;
+pub mod locks;
+pub mod model;
+pub mod packs;
+pub mod quota;
+pub mod relocation;
+pub mod spaces;
+mod stage;
+pub mod trash;
+pub mod tree;
+pub mod uploads;
+pub mod versions;
+
+pub use stage::*;
+
+use crate::catalogue::Catalogue;
+use std::sync::Arc;
+
+/// Fails if the catalogue finds anything wrong with itself; the end of every case.
+pub async fn finish(catalogue: &Arc<dyn Catalogue>) {
+    let findings = catalogue.check(false).await.expect("the check runs");
+    assert!(findings.is_empty(), "{findings:#?}");
+}
+
+/// Makes the suite's tests for one implementation. `$open` is the path of an async function that answers a fresh
+/// `Arc<dyn Catalogue>` and something to keep alive beside it.
+#[macro_export]
+macro_rules! catalogue_conformance {
+    ($open:path) => {
+        $crate::catalogue_conformance! { @cases $open;
+            accounts: an_account_comes_with_its_home_and_slots, a_taken_name_is_refused, changes_void_cached_sign_ins,
+                a_slot_of_a_single_kind_is_replaced, a_token_is_found_by_its_lookup, failed_sign_ins_count_and_lapse,
+                traffic_is_summed_by_day, a_removed_account_leaves_nothing, a_shared_space_keeps_its_owner;
+            spaces: spaces_are_listed_home_first, a_space_keeps_an_owner, changes_take_effect_at_once,
+                a_removed_space_leaves_nothing, a_home_space_does_not_go_alone, members_come_and_go;
+            tree: a_walk_answers_what_exists, a_file_is_no_folder, what_is_there_is_not_made_again,
+                expectations_are_tested_with_the_change, members_are_listed_in_byte_order_and_pages,
+                nodes_below_are_counted_up_to_a_limit, a_change_counts_for_its_node_alone,
+                properties_change_in_order_or_not_at_all, content_is_read_back, the_root_stays;
+            relocation: a_move_keeps_what_a_node_is, a_move_replaces_only_if_told_to, nothing_moves_into_itself,
+                a_node_can_replace_its_own_folder, a_copy_shares_content, a_copy_is_deep_or_not,
+                a_folder_is_copied_into_itself_as_it_was, a_copy_may_replace_a_part_of_its_source;
+            versions: an_overwritten_file_keeps_its_version, a_space_without_retention_keeps_none,
+                the_newest_versions_stay, an_old_version_is_made_current_without_more_bytes, a_version_is_removed_for_good,
+                versions_expire_by_age, versions_expire_by_bytes, versions_expire_when_the_bound_is_lowered;
+            trash: what_is_removed_is_listed_and_put_back, putting_back_needs_a_place, purging_frees_bytes_at_once,
+                garbage_is_released_step_by_step, trash_expires, removing_without_retention_purges,
+                versions_in_the_trash_can_go_alone, trash_is_listed_in_pages;
+            locks: a_locked_file_is_written_by_its_holder_only, a_lock_on_a_folder_protects_its_members,
+                a_deep_lock_covers_what_is_below, a_folder_with_a_lock_inside_stays, shared_locks_share,
+                locks_that_conflict_are_refused, a_lapsed_lock_is_nothing, a_lock_makes_an_empty_file,
+                locks_are_refreshed_and_released_by_their_holder, locks_do_not_move, a_place_between_locks_is_free;
+            quota: a_space_is_full_at_its_quota, an_account_is_full_over_all_its_spaces, reserved_bytes_count,
+                what_was_reserved_can_be_committed, deleting_works_when_over_quota, a_copy_over_quota_leaves_nothing,
+                a_file_may_shrink_over_quota;
+            uploads: a_small_file_of_blocks_is_one_step, an_upload_arrives_in_runs, missing_blocks_are_named,
+                a_block_is_stored_once, runs_must_be_in_order, sizes_must_match, an_abandoned_upload_leaves_nothing,
+                recovery_gives_up_what_was_under_way, an_upload_of_nothing_is_an_empty_file,
+                a_long_upload_fills_several_chunks, nothing_comes_alive_in_a_dead_pack;
+            packs: live_bytes_follow_references, a_dead_pack_is_forgotten, blocks_move_unless_they_are_gone,
+                packs_and_blocks_are_listed_in_pages;
+            model: random_operations_do_what_the_model_does;
+            concurrency: eight_callers_leave_a_sound_catalogue, one_of_many_makers_wins;
+        }
+    };
+    (@cases $open:path; $($subject:ident: $($case:ident),+;)+) => {
+        $(mod $subject {
+            $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            async fn $case() {
+                let (catalogue, _kept) = $open().await;
+                $crate::conformance::$subject::$case(&catalogue).await;
+                $crate::conformance::finish(&catalogue).await;
+            })+
+        })+
+    };
+}

@@ -1,0 +1,111 @@
+//! Spaces and their members.
+
+use super::stage::{self, Stage, kind, path, slot};
+use crate::catalogue::Catalogue;
+use crate::types::{Compression, NewSlot, NewSpace, Retention, Role, SlotKind, SpaceChange};
+use holdfast_base::{AccountId, ErrorKind, SpaceId, Uid};
+use std::sync::Arc;
+
+type Place = Arc<dyn Catalogue>;
+
+async fn group(catalogue: &Place, name: &str, owner: AccountId) -> SpaceId {
+    let mut uid = [0x55; 16];
+    uid.iter_mut().zip(name.bytes()).for_each(|(to, from)| *to = from);
+    let new =
+        NewSpace { uid: Uid(uid), name: name.to_owned(), owner, wrapped_key: vec![7], quota_bytes: None, now_ms: 5 };
+    catalogue.create_space(new).await.expect("a group").id
+}
+
+pub async fn spaces_are_listed_home_first(catalogue: &Place) {
+    let stage = Stage::new(catalogue).await;
+    group(catalogue, "Zoo", stage.account.id).await;
+    group(catalogue, "Aaa", stage.account.id).await;
+    let (other, _) = Stage::account(catalogue, "bo").await;
+    let names = |spaces: Vec<(crate::types::Space, crate::types::Membership)>| -> Vec<String> {
+        spaces.into_iter().map(|(space, _)| space.name).collect()
+    };
+    assert_eq!(names(catalogue.spaces_of(stage.account.id).await.expect("reads")), ["ana", "Aaa", "Zoo"]);
+    assert_eq!(names(catalogue.spaces_of(other.id).await.expect("reads")), ["bo"]);
+    let all: Vec<String> = catalogue.all_spaces().await.expect("reads").into_iter().map(|space| space.name).collect();
+    assert_eq!(all, ["Aaa", "Zoo", "ana", "bo"]);
+}
+
+pub async fn a_space_keeps_an_owner(catalogue: &Place) {
+    let stage = Stage::new(catalogue).await;
+    let (other, _) = Stage::account(catalogue, "bo").await;
+    let id = group(catalogue, "group", stage.account.id).await;
+    assert_eq!(kind(catalogue.remove_member(id, stage.account.id).await), ErrorKind::Conflict);
+    let demoted = catalogue.put_member(id, stage.account.id, Role::Editor, vec![1]).await;
+    assert_eq!(kind(demoted), ErrorKind::Conflict);
+    catalogue.put_member(id, other.id, Role::Owner, vec![1]).await.expect("a second owner");
+    catalogue.remove_member(id, stage.account.id).await.expect("may go now");
+    assert_eq!(kind(catalogue.remove_account(other.id, 1).await), ErrorKind::Conflict);
+}
+
+pub async fn members_come_and_go(catalogue: &Place) {
+    let stage = Stage::new(catalogue).await;
+    let (other, _) = Stage::account(catalogue, "bo").await;
+    let id = group(catalogue, "group", stage.account.id).await;
+    let (_, none) = catalogue.space_by_name("group", other.id).await.expect("reads").expect("is there");
+    assert!(none.is_none());
+    catalogue.put_member(id, other.id, Role::Reader, vec![1]).await.expect("adds");
+    catalogue.put_member(id, other.id, Role::Editor, vec![2]).await.expect("changes");
+    let (_, member) = catalogue.space_by_name("group", other.id).await.expect("reads").expect("is there");
+    let member = member.expect("is a member");
+    assert_eq!((member.role, member.wrapped_key, member.account_name.as_str()), (Role::Editor, vec![2], "bo"));
+    let names: Vec<String> =
+        catalogue.members(id).await.expect("reads").into_iter().map(|member| member.account_name).collect();
+    assert_eq!(names, ["ana", "bo"]);
+    catalogue.remove_member(id, other.id).await.expect("removes");
+    assert_eq!(kind(catalogue.remove_member(id, other.id).await), ErrorKind::NotFound);
+    assert_eq!(kind(catalogue.put_member(id, AccountId(999), Role::Reader, vec![]).await), ErrorKind::NotFound);
+    assert_eq!(kind(catalogue.put_member(SpaceId(999), other.id, Role::Reader, vec![]).await), ErrorKind::NotFound);
+}
+
+pub async fn changes_take_effect_at_once(catalogue: &Place) {
+    let stage = Stage::new(catalogue).await;
+    let space = catalogue.space(stage.space).await.expect("reads").expect("is there");
+    assert_eq!((space.compression, space.retention), (Compression::Zstd(1), Retention::default()));
+    let retention = Retention { days: 3, versions_max: Some(4), bytes_max: Some(5) };
+    for compression in [Compression::None, Compression::Lz4, Compression::Zstd(19)] {
+        let change =
+            SpaceChange { compression: Some(compression), retention: Some(retention), quota_bytes: Some(Some(77)) };
+        let changed = catalogue.change_space(stage.space, change).await.expect("changes");
+        assert_eq!(catalogue.space(stage.space).await.expect("reads"), Some(changed.clone()));
+        assert_eq!((changed.compression, changed.retention, changed.quota_bytes), (compression, retention, Some(77)));
+    }
+    assert_eq!(kind(catalogue.change_space(SpaceId(999), SpaceChange::default()).await), ErrorKind::NotFound);
+}
+
+pub async fn a_removed_space_leaves_nothing(catalogue: &Place) {
+    let stage = Stage::new(catalogue).await;
+    let id = group(catalogue, "group", stage.account.id).await;
+    let inside = Stage { catalogue: Arc::clone(catalogue), account: stage.account.clone(), space: id };
+    inside.folder("a").await;
+    inside.write("a/one", 10).await;
+    inside.write("a/one", 20).await;
+    inside.write("two", 10).await;
+    inside.remove("two").await.expect("removes");
+    let pack = inside.pack(1).await;
+    let content = stage::blocks(vec![stage::written(1, pack)]);
+    let done = catalogue.commit_file(id, &path("three"), content, 0, &inside.guard()).await;
+    done.expect("commits").expect("has every block");
+    catalogue.lock(id, &path("three"), inside.new_lock("t", true, false), &inside.guard()).await.expect("locks");
+    let scoped = NewSlot { space: Some(id), ..slot(SlotKind::Token, "scoped") };
+    catalogue.put_slot(stage.account.id, scoped, 1).await.expect("adds");
+    catalogue.remove_space(id, 9).await.expect("removes");
+    assert!(catalogue.slot_by_lookup(SlotKind::Token, "scoped").await.expect("reads").is_none());
+    assert_eq!(kind(catalogue.find(id, &path(""), false).await), ErrorKind::NotFound);
+    assert_eq!(kind(inside.try_write("new", 1, &inside.guard()).await), ErrorKind::NotFound);
+    super::finish(catalogue).await;
+    inside.release_all().await;
+    assert!(catalogue.all_contents(None, 10).await.expect("reads").is_empty());
+    assert_eq!(catalogue.packs(None, 10).await.expect("reads")[0].live_bytes, 0);
+    group(catalogue, "group", stage.account.id).await;
+}
+
+pub async fn a_home_space_does_not_go_alone(catalogue: &Place) {
+    let stage = Stage::new(catalogue).await;
+    assert_eq!(kind(catalogue.remove_space(stage.space, 9).await), ErrorKind::Conflict);
+    assert_eq!(kind(catalogue.remove_space(SpaceId(999), 9).await), ErrorKind::NotFound);
+}
