@@ -165,7 +165,7 @@ mod tests {
         let mut out = String::new();
         for group in &header.0 {
             if let Some(resource) = &group.resource {
-                out.push_str(&format!("<{resource}> "));
+                out.extend(["<", resource, "> "]);
             }
             for list in &group.lists {
                 let conditions = list.iter().map(|condition| match condition {
@@ -179,7 +179,7 @@ mod tests {
                         )
                     }
                 });
-                out.push_str(&format!("({})", conditions.collect::<Vec<_>>().join(" ")));
+                out.extend(["(", &conditions.collect::<Vec<_>>().join(" "), ")"]);
             }
         }
         out

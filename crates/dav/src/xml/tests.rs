@@ -72,10 +72,10 @@ fn depth_attributes_namespaces_and_names_have_limits() {
     let deep = format!("{}{}", "<a>".repeat(XML_DEPTH_MAX), "</a>".repeat(XML_DEPTH_MAX));
     let body = format!("<D:propfind xmlns:D=\"DAV:\">{deep}<D:allprop/></D:propfind>");
     assert!(prop_find(body.as_bytes()).is_err());
-    let attributes: String = (0..=XML_ATTRIBUTES_MAX).map(|index| format!(" a{index}=''")).collect();
+    let attributes = (0..=XML_ATTRIBUTES_MAX).map(|index| format!(" a{index}=''")).collect::<Vec<_>>().concat();
     let body = format!("<D:propfind xmlns:D=\"DAV:\"><D:allprop{attributes}/></D:propfind>");
     assert!(prop_find(body.as_bytes()).is_err());
-    let names: String = (0..=PROPERTIES_NAMED_MAX).map(|index| format!("<a{index}/>")).collect();
+    let names = (0..=PROPERTIES_NAMED_MAX).map(|index| format!("<a{index}/>")).collect::<Vec<_>>().concat();
     let body = format!("<D:propfind xmlns:D=\"DAV:\"><D:prop>{names}</D:prop></D:propfind>");
     assert!(prop_find(body.as_bytes()).is_err());
     let many = format!("<D:propfind xmlns:D=\"DAV:\">{}</D:propfind>", "<a/>".repeat(XML_BODY_BYTES_MAX / 4));
@@ -119,8 +119,8 @@ fn instructions_keep_their_order() {
 
 #[test]
 fn lock_bodies_are_read_with_their_owner() {
-    let body = br#"<D:lockinfo xmlns:D='DAV:'><D:lockscope><D:shared/></D:lockscope><D:locktype><D:write/></D:locktype>
-        <D:owner><D:href>http://a/</D:href></D:owner></D:lockinfo>"#;
+    let body = br"<D:lockinfo xmlns:D='DAV:'><D:lockscope><D:shared/></D:lockscope><D:locktype><D:write/></D:locktype>
+        <D:owner><D:href>http://a/</D:href></D:owner></D:lockinfo>";
     let info = lock_info(body).expect("reads");
     assert!(!info.exclusive);
     assert_eq!(info.owner_xml, "<D:owner xmlns:D=\"DAV:\"><D:href>http://a/</D:href></D:owner>");
