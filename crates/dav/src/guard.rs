@@ -12,7 +12,7 @@ use crate::call::Call;
 use crate::fault::Fault;
 use crate::parse::{self, Condition, IfHeader, Resolved, TagList, Target, entity_tag_of};
 use holdfast_base::ErrorKind;
-use holdfast_drive::{Conditions, Expect, Location, Lock, Node, Walk};
+use holdfast_drive::{Conditions, Expect, Location, Lock, Node, NodeKind, Walk};
 use http::header::{IF_MATCH, IF_NONE_MATCH, IF_UNMODIFIED_SINCE};
 
 /// What was seen at a location while conditions were evaluated.
@@ -196,22 +196,25 @@ pub(crate) async fn if_header_holds(call: &Call, own: &Location) -> Result<(), F
     }
 }
 
-/// The hrefs of locks that cover a location, for the answer to a request they stopped; the location's own if none is found
+/// The hrefs of the roots of locks that may have stopped a change at one of `places`; the last place's own if none is found
 /// (the lock is below it, or was released meanwhile).
-pub(crate) async fn locked_hrefs(call: &Call, at: &Location) -> Vec<String> {
+pub(crate) async fn locked_hrefs(call: &Call, places: &[&Location]) -> Vec<String> {
     let mut hrefs = Vec::new();
-    if let Ok(walk) = call.drive.walk(&call.who, at).await
-        && let Ok(locks) = call.drive.locks(&call.who, &walk.chain).await
-    {
-        let root_of = |lock: &Lock| Location { space: at.space.clone(), path: lock.path.clone() };
-        let is_folder = |lock: &Lock| {
-            walk.chain.iter().any(|node| node.id == lock.node && node.kind == holdfast_drive::NodeKind::Folder)
-        };
-        hrefs.extend(locks.iter().map(|lock| call.href(&root_of(lock), is_folder(lock))));
-        hrefs.dedup();
+    for at in places {
+        let Ok(walk) = call.drive.walk(&call.who, at).await else { continue };
+        let Ok(locks) = call.drive.locks(&call.who, &walk.chain).await else { continue };
+        // A lock on the folder protects the list of its members, so it counts even if it is not deep.
+        let near = walk.chain.iter().skip(at.path.names().len().saturating_sub(1));
+        let near: Vec<_> = near.map(|node| node.id).collect();
+        for lock in locks.iter().filter(|lock| lock.deep || near.contains(&lock.node)) {
+            let root = walk.chain.iter().find(|node| node.id == lock.node);
+            let folder = root.is_some_and(|node| node.kind == NodeKind::Folder);
+            hrefs.push(call.href(&Location { space: at.space.clone(), path: lock.path.clone() }, folder));
+        }
     }
-    if hrefs.is_empty() {
-        hrefs.push(call.href(at, false));
+    hrefs.dedup();
+    if let (true, Some(last)) = (hrefs.is_empty(), places.last()) {
+        hrefs.push(call.href(last, false));
     }
     hrefs
 }

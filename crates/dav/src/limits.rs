@@ -19,14 +19,15 @@ pub const XML_NAMESPACES_MAX: usize = 256;
 /// Properties one PROPFIND may name, or one PROPPATCH may change: each costs a line for every member of the answer.
 pub const PROPERTIES_NAMED_MAX: usize = 256;
 
-/// Longest `DAV:owner` of a lock, serialized: clients put a name, an address or a URL there.
-pub const LOCK_OWNER_BYTES_MAX: usize = 8 * 1_024;
+/// Longest `DAV:owner` of a lock, serialized: clients put a name, an address or a URL there. A listing may have all locks of an
+/// account in memory, so this times [`holdfast_base::limits::LOCKS_PER_ACCOUNT_MAX`], 10 MB, is what a hostile one can cost.
+pub const LOCK_OWNER_BYTES_MAX: usize = 1_024;
 
 /// Seconds a lock lives if the client asks for nothing.
 pub const LOCK_SECONDS_DEFAULT: u32 = 3_600;
 
 /// Nodes a PROPFIND of depth infinity may meet before it is refused (`DAV:propfind-finite-depth`). It fits the source
-/// tree of a kernel; the answer is streamed, so this bounds work and not memory.
+/// tree of a kernel. The answer is streamed; in memory are at most the folders still to be listed.
 pub const INFINITY_NODES_MAX: usize = 100_000;
 
 /// Members asked from the drive at once while listing: one query each, a few hundred KiB of rows.

@@ -34,8 +34,8 @@ async fn a_lock_keeps_others_out_until_it_is_released() {
     let bert = rig.account("bert").await;
     rig.let_in(&bert, Role::Editor).await;
     rig.send("PUT", FILE, &[], "x").await;
-    let (taken, token) = lock(&rig, FILE, &[("timeout", "Second-600"), ("depth", "0")]).await;
-    assert_eq!(taken.status, 200);
+    let (answer, token) = lock(&rig, FILE, &[("timeout", "Second-600"), ("depth", "0")]).await;
+    assert_eq!(answer.status, 200);
     for part in [
         "<D:exclusive/>",
         "<D:depth>0</D:depth>",
@@ -44,7 +44,7 @@ async fn a_lock_keeps_others_out_until_it_is_released() {
         "<D:lockroot><D:href>/dav/ana/a.txt</D:href></D:lockroot>",
         &format!("<D:locktoken><D:href>{token}</D:href></D:locktoken>"),
     ] {
-        assert!(taken.text().contains(part), "{part} {}", taken.text());
+        assert!(answer.text().contains(part), "{part} {}", answer.text());
     }
     let condition = format!("(<{token}>)");
     for (method, header) in [("PUT", ("x-a", "b")), ("DELETE", ("x-a", "b")), ("MOVE", ("destination", "/dav/ana/b"))] {

@@ -201,15 +201,19 @@ async fn a_folder_of_several_pages_is_listed_whole_and_streamed() {
 #[tokio::test]
 async fn infinity_lists_a_tree_up_to_a_limit() {
     let clock = Arc::new(ManualClock::new(0));
-    let options = DavOptions { infinity_nodes_max: 4, clock: clock.clone(), ..DavOptions::default() };
+    let options = DavOptions { infinity_nodes_max: 7, clock: clock.clone(), ..DavOptions::default() };
     let rig = Rig::with(clock, options).await;
     rig.send("MKCOL", "/dav/ana/a", &[], "").await;
     rig.send("MKCOL", "/dav/ana/a/b", &[], "").await;
     rig.send("PUT", "/dav/ana/a/b/c", &[], "x").await;
-    rig.send("PUT", "/dav/ana/d", &[], "x").await;
+    rig.send("MKCOL", "/dav/ana/a/e", &[], "").await;
+    rig.send("PUT", "/dav/ana/a/e/f", &[], "x").await;
+    rig.send("MKCOL", "/dav/ana/d", &[], "").await;
+    rig.send("PUT", "/dav/ana/d/g", &[], "x").await;
     let all = rig.send("PROPFIND", "/dav/ana", &[], "").await;
-    for href in ["/dav/ana/", "/dav/ana/a/", "/dav/ana/a/b/", "/dav/ana/a/b/c", "/dav/ana/d"] {
-        assert_eq!(all.text().matches(&format!("<D:href>{href}</D:href>")).count(), 1, "{href} {}", all.text());
+    for href in ["/", "/a/", "/a/b/", "/a/b/c", "/a/e/", "/a/e/f", "/d/", "/d/g"] {
+        let href = format!("<D:href>/dav/ana{href}</D:href>");
+        assert_eq!(all.text().matches(&href).count(), 1, "{href} {}", all.text());
     }
     rig.send("PUT", "/dav/ana/e", &[], "x").await;
     for path in ["/dav/ana", "/dav/"] {

@@ -155,7 +155,9 @@ async fn a_folder_has_a_page_that_escapes_its_names() {
     rig.send("PUT", "/dav/ana/a%20%26%20b/%3Cscript%3E%22", &[], "12345").await;
     let page = rig.send("GET", "/dav/ana/a%20%26%20b", &[], "").await;
     assert_eq!((page.status, page.header("content-type")), (200, "text/html; charset=utf-8"));
-    assert!(page.text().contains("<a href=\"/dav/ana/a%20%26%20b/%3Cscript%3E%22\">&lt;script&gt;&quot;</a>"));
+    assert!(page.text().contains("<a href=\"a%20%26%20b/%3Cscript%3E%22\">&lt;script&gt;&quot;</a>"));
+    let slashed = rig.send("GET", "/dav/ana/a%20%26%20b/", &[], "").await;
+    assert!(slashed.text().contains("<a href=\"%3Cscript%3E%22\">&lt;script&gt;&quot;</a>"));
     assert!(page.text().contains("<h1>/ana/a &amp; b</h1>") && page.text().contains(">5 B<"));
     assert!(page.text().contains("<a href=\"/dav/ana/\">../</a>"));
     assert!(!page.text().contains("<script>"));

@@ -29,7 +29,7 @@ pub(crate) async fn mkcol(call: &Call, target: &Target, mut body: RequestBody) -
     {
         return Err(Fault::conflict(error.message()));
     }
-    changed(call, at, outcome).await?;
+    changed(call, &[at], outcome).await?;
     Ok(empty(StatusCode::CREATED))
 }
 
@@ -43,6 +43,6 @@ pub(crate) async fn delete(call: &Call, target: &Target) -> Answer {
         return Err(Fault::bad_request("DELETE takes everything below a folder: its Depth is infinity"));
     }
     let guard = guard::conditions(call, at, at).await?;
-    changed(call, at, call.drive.remove(&call.who, at, guard).await).await?;
+    changed(call, &[at], call.drive.remove(&call.who, at, guard).await).await?;
     Ok(empty(StatusCode::NO_CONTENT))
 }

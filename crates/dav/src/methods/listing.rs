@@ -1,7 +1,8 @@
 //! GET on a folder: a plain page for people with a browser, streamed like every listing.
 //!
 //! The page needs no script and nothing from elsewhere, follows the system's light or dark setting, and fits a phone. Links
-//! are absolute, so an address without its slash works as well as one with it.
+//! are relative to the address as it was asked for, with its slash or without: absolute ones would repeat a deep path in
+//! every row.
 
 use crate::body::DavBody;
 use crate::call::Call;
@@ -40,7 +41,7 @@ pub(crate) async fn folder(call: &Call, at: &Location, folder: Node) -> Answer {
         |path| call.href(&Location { space: at.space.clone(), path }, true),
     );
     push_row(&mut out, &up, "..", NodeKind::Folder, None);
-    let rows = Rows { call: call.clone(), base: call.href(at, true), folder, after: None, out, done: false };
+    let rows = Rows { call: call.clone(), base: base(call, at), folder, after: None, out, done: false };
     if call.head.method == Method::HEAD {
         return Ok(page(DavBody::empty()));
     }
@@ -71,6 +72,16 @@ pub(crate) async fn spaces(call: &Call) -> Answer {
         return Ok(page(DavBody::empty()));
     }
     Ok(whole(out.into()))
+}
+
+/// What links to members begin with.
+fn base(call: &Call, at: &Location) -> String {
+    if call.head.uri.path().ends_with('/') {
+        return String::new();
+    }
+    let href = call.href(at, true);
+    let (_, last) = href.trim_end_matches('/').rsplit_once('/').unwrap_or_default();
+    format!("{last}/")
 }
 
 struct Rows {

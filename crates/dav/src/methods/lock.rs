@@ -30,7 +30,7 @@ pub(crate) async fn lock(call: &Call, target: &Target, body: RequestBody) -> Ans
     let (lock, change) = match call.drive.lock(&call.who, at, request, guard).await {
         Ok(taken) => taken,
         Err(error) if error.kind() == ErrorKind::Locked => {
-            let hrefs = guard::locked_hrefs(call, at).await;
+            let hrefs = guard::locked_hrefs(call, &[at]).await;
             return Err(Fault::from(error).with(Code::NoConflictingLock(hrefs)));
         }
         // A parent that is a file is as bad as one that is missing (RFC 4918 section 9.10.6).
@@ -62,7 +62,7 @@ async fn refresh(call: &Call, at: &Location) -> Answer {
     let token = found.token.clone();
     let seconds = parse::timeout_s(&call.header("timeout")?.unwrap_or_default());
     let outcome = call.drive.refresh_lock(&call.who, at, &token, seconds, guard).await;
-    let lock = changed(call, at, outcome).await?;
+    let lock = changed(call, &[at], outcome).await?;
     Ok(answer(call, at, &lock, folder, StatusCode::OK))
 }
 

@@ -34,12 +34,12 @@ fn place(target: &Target) -> Result<&Location, Fault> {
     }
 }
 
-/// The outcome of a change at `at`: a lock in the way is named.
-async fn changed<T>(call: &Call, at: &Location, outcome: Result<T>) -> Result<T, Fault> {
+/// The outcome of a change at one place or two: a lock in the way is named.
+async fn changed<T>(call: &Call, places: &[&Location], outcome: Result<T>) -> Result<T, Fault> {
     match outcome {
         Ok(value) => Ok(value),
         Err(error) if error.kind() == ErrorKind::Locked => {
-            let hrefs = guard::locked_hrefs(call, at).await;
+            let hrefs = guard::locked_hrefs(call, places).await;
             Err(Fault::from(error).with(Code::LockTokenSubmitted(hrefs)))
         }
         Err(error) => Err(error.into()),

@@ -38,7 +38,7 @@ pub(crate) async fn proppatch(call: &Call, target: &Target, body: RequestBody) -
         call.drive.walk(&call.who, at).await?.node().cloned().ok_or_else(Fault::not_found)?
     } else {
         let changes: Vec<_> = judged.iter().flat_map(|(_, verdict)| wanted(verdict)).cloned().collect();
-        changed(call, at, call.drive.change_properties(&call.who, at, &changes, guard).await).await?
+        changed(call, &[at], call.drive.change_properties(&call.who, at, &changes, guard).await).await?
     };
     Ok(call::xml(StatusCode::MULTI_STATUS, answer(&call.href(at, node.kind == NodeKind::Folder), &judged, refused)))
 }

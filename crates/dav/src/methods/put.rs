@@ -29,7 +29,7 @@ pub(crate) async fn put(call: &Call, target: Target, body: RequestBody) -> Answe
     let at = place(&target)?;
     let set_time = options.modified_ms.is_some();
     let outcome = call.drive.write(&call.who, at, options, content(body)).await;
-    let written = changed(call, at, outcome).await?;
+    let written = changed(call, &[at], outcome).await?;
     let mut response = empty(if written.created { StatusCode::CREATED } else { StatusCode::NO_CONTENT });
     set(&mut response, ETAG, entity_tag_of(&written.node));
     if set_time {

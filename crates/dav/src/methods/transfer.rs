@@ -41,8 +41,8 @@ pub(crate) async fn transfer(call: &Call, target: Target, copy: bool) -> Answer 
             _ => {}
         }
     }
-    // A lock in the way of a COPY is on the target; of a MOVE, mostly too.
-    let created = changed(call, &to, outcome).await?.created;
+    let places: &[&Location] = if copy { &[&to] } else { &[&from, &to] };
+    let created = changed(call, places, outcome).await?.created;
     Ok(empty(if created { StatusCode::CREATED } else { StatusCode::NO_CONTENT }))
 }
 

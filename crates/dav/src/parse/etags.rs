@@ -6,6 +6,7 @@
 use crate::limits::ENTITY_TAGS_MAX;
 use holdfast_base::{Error, Result};
 use holdfast_drive::Node;
+use std::fmt::Write;
 
 /// An entity tag as a client sent it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -27,7 +28,15 @@ pub enum TagList {
 
 /// The entity tag of a node's present version.
 pub(crate) fn entity_tag_of(node: &Node) -> String {
-    format!("\"{:x}-{:x}\"", node.id.0, node.seq)
+    let mut out = String::with_capacity(24);
+    push_entity_tag(&mut out, node);
+    out
+}
+
+/// Appends the entity tag of a node's present version.
+pub(crate) fn push_entity_tag(out: &mut String, node: &Node) {
+    // Writing to a String cannot fail.
+    let _ = write!(out, "\"{:x}-{:x}\"", node.id.0, node.seq);
 }
 
 impl EntityTag {

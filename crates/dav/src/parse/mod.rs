@@ -23,4 +23,4 @@ pub use if_header::{Condition, IfHeader, IfLists, if_header};
 pub use ranges::{RangeRequest, ranges};
 pub use target::{Resolved, Target, resolve, target};
 
-pub(crate) use etags::entity_tag_of;
+pub(crate) use etags::{entity_tag_of, push_entity_tag};

@@ -9,7 +9,7 @@ use super::plan::{Item, Plan};
 use crate::dates;
 use crate::mime;
 use crate::multistatus::{push_empty_element, push_href, push_status};
-use crate::parse::PropName;
+use crate::parse::{PropName, push_entity_tag};
 use crate::xml::DAV;
 use crate::xml::escape::push_text;
 use holdfast_drive::{Lock, Node, NodeKind, Property, Role};
@@ -147,9 +147,7 @@ impl Renderer {
             (Live::LastModified, Some(node), _) => dates::push_http(out, node.modified_ms),
             (Live::ContentLength, _, Some(file)) => push_display(out, file.size),
             (Live::ContentType, _, Some(file)) => push_content_type(out, &file.name),
-            (Live::ETag, _, Some(file)) => {
-                let _ = write!(out, "\"{:x}-{:x}\"", file.id.0, file.seq);
-            }
+            (Live::ETag, _, Some(file)) => push_entity_tag(out, file),
             (Live::SupportedLock, Some(_), _) => out.push_str(SUPPORTED),
             (Live::LockDiscovery, ..) => {
                 for (lock, root) in facts.locks {

@@ -7,7 +7,8 @@
 
 use super::DAV;
 use super::escape::{push_attribute, push_text};
-use super::reader::{Element, Name, Token, XmlReader};
+use super::namespaces::Name;
+use super::reader::{Element, Token, XmlReader};
 use holdfast_base::Result;
 
 /// A self-contained element.

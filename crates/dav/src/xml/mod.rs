@@ -6,6 +6,7 @@
 pub(crate) mod escape;
 mod fragment;
 mod lockinfo;
+mod namespaces;
 mod propfind;
 mod proppatch;
 mod reader;

@@ -5,28 +5,12 @@
 //! lawful (they are written into other documents later); depth, elements, attributes and bindings have limits.
 //! Comments and processing instructions are passed over.
 
-use super::escape::{is_char, is_nc_name};
-use crate::limits::{XML_ATTRIBUTES_MAX, XML_DEPTH_MAX, XML_ELEMENTS_MAX, XML_NAMESPACES_MAX};
+use super::escape::is_char;
+use super::namespaces::{Name, Namespaces, XML_NAMESPACE, split};
+use crate::limits::{XML_ATTRIBUTES_MAX, XML_DEPTH_MAX, XML_ELEMENTS_MAX};
 use holdfast_base::{Error, ErrorKind, Result};
 use quick_xml::events::{BytesStart, Event};
 use quick_xml::{Reader, XmlVersion};
-
-const XML_NAMESPACE: &str = "http://www.w3.org/XML/1998/namespace";
-const XMLNS_NAMESPACE: &str = "http://www.w3.org/2000/xmlns/";
-
-/// A name with its prefix and what the prefix stands for.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Name {
-    pub(crate) prefix: String,
-    pub(crate) local: String,
-    pub(crate) namespace: String,
-}
-
-impl Name {
-    pub(crate) fn is(&self, namespace: &str, local: &str) -> bool {
-        self.local == local && self.namespace == namespace
-    }
-}
 
 /// A start tag. Declarations of namespaces are not among the attributes.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -46,16 +30,10 @@ pub(crate) enum Token {
     Eof,
 }
 
-struct Binding {
-    depth: usize,
-    prefix: String,
-    namespace: String,
-}
-
 /// See the module.
 pub(crate) struct XmlReader<'a> {
     reader: Reader<&'a [u8]>,
-    bindings: Vec<Binding>,
+    namespaces: Namespaces,
     languages: Vec<(usize, String)>,
     depth: usize,
     elements: usize,
@@ -67,8 +45,14 @@ impl<'a> XmlReader<'a> {
         let text = std::str::from_utf8(body).map_err(|_| bad("it is not UTF-8"))?;
         let mut reader = Reader::from_str(text.strip_prefix('\u{feff}').unwrap_or(text));
         reader.config_mut().expand_empty_elements = true;
-        let xml = Binding { depth: 0, prefix: "xml".into(), namespace: XML_NAMESPACE.into() };
-        Ok(Self { reader, bindings: vec![xml], languages: Vec::new(), depth: 0, elements: 0, root_seen: false })
+        Ok(Self {
+            reader,
+            namespaces: Namespaces::new(),
+            languages: Vec::new(),
+            depth: 0,
+            elements: 0,
+            root_seen: false,
+        })
     }
 
     /// The next token; text comes in pieces.
@@ -158,13 +142,7 @@ impl<'a> XmlReader<'a> {
 
     /// Prefixes in scope and their namespaces, the innermost binding of each.
     pub(crate) fn in_scope(&self) -> Vec<(&str, &str)> {
-        let mut scope: Vec<(&str, &str)> = Vec::new();
-        for binding in self.bindings.iter().rev() {
-            if !scope.iter().any(|(prefix, _)| *prefix == binding.prefix) {
-                scope.push((&binding.prefix, &binding.namespace));
-            }
-        }
-        scope
+        self.namespaces.in_scope()
     }
 
     fn start(&mut self, tag: &BytesStart<'_>) -> Result<Element> {
@@ -202,14 +180,14 @@ impl<'a> XmlReader<'a> {
             }
         }
         for (prefix, namespace) in &declared {
-            self.bind(prefix, namespace)?;
+            self.namespaces.bind(self.depth, prefix, namespace)?;
         }
         let qualified = tag.name();
         let (prefix, local) = split(qualified.as_ref())?;
-        let name = self.resolve(prefix, local, true)?;
+        let name = self.namespaces.resolve(prefix, local, true)?;
         let mut attributes: Vec<(Name, String)> = Vec::with_capacity(plain.len());
         for (prefix, local, value) in plain {
-            let name = self.resolve(&prefix, &local, false)?;
+            let name = self.namespaces.resolve(&prefix, &local, false)?;
             if attributes.iter().any(|(other, _)| other.is(&name.namespace, &name.local)) {
                 return Err(bad("an attribute is doubled"));
             }
@@ -224,40 +202,9 @@ impl<'a> XmlReader<'a> {
     fn end(&mut self) -> Result<Token> {
         self.depth = self.depth.checked_sub(1).ok_or_else(|| bad("it has an end tag too many"))?;
         let open = self.depth;
-        while self.bindings.last().is_some_and(|binding| binding.depth > open) {
-            self.bindings.pop();
-        }
+        self.namespaces.leave(open);
         self.languages.retain(|(depth, _)| *depth <= open);
         Ok(Token::End)
-    }
-
-    fn bind(&mut self, prefix: &str, namespace: &str) -> Result<()> {
-        let lawful = match prefix {
-            "xml" => namespace == XML_NAMESPACE,
-            "xmlns" => false,
-            // Only the default namespace can be undeclared (Namespaces in XML 1.0, section 5).
-            "" => namespace != XML_NAMESPACE && namespace != XMLNS_NAMESPACE,
-            _ => !namespace.is_empty() && namespace != XML_NAMESPACE && namespace != XMLNS_NAMESPACE,
-        };
-        if !lawful {
-            return Err(bad("a namespace declaration is not lawful"));
-        }
-        if self.bindings.len() == XML_NAMESPACES_MAX {
-            return Err(bad(&format!("more than {XML_NAMESPACES_MAX} namespace declarations are in scope")));
-        }
-        self.bindings.push(Binding { depth: self.depth, prefix: prefix.into(), namespace: namespace.into() });
-        Ok(())
-    }
-
-    fn resolve(&self, prefix: &str, local: &str, element: bool) -> Result<Name> {
-        let bound = self.bindings.iter().rev().find(|binding| binding.prefix == prefix);
-        let namespace = match bound {
-            _ if prefix.is_empty() && !element => "",
-            Some(binding) => &binding.namespace,
-            None if prefix.is_empty() => "",
-            None => return Err(bad("it uses a namespace prefix that it does not declare")),
-        };
-        Ok(Name { prefix: prefix.into(), local: local.into(), namespace: namespace.into() })
     }
 
     fn check_declaration(&self, utf8: Option<bool>) -> Result<()> {
@@ -273,15 +220,6 @@ impl<'a> XmlReader<'a> {
 
 fn is_utf8(encoding: &str) -> bool {
     ["utf-8", "utf8", "us-ascii"].iter().any(|name| encoding.eq_ignore_ascii_case(name))
-}
-
-fn split(name: &str) -> Result<(&str, &str)> {
-    let (prefix, local) = name.split_once(':').unwrap_or(("", name));
-    if is_nc_name(local) && (is_nc_name(prefix) || (prefix.is_empty() && !name.starts_with(':'))) {
-        Ok((prefix, local))
-    } else {
-        Err(bad("it has a name that XML does not allow"))
-    }
 }
 
 /// An error that says what is wrong with the body.

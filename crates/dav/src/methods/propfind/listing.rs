@@ -2,7 +2,8 @@
 //!
 //! A stack holds the folders still to be listed, with the name the next page begins after; one page of nodes is in memory,
 //! and of its dead properties those of a few nodes. Depth infinity lists depth first: a page's folders go on the stack
-//! above the rest of their own folder, so the stack holds at most the nodes that the limit on infinity allows.
+//! above the rest of their own folder, so the stack holds at most the nodes that the limit on infinity allows. For the same
+//! reason the hrefs of all folders on the way are beginnings of one string, and no folder on the stack needs its own.
 
 use crate::call::Call;
 use crate::href;
@@ -36,7 +37,9 @@ impl Place {
 /// A folder to be listed.
 pub(super) struct Level {
     folder: Node,
-    href: String,
+    /// How far below the first folder; 0 for that one, whose href is `first_href`.
+    depth: usize,
+    first_href: String,
     place: Arc<Place>,
     /// Deep locks on the folder or above it.
     inherited: Arc<Vec<Rooted>>,
@@ -45,7 +48,7 @@ pub(super) struct Level {
 
 impl Level {
     pub(super) fn new(folder: Node, href: String, place: Arc<Place>, inherited: Vec<Rooted>) -> Self {
-        Self { folder, href, place, inherited: Arc::new(inherited), after: None }
+        Self { folder, depth: 0, first_href: href, place, inherited: Arc::new(inherited), after: None }
     }
 }
 
@@ -53,7 +56,7 @@ impl Level {
 struct Page {
     nodes: Vec<Node>,
     next: usize,
-    href: String,
+    depth: usize,
     place: Arc<Place>,
     inherited: Arc<Vec<Rooted>>,
     own: HashMap<NodeId, Vec<Rooted>>,
@@ -70,12 +73,26 @@ pub(super) struct Listing {
     depth: Depth,
     stack: Vec<Level>,
     page: Option<Page>,
+    /// The href of the folder being listed.
+    href: String,
+    /// Where in `href` the folder of each depth ends.
+    ends: Vec<usize>,
     finished: bool,
 }
 
 impl Listing {
     pub(super) fn new(call: Call, renderer: Renderer, depth: Depth) -> Self {
-        Self { call, renderer, out: new_piece(), depth, stack: Vec::new(), page: None, finished: false }
+        Self {
+            call,
+            renderer,
+            out: new_piece(),
+            depth,
+            stack: Vec::new(),
+            page: None,
+            href: String::new(),
+            ends: Vec::new(),
+            finished: false,
+        }
     }
 
     pub(super) const fn is_finished(&self) -> bool {
@@ -127,8 +144,23 @@ impl Listing {
         Ok(Some(piece.into()))
     }
 
+    /// Makes `self.href` the folder's.
+    fn go_to(&mut self, level: &Level) {
+        match level.depth.checked_sub(1).and_then(|above| self.ends.get(above)) {
+            None => self.href.clone_from(&level.first_href),
+            Some(&end) => {
+                self.href.truncate(end);
+                href::push_segment(&mut self.href, &level.folder.name);
+                self.href.push('/');
+            }
+        }
+        self.ends.truncate(level.depth);
+        self.ends.push(self.href.len());
+    }
+
     /// Reads the next page of a folder and notes where it goes on. A folder that is gone by now has no members.
     async fn load(&mut self, mut level: Level) -> Result<Option<Page>> {
+        self.go_to(&level);
         let call = &self.call;
         let nodes = match call.drive.list(&call.who, &level.folder, level.after.as_ref(), LIST_PAGE_NODES).await {
             Ok(nodes) => nodes,
@@ -146,7 +178,7 @@ impl Listing {
         }
         let page = Page {
             next: 0,
-            href: level.href.clone(),
+            depth: level.depth,
             place: level.place.clone(),
             inherited: level.inherited.clone(),
             own,
@@ -174,16 +206,20 @@ impl Listing {
             if !deep.is_empty() {
                 Arc::make_mut(&mut inherited).extend(deep);
             }
-            let mut href = page.href.clone();
-            href::push_segment(&mut href, &node.name);
-            href.push('/');
-            self.stack.push(Level { folder: node.clone(), href, place: page.place.clone(), inherited, after: None });
+            self.stack.push(Level {
+                folder: node.clone(),
+                depth: page.depth + 1,
+                first_href: String::new(),
+                place: page.place.clone(),
+                inherited,
+                after: None,
+            });
         }
     }
 
     /// Writes nodes until the piece or the page is full; answers the page if something of it is left.
     async fn write(&mut self, mut page: Page) -> Result<Option<Page>> {
-        let mut href = page.href.clone();
+        let mut href = self.href.clone();
         while let Some(node) = page.nodes.get(page.next) {
             if self.out.len() >= ANSWER_PIECE_BYTES {
                 return Ok(Some(page));
@@ -192,7 +228,7 @@ impl Listing {
                 (page.dead, page.dead_until) = self.dead_properties(&page.nodes, page.next).await?;
                 continue;
             }
-            href.truncate(page.href.len());
+            href.truncate(self.href.len());
             href::push_segment(&mut href, &node.name);
             if node.kind == NodeKind::Folder {
                 href.push('/');
