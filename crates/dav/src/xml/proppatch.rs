@@ -5,7 +5,8 @@ use super::fragment::{self, Fragment};
 use super::propfind::PropName;
 use super::reader::{XmlReader, bad};
 use crate::limits::PROPERTIES_NAMED_MAX;
-use holdfast_base::Result;
+use holdfast_base::limits::PROPERTIES_BYTES_MAX;
+use holdfast_base::{Error, ErrorKind, Result};
 
 /// One instruction.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -52,10 +53,27 @@ fn read_properties(reader: &mut XmlReader<'_>, set: bool, updates: &mut PropUpda
         }
         if set {
             updates.push(PropPatch::Set(fragment::read(reader, &element)?));
+            refuse_growth(updates)?;
         } else {
             reader.skip()?;
             updates.push(PropPatch::Remove(PropName { namespace: element.name.namespace, name: element.name.local }));
         }
+    }
+    Ok(())
+}
+
+/// A node could not hold more anyhow. Tested after each property, because a short body can ask for very much: every
+/// property repeats the declarations it stands among.
+fn refuse_growth(updates: &[PropPatch]) -> Result<()> {
+    let bytes = |update: &PropPatch| match update {
+        PropPatch::Set(fragment) => fragment.xml.len(),
+        PropPatch::Remove(_) => 0,
+    };
+    if updates.iter().map(bytes).sum::<usize>() > PROPERTIES_BYTES_MAX {
+        return Err(Error::new(
+            ErrorKind::TooLarge,
+            format!("the properties of a file or folder can have {PROPERTIES_BYTES_MAX} bytes at most"),
+        ));
     }
     Ok(())
 }

@@ -107,6 +107,17 @@ fn properties_without_namespace_and_beyond_the_basic_plane_are_kept() {
 }
 
 #[test]
+fn properties_that_repeat_long_declarations_are_refused() {
+    let long = "u".repeat(6_000);
+    let body = format!(
+        "<D:propertyupdate xmlns:D=\"DAV:\" xmlns:a=\"{long}\"><D:set><D:prop>{}</D:prop></D:set></D:propertyupdate>",
+        "<b/>".repeat(PROPERTIES_NAMED_MAX)
+    );
+    let refused = property_update(body.as_bytes()).expect_err("over a megabyte");
+    assert_eq!(refused.kind(), holdfast_base::ErrorKind::TooLarge);
+}
+
+#[test]
 fn instructions_keep_their_order() {
     let body = br#"<D:propertyupdate xmlns:D="DAV:"><D:remove><D:prop><a/></D:prop></D:remove>
         <D:set><D:prop><a>1</a></D:prop></D:set><D:remove><D:prop><b/></D:prop></D:remove></D:propertyupdate>"#;
