@@ -24,12 +24,23 @@ impl BatchFailure {
     }
 }
 
+/// What became of an operation's changes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Ran {
+    /// They are to be kept.
+    Well,
+    /// They are to be taken back.
+    Refused,
+    /// They are to be taken back; this error of the database may have ended the transaction besides.
+    Failed(rusqlite::ffi::Error),
+}
+
 /// An operation, whatever its type.
 pub(super) trait Job: Send {
     /// Name for metrics.
     fn name(&self) -> &'static str;
-    /// Runs it; answers whether its changes are to be kept.
-    fn run(&mut self, tx: &Tx<'_>) -> bool;
+    /// Runs it.
+    fn run(&mut self, tx: &Tx<'_>) -> Ran;
     /// Answers the caller, after the batch was committed or failed.
     fn answer(self: Box<Self>, batch: Result<(), &BatchFailure>);
 }
@@ -68,16 +79,19 @@ where
         self.name
     }
 
-    fn run(&mut self, tx: &Tx<'_>) -> bool {
-        let Some(work) = self.work.take() else { return false };
+    fn run(&mut self, tx: &Tx<'_>) -> Ran {
+        let Some(work) = self.work.take() else { return Ran::Refused };
         let done = catch_unwind(AssertUnwindSafe(|| work(tx)));
-        let (keep, result) = match done {
-            Ok(Ok(value)) => (true, Ok(value)),
-            Ok(Err(fault)) => (false, (self.explain)(fault)),
-            Err(_) => (false, Err(Error::internal(format!("{} met a defect; nothing was changed", self.name)))),
+        let (ran, result) = match done {
+            Ok(Ok(value)) => (Ran::Well, Ok(value)),
+            Ok(Err(fault)) => {
+                let code = if let Fault::Database(error) = &fault { error.sqlite_error().copied() } else { None };
+                (code.map_or(Ran::Refused, Ran::Failed), (self.explain)(fault))
+            }
+            Err(_) => (Ran::Refused, Err(Error::internal(format!("{} met a defect; nothing was changed", self.name)))),
         };
         self.result = Some(result);
-        keep
+        ran
     }
 
     fn answer(self: Box<Self>, batch: Result<(), &BatchFailure>) {

@@ -38,6 +38,7 @@ mod relocate;
 mod remove;
 mod row_sum;
 mod slots;
+mod snapshot;
 mod spaces;
 mod sql;
 mod state;

@@ -21,6 +21,9 @@ const PAGE_BYTES: i32 = 4_096;
 /// Length of the log at which copying starts.
 const LOG_BYTES: i32 = 16 << 20;
 
+/// Length at which the writer copies everything itself and so waits for the disk: the log never grows without bound.
+const LOG_BYTES_MAX: i32 = 64 << 20;
+
 /// Pages the writer copies by itself.
 const REST_PAGES: i32 = (1 << 20) / PAGE_BYTES;
 
@@ -59,7 +62,7 @@ impl LogKeeper {
             return;
         }
         metrics::gauge!("holdfast_catalogue_log_bytes").set(f64::from(pages) * f64::from(PAGE_BYTES));
-        if pages - copied > REST_PAGES {
+        if pages - copied > REST_PAGES && pages < LOG_BYTES_MAX / PAGE_BYTES {
             if let Some(wake) = &self.wake {
                 // A full channel means that the thread is awake already.
                 let _ = wake.try_send(());

@@ -8,7 +8,7 @@
 //! An operation that was handed over runs even if its caller goes away meanwhile.
 
 use super::fault::{Done, Fault, explain, spoils_connection};
-use super::job::{BatchFailure, Job, Operation};
+use super::job::{BatchFailure, Job, Operation, Ran};
 use super::open::{Opener, Purpose};
 use super::sql;
 use super::tx::Tx;
@@ -194,9 +194,13 @@ fn attempt(connection: &Connection, work: impl FnOnce(&Tx<'_>) -> rusqlite::Resu
 /// Runs one operation so that its failure leaves no trace. An error here ends the batch.
 fn in_savepoint(tx: &Tx<'_>, job: &mut dyn Job) -> rusqlite::Result<()> {
     sql::run(tx, "SAVEPOINT operation", [])?;
-    if !job.run(tx) {
-        // A full disk or an I/O error may have ended the whole transaction already: then this fails, and the batch with it.
-        sql::run(tx, "ROLLBACK TO operation", [])?;
+    match job.run(tx) {
+        Ran::Well => {}
+        // A full disk or an I/O error ends the whole transaction: then what was done before in this batch is gone, too.
+        Ran::Failed(error) if tx.is_autocommit() => return Err(rusqlite::Error::SqliteFailure(error, None)),
+        Ran::Refused | Ran::Failed(_) => {
+            sql::run(tx, "ROLLBACK TO operation", [])?;
+        }
     }
     sql::run(tx, "RELEASE operation", [])?;
     Ok(())

@@ -18,11 +18,11 @@ mod trash;
 mod tree;
 
 use super::SqliteCatalogue;
-use super::fault::{Done, Fault, explain};
+use super::fault::{Done, Fault};
 use super::sql;
 use super::tx::Tx;
 use crate::types::Finding;
-use holdfast_base::{ErrorKind, Result};
+use holdfast_base::{Error, ErrorKind, Result};
 use rusqlite::{Connection, Params, Row};
 
 /// Findings reported at most: beyond, the number matters more than the list.
@@ -56,22 +56,11 @@ fn run(connection: &Connection, tx: Option<&Tx<'_>>) -> Done<Vec<Finding>> {
     let mut checker = Checker { connection, mender: tx, findings: Vec::new() };
     for part in PARTS {
         match part(&mut checker) {
-            Err(Fault::Database(error)) if explain_kind(&error) == ErrorKind::Damaged => {
-                let message = format!("a part of the catalogue cannot be read: {error}");
-                checker.found("database-unreadable", message, true, None);
-            }
-            other => other?,
+            Ok(()) => {}
+            Err(fault) => checker.unreadable(fault)?,
         }
     }
     Ok(checker.findings)
-}
-
-fn explain_kind(error: &rusqlite::Error) -> ErrorKind {
-    // `explain` takes the error; its kind depends on the code alone.
-    match error.sqlite_error() {
-        Some(code) => explain(rusqlite::Error::SqliteFailure(*code, None)).kind(),
-        None => ErrorKind::Damaged,
-    }
 }
 
 /// A running check.
@@ -87,6 +76,18 @@ impl Checker<'_> {
         if self.findings.len() < FINDINGS_MAX {
             self.findings.push(Finding { code: code.to_owned(), message, loss, repaired });
         }
+    }
+
+    /// Notes that a part could not be checked for damage; another error ends the check.
+    fn unreadable(&mut self, fault: Fault) -> Done<()> {
+        let error = Error::from(fault);
+        if error.kind() != ErrorKind::Damaged {
+            return Err(error.into());
+        }
+        let cause = std::error::Error::source(&error).map_or_else(|| error.to_string(), ToString::to_string);
+        let message = format!("a part of the catalogue cannot be read: {cause}");
+        self.found("database-unreadable", message, true, None);
+        Ok(())
     }
 
     /// Notes a finding that one statement sets right; the statement runs if repair was asked for.

@@ -46,7 +46,8 @@ fn nodes_without_entry(checker: &mut Checker<'_>) -> Done<()> {
 
 /// Sums kept in entries.
 fn sizes(checker: &mut Checker<'_>) -> Done<()> {
-    let sql = "SELECT id, node_id, bytes, version_bytes, nodes FROM trash WHERE bytes IS NOT NULL";
+    let sql = "SELECT id, node_id, bytes, version_bytes, nodes FROM trash WHERE bytes IS NOT NULL \
+               AND EXISTS (SELECT 1 FROM node WHERE node.id = node_id)";
     let mut wrong = Vec::new();
     let connection = checker.connection;
     let mut entries: Vec<(i64, i64, (i64, i64, i64))> = Vec::new();

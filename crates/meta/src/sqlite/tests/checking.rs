@@ -1,0 +1,142 @@
+//! Damage is found, and repaired where that is possible.
+
+use super::Place;
+use crate::catalogue::Catalogue;
+use crate::conformance::{Stage, blocks, claimed, finish, path, written};
+use crate::types::Finding;
+use std::sync::Arc;
+
+/// A catalogue with some of everything, closed.
+async fn furnished() -> Place {
+    let place = Place::new();
+    let catalogue = place.open();
+    let stage = Stage::new(&(Arc::clone(&catalogue) as Arc<dyn Catalogue>)).await;
+    stage.folder("d").await;
+    stage.folder("d/sub").await;
+    stage.write("d/f", 10).await;
+    stage.write("d/f", 20).await;
+    stage.write("d/sub/g", 5).await;
+    stage.write("gone", 7).await;
+    stage.remove("gone").await.expect("removes");
+    let pack = stage.pack(1).await;
+    for (at, content) in [("one", vec![written(1, pack), written(2, pack)]), ("two", vec![claimed(2)])] {
+        let done = catalogue.commit_file(stage.space, &path(at), blocks(content), 0, &stage.guard()).await;
+        done.expect("commits").expect("misses nothing");
+    }
+    let lock = stage.new_lock("t", true, false);
+    catalogue.lock(stage.space, &path("d/sub/g"), lock, &stage.guard()).await.expect("locks");
+    finish(&stage.catalogue).await;
+    drop(stage);
+    catalogue.close().await.expect("closes");
+    place
+}
+
+fn codes(findings: &[Finding]) -> Vec<&str> {
+    let mut codes: Vec<&str> = findings.iter().map(|finding| finding.code.as_str()).collect();
+    codes.dedup();
+    codes
+}
+
+/// Breaks a catalogue by SQL; the check must find these codes, the repair must leave a clean one.
+async fn breaks(sql: &str, expected: &[&str]) {
+    let place = furnished().await;
+    let broken = place.raw().execute(sql, []).expect(sql);
+    assert!(broken > 0, "{sql}");
+    let catalogue = place.open();
+    let found = catalogue.check(false).await.expect("checks");
+    assert_eq!(codes(&found), expected, "{sql}: {found:#?}");
+    assert!(found.iter().all(|finding| finding.repaired.is_none() && !finding.loss), "{sql}: {found:#?}");
+    let repaired = catalogue.check(true).await.expect("repairs");
+    assert!(repaired.iter().all(|finding| finding.repaired.is_some()), "{sql}: {repaired:#?}");
+    assert_eq!(catalogue.check(false).await.expect("checks"), [], "{sql}");
+    while catalogue.release_garbage(100).await.expect("releases") > 0 {}
+    assert_eq!(catalogue.check(true).await.expect("checks"), [], "{sql}");
+}
+
+#[tokio::test]
+async fn sums_are_counted_anew() {
+    for column in ["used_bytes", "version_bytes", "reserved_bytes", "raw_bytes", "sealed_bytes", "locks"] {
+        breaks(&format!("UPDATE space_sum SET {column} = {column} + 3"), &["usage-sum"]).await;
+    }
+    breaks("UPDATE pack SET live_bytes = 0", &["pack-live"]).await;
+    breaks("UPDATE trash SET bytes = 8", &["trash-sum"]).await;
+    breaks("UPDATE space_sum SET seq = 1", &["space-seq"]).await;
+    breaks("UPDATE counter SET next_id = 2", &["id-counter"]).await;
+}
+
+#[tokio::test]
+async fn references_are_counted_anew() {
+    breaks("UPDATE content SET refs = 9 WHERE inline IS NOT NULL", &["content-refs"]).await;
+    breaks("UPDATE block SET refs = 9", &["block-refs"]).await;
+    breaks("UPDATE node SET has_properties = 1 WHERE name = 'd'", &["node-properties"]).await;
+    breaks("UPDATE node SET size = 11 WHERE name = 'g'", &["node-size", "usage-sum"]).await;
+    breaks("UPDATE version SET size = 11", &["version-size", "usage-sum"]).await;
+    breaks("UPDATE pack SET state = 2", &["pack-dead"]).await;
+}
+
+#[tokio::test]
+async fn orphans_are_found_and_put_away() {
+    breaks("DELETE FROM node WHERE name = 'sub'", &["node-parent", "lock-orphan"]).await;
+    breaks("DELETE FROM trash", &["node-limbo"]).await;
+    breaks("DELETE FROM node WHERE name LIKE 't%' AND parent_id < 0", &["trash-orphan", "content-refs", "usage-sum"])
+        .await;
+    breaks("DELETE FROM version", &["content-refs", "usage-sum"]).await;
+    breaks("DELETE FROM lock_above", &["lock-above"]).await;
+    breaks("UPDATE node SET content_id = NULL, size = 0 WHERE name = 'one'", &["content-refs", "usage-sum"]).await;
+    breaks("INSERT INTO upload VALUES (77777, 2, 5, 0)", &["upload-orphan", "usage-sum"]).await;
+    breaks("INSERT INTO property (node_id, namespace, name, xml) VALUES (77777, '', 'p', '')", &["property-orphan"])
+        .await;
+    breaks("INSERT INTO version (node_id, seq, space_id, size, modified_ms, superseded_ms, by_id) VALUES (77777, 1, 2, 4, 0, 0, 0)", &["version-orphan", "usage-sum"]).await;
+    breaks("INSERT INTO manifest (content_id, chunk, tag, blocks) VALUES (77777, 0, x'00', x'')", &["manifest-orphan"])
+        .await;
+}
+
+#[tokio::test]
+async fn losses_are_named_and_not_covered_up() {
+    for (sql, code) in [
+        ("DELETE FROM content WHERE inline IS NOT NULL AND size = 20", "content-missing"),
+        ("DELETE FROM block", "block-missing"),
+        ("DELETE FROM pack", "block-pack"),
+        ("DELETE FROM manifest", "manifest-blocks"),
+        ("UPDATE block SET offset = 5, pack_id = pack_id", "block-overlap"),
+        ("UPDATE node SET parent_id = id WHERE name = 'sub'", "node-cycle"),
+        ("UPDATE content SET inline = NULL", "content-bytes"),
+    ] {
+        let place = furnished().await;
+        place.raw().execute(sql, []).expect(sql);
+        let catalogue = place.open();
+        for repair in [false, true, false] {
+            let found = catalogue.check(repair).await.expect("checks");
+            let lost: Vec<&Finding> = found.iter().filter(|finding| finding.loss).collect();
+            assert!(lost.iter().any(|finding| finding.code == code), "{sql}: {found:#?}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_flipped_bit_in_a_value_is_found() {
+    let place = furnished().await;
+    let mut file = std::fs::read(place.path()).expect("reads");
+    // The nonce of an inline content: sixteen bytes that only the row itself knows.
+    let at = file.windows(32).position(|window| window == [[1; 16], [2; 16]].concat()).expect("is in the file");
+    file[at + 3] ^= 0x10;
+    std::fs::write(place.path(), file).expect("writes");
+    let found = place.open().check(true).await.expect("checks");
+    assert_eq!(codes(&found), ["row-value"], "{found:#?}");
+    assert!(found.iter().all(|finding| finding.loss && finding.message.starts_with("content (id)")));
+}
+
+#[tokio::test]
+async fn a_destroyed_page_is_reported_and_never_a_crash() {
+    let place = furnished().await;
+    let whole = std::fs::read(place.path()).expect("reads");
+    for page in 1..whole.len() / 4_096 {
+        let mut file = whole.clone();
+        file[page * 4_096..][..4_096].fill(0x5a);
+        std::fs::write(place.path(), file).expect("writes");
+        let opened = crate::sqlite::SqliteCatalogue::open(&place.path(), &crate::sqlite::Options::default());
+        let Ok(catalogue) = opened else { continue };
+        let found = catalogue.check(false).await;
+        assert!(found.as_ref().map_or(true, |found| !found.is_empty()), "page {page}: {found:#?}");
+    }
+}
