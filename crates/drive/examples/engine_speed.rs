@@ -24,7 +24,8 @@ async fn main() {
     let catalogue = Arc::new(SqliteCatalogue::open(&folder.join("c.db"), &Options::default()).expect("opens"));
     let store = Arc::new(FsStore::open(&folder.join("packs")).expect("opens"));
     let clock = Arc::new(SystemClock);
-    let engine = Engine::start(catalogue.clone(), store, clock.clone(), EngineOptions::default()).await.expect("starts");
+    let engine =
+        Engine::start(catalogue.clone(), store, clock.clone(), EngineOptions::default()).await.expect("starts");
     let accounts = Accounts::new(catalogue, clock, &AuthOptions::default()).expect("makes");
     let password = Secret::new("a long enough passphrase for this");
     let person = NewPerson { name: "ana".into(), password: Some(password.clone()), ..NewPerson::default() };

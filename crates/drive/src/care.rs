@@ -2,12 +2,12 @@
 //!
 //! Nothing here needs a key: sealed blocks are checked, moved and copied as they are.
 
-// pub mod backup;
+pub mod backup;
 pub mod check;
 pub mod jobs;
 pub mod reclaim;
 
-// pub use backup::{BackupReport, backup, restore};
+pub use backup::{BackupReport, backup, restore};
 pub use check::{CheckOptions, CheckReport, check};
 pub use jobs::{JobOptions, Jobs};
 pub use reclaim::{ReclaimReport, reclaim};

@@ -192,7 +192,9 @@ fn prepare(dest: &Path) -> Result<()> {
         let ours = [MANIFEST, CATALOGUE, PACKS].iter().any(|ours| name.to_string_lossy().starts_with(ours));
         if !ours {
             let name = name.to_string_lossy();
-            return Err(Error::conflict(format!("the folder holds {name:?}, which is no part of a backup; use an empty one")));
+            return Err(Error::conflict(format!(
+                "the folder holds {name:?}, which is no part of a backup; use an empty one"
+            )));
         }
     }
     Ok(())
