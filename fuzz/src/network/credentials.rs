@@ -27,8 +27,7 @@ pub fn credentials(data: &[u8]) {
     let _ = EscrowKey::parse_public(text);
 }
 
-/// A name, a line feed, and the password somebody chose. The estimate of its strength is the slowest thing that is done with any
-/// text, and is done before sign-in by whoever holds a recovery code.
+/// A name, a line feed, and the password somebody chose: estimating its strength is the slowest thing done with a text.
 pub fn password(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(data) else { return };
     let (name, password) = text.split_once('\n').unwrap_or(("", text));
