@@ -22,7 +22,7 @@ corpus_bytes_max=12000
 # Inputs with a name were written by hand and stay.
 keep() {
     corpus=fuzz/corpus/$1
-    cargo fuzz run --release "$1" "$corpus" "$2" -- -set_cover_merge=1 -max_len=2048 2>>"fuzz/artifacts/$1.log"
+    cargo fuzz run "$1" "$corpus" "$2" -- -set_cover_merge=1 -max_len=2048 >>"fuzz/artifacts/$1.log" 2>&1
     found_names='[0-9a-f]{40}$'
     while [ "$(find "$corpus" -type f | wc -l)" -gt $corpus_files_max ] ||
         [ "$(find "$corpus" -type f -printf '%s\n' | awk '{ sum += $1 } END { print sum }')" -gt $corpus_bytes_max ]; do
@@ -39,7 +39,7 @@ export RUSTC_BOOTSTRAP=1
 cargo fuzz --version >/dev/null 2>&1 || cargo install --locked cargo-fuzz
 # The versions that the program is built with.
 cp Cargo.lock fuzz/Cargo.lock
-cargo fuzz build --release
+cargo fuzz build
 
 targets=${*:-$(cargo fuzz list)}
 failed=""
@@ -55,11 +55,12 @@ for target in $targets; do
     mkdir -p "$found"
     echo "== $target"
     # shellcheck disable=SC2086 # options are words
-    if cargo fuzz run --release "$target" "$found" "fuzz/corpus/$target" -- $options 2>fuzz/artifacts/$target.log; then
-        grep -E '^stat::(number_of_executed_units|average_exec_per_sec)|DONE' fuzz/artifacts/$target.log
+    if cargo fuzz run "$target" "$found" "fuzz/corpus/$target" -- $options 2>"fuzz/artifacts/$target.log" >/dev/null; then
+        grep -E '^stat::(number_of_executed_units|average_exec_per_sec)|DONE' "fuzz/artifacts/$target.log"
         keep "$target" "$found"
     else
-        tail -n 40 "fuzz/artifacts/$target.log"
+        grep -A 3 -E 'panicked at|SUMMARY:' "fuzz/artifacts/$target.log" | head -n 12
+        grep -E 'Test unit written|^artifact' "fuzz/artifacts/$target.log" | tail -n 1
         failed="$failed $target"
     fi
 done

@@ -17,8 +17,9 @@ pub fn forged(data: &[u8]) {
     let mut input = Input(data);
     let (codec, raw_bytes, odd) = (input.byte(), input.u32(), input.byte());
     let record = forge(codec, raw_bytes, odd, input.0);
-    let inline = Opener::default().open_inline(&block_keys(), inline_part(&record));
-    match Opener::default().open(&block_keys(), ID, record, Vec::new()) {
+    let mut opener = Opener::default();
+    let inline = opener.open_inline(&block_keys(), inline_part(&record));
+    match opener.open(&block_keys(), ID, record, Vec::new()) {
         Ok((buffer, start, other)) => {
             assert_eq!(buffer.len() - start, raw_bytes as usize);
             assert!(buffer.capacity().max(other.capacity()) <= 2 * BLOCK_BYTES_MAX);
