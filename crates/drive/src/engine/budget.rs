@@ -37,7 +37,8 @@ impl Budget {
         Self { permits: Arc::new(Semaphore::new(units)), units, pool: Arc::new(pool), name }
     }
 
-    /// Waits for room for `bytes` (at most one block) and hands out an empty buffer for them.
+    /// Waits for room for `bytes` (at most one block) and hands out a buffer for them. Whoever had it before may have left bytes in it:
+    /// a reader fills it without paying for zeros first, a writer clears it.
     pub(crate) async fn take(&self, bytes: usize) -> Buffer {
         let units = bytes.div_ceil(UNIT_BYTES).clamp(1, self.units);
         let wanted = u32::try_from(units).unwrap_or(u32::MAX);
@@ -60,11 +61,10 @@ impl Pool {
         spare.unwrap_or_else(|| Vec::with_capacity(BUFFER_BYTES))
     }
 
-    fn give(&self, mut bytes: Vec<u8>) {
+    fn give(&self, bytes: Vec<u8>) {
         if bytes.capacity() < BLOCK_BYTES || bytes.capacity() > 2 * BUFFER_BYTES {
             return;
         }
-        bytes.clear();
         if let Ok(mut spare) = self.spare.lock()
             && spare.len() < self.spare_max
         {

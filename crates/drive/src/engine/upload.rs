@@ -161,6 +161,7 @@ impl Target {
     async fn gather_buffer(&self, declared: Option<u64>) -> Buffer {
         let plain = declared.and_then(|bytes| usize::try_from(bytes).ok()).unwrap_or(BLOCK_BYTES).min(BLOCK_BYTES);
         let mut buffer = self.shared.uploads.take(plain + RECORD_PREFIX_BYTES).await;
+        buffer.bytes.clear();
         buffer.bytes.resize(RECORD_PREFIX_BYTES, 0);
         buffer
     }
