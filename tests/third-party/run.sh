@@ -46,9 +46,8 @@ for suite in "${suites[@]}"; do
 done
 
 say "== check"
-program=${HOLDFAST_BIN:-$third_party_root/target/release/holdfast}
 stop_drive
-if "$program" check --read-data --data "$drive_data" >"$work/check.log" 2>&1; then
+if "${holdfast[@]}" check --read-data --data "$drive_data" >"$work/check.log" 2>&1; then
     summary+=("passed  check --read-data of the drive afterwards")
 else
     cat "$work/check.log" >&2

@@ -109,13 +109,18 @@ impl ServerOptions {
         Ok(server)
     }
 
-    /// The program with the environment, without arguments.
+    /// The program with its environment, without arguments. No `HOLDFAST_…` variable of the test comes through.
     pub fn command(&self) -> io::Result<Command> {
         let program = match &self.program {
             Some(path) => path.clone(),
             None => program()?,
         };
         let mut command = Command::new(program);
+        // Variables of tests and of whoever runs them: the program takes each for one of its settings.
+        let settings = |name: &std::ffi::OsString| name.as_encoded_bytes().starts_with(b"HOLDFAST_");
+        for name in std::env::vars_os().map(|(name, _)| name).filter(settings) {
+            command.env_remove(name);
+        }
         command.envs(self.environment.iter().map(|(n, v)| (n, v)));
         Ok(command)
     }

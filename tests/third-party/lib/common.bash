@@ -66,10 +66,17 @@ rclone_program() {
     printf '%s\n' "$program"
 }
 
+# The program under test as a command, without the variables of whoever runs us: it takes each HOLDFAST_… for one of its
+# settings. env(1) becomes the program, so the process id of the command is the program's.
+program=${HOLDFAST_BIN:-$third_party_root/target/release/holdfast}
+holdfast=(env)
+for name in "${!HOLDFAST_@}"; do holdfast+=(-u "$name"); done
+holdfast+=("$program")
+
 # start_drive FOLDER NAME...: starts a drive on a free port with data below FOLDER and accounts with one password.
 # Sets drive_pid, drive_url, drive_data and password.
 start_drive() {
-    local folder=$1 program=${HOLDFAST_BIN:-$third_party_root/target/release/holdfast} name
+    local folder=$1 name
     shift
     [[ -x $program ]] || { say "$program is missing: run «make build», or set HOLDFAST_BIN"; exit 69; }
     drive_data=$folder/data
@@ -77,9 +84,9 @@ start_drive() {
     password=$(head -c 24 /dev/urandom | base64 | tr '+/' 'ab')
     printf '%s\n' "$password" >"$folder/password"
     for name in "$@"; do
-        "$program" account add "$name" --data "$drive_data" --password-file "$folder/password" >/dev/null
+        "${holdfast[@]}" account add "$name" --data "$drive_data" --password-file "$folder/password" >/dev/null
     done
-    "$program" serve --data "$drive_data" --listen 127.0.0.1:0 --address-file "$folder/address" >"$folder/drive.log" 2>&1 </dev/null &
+    "${holdfast[@]}" serve --data "$drive_data" --listen 127.0.0.1:0 --address-file "$folder/address" >"$folder/drive.log" 2>&1 </dev/null &
     drive_pid=$!
     # It writes the file when it is ready; if it ends before, waiting has no end to wait for.
     until [[ -s $folder/address ]]; do

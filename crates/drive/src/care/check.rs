@@ -168,7 +168,9 @@ impl Check<'_> {
     fn length_of(&mut self, pack: &Pack) {
         let loss = pack.live_bytes > 0;
         match self.packs.get(&pack.name) {
-            None if pack.state == PackState::Sealed => {
+            // One that nobody needs is missing after a stop between noting and making it, or between removing and forgetting
+            // it; reclaim forgets it.
+            None if pack.state == PackState::Sealed && loss => {
                 self.report.add("pack-missing", loss, format!("pack {} is not in the store", pack.name), None);
             }
             Some(bytes) if pack.state == PackState::Sealed && *bytes < pack.total_bytes => {

@@ -14,6 +14,13 @@ pub const PROPERTY_NAMESPACE: &str = "urn:holdfast:testkit";
 pub enum Failure {
     /// No answer: the operation may or may not have been done.
     Io(io::Error),
+    /// The server says that it could not (5xx): the operation may or may not have been done.
+    Server {
+        /// The status.
+        status: u16,
+        /// The beginning of what it says.
+        text: String,
+    },
     /// The server differs from the model, in words.
     Mismatch(String),
 }
@@ -22,6 +29,7 @@ impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Io(error) => write!(f, "no answer: {error}"),
+            Self::Server { status, text } => write!(f, "status {status}: {text}"),
             Self::Mismatch(text) => f.write_str(text),
         }
     }
@@ -47,12 +55,15 @@ pub(super) fn place(base: &str, path: &TreePath) -> String {
 /// applies it to the model. Returns the status.
 ///
 /// # Errors
-/// [`Failure::Io`] leaves the model as it was; the server holds the model or [`Model::after`].
+/// [`Failure::Io`] and [`Failure::Server`] leave the model as it was; the server holds the model or [`Model::after`].
 pub fn play(client: &mut Client, base: &str, model: &mut Model, op: &Op) -> Result<u16, Failure> {
     let prediction = model.predict(op);
     let response = client.send(&request(client, base, model, op))?;
     if !prediction.allows(response.status) {
         let text: String = response.text().chars().take(300).collect();
+        if response.status >= 500 {
+            return Err(Failure::Server { status: response.status, text });
+        }
         return Err(Failure::Mismatch(format!("{op:?}: status {} instead of {prediction:?}: {text}", response.status)));
     }
     if prediction.success.contains(&response.status) {

@@ -1,0 +1,19 @@
+//! Helpers of the tests of the whole program: real processes, real sockets, real disks, or a disk that forgets.
+//!
+//! | module | what it gives |
+//! |---|---|
+//! | [`rig`] | a drive in a temporary folder with a running server and an account |
+//! | [`burst`] | clients that work at random until the server is gone, and judge what is left of their work |
+//! | [`care`] | `check`, `reclaim` and `trash empty` as a person runs them, and what they say |
+//! | [`knob`] | sizes of tests, small by default and set by environment variables |
+//!
+//! The program is `HOLDFAST_BIN`, else the newest of `target/release/holdfast` and `target/debug/holdfast`; a test fails if there
+//! is none. The tests' figures are printed: run them with `--nocapture` to see them.
+
+pub mod burst;
+pub mod care;
+pub mod knob;
+pub mod rig;
+
+/// What a test returns.
+pub type Outcome<T = ()> = Result<T, Box<dyn std::error::Error + Send + Sync>>;
