@@ -3,7 +3,7 @@
 //! [`DavFace::handle`] takes a signed-in session and a request, and answers a response; sockets, TLS, sign-in and metrics
 //! belong to the server. `/dav/` lists the session's spaces and cannot be changed; `/dav/SPACE/…` is a space. What is
 //! implemented is RFC 4918 (classes 1, 2 and 3) with the quota properties of RFC 4331, and the conditional requests,
-//! ranges and partial PUT of RFC 9110; docs/semantics-dav.md says what a client may rely on.
+//! ranges and partial PUT of RFC 9110; docs/SEMANTICS.md says what a client may rely on.
 //!
 //! How it works: a request is parsed into plain values ([`parse`], no I/O, nothing in there panics on any input), its
 //! conditions are evaluated against one walk of the tree (`guard`), and one method of the drive does the rest in one
