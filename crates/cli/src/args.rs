@@ -1,6 +1,8 @@
 //! The command line's shape.
 
-use crate::commands::{account, bench, check, completion, config, man, reclaim, serve, space, token, trash, version};
+use crate::commands::{
+    account, backup, bench, check, completion, config, man, reclaim, restore, serve, space, token, trash, version,
+};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
 
@@ -89,6 +91,10 @@ pub(crate) enum Command {
     Check(check::CheckArgs),
     /// Give space back now that deleted content no longer needs.
     Reclaim(reclaim::ReclaimArgs),
+    /// Copy a drive, in use or not, to another folder; the second time only what changed.
+    Backup(backup::BackupArgs),
+    /// Make a drive from a backup.
+    Restore(restore::RestoreArgs),
     /// Show the configuration.
     #[command(subcommand)]
     Config(config::ConfigCommand),

@@ -1,6 +1,7 @@
 //! The commands, one file each, and the runtime they run on.
 
 pub(crate) mod account;
+pub(crate) mod backup;
 pub(crate) mod bench;
 pub(crate) mod check;
 pub(crate) mod completion;
@@ -8,6 +9,7 @@ pub(crate) mod config;
 pub(crate) mod man;
 pub(crate) mod member;
 pub(crate) mod reclaim;
+pub(crate) mod restore;
 pub(crate) mod serve;
 pub(crate) mod space;
 pub(crate) mod token;
@@ -39,6 +41,8 @@ pub(crate) fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Trash(command) => block_on(trash::run(command, common.json)),
         Command::Check(args) => block_on(check::run(args, common.json)),
         Command::Reclaim(args) => block_on(reclaim::run(args, common.json)),
+        Command::Backup(args) => block_on(backup::run(args, common.json)),
+        Command::Restore(args) => block_on(restore::run(args, common.json)),
         Command::Config(command) => config::run(command, common.json),
         Command::Bench(command) => bench::run(command, common.json),
         Command::Completion(args) => Ok(completion::run(&args)),
