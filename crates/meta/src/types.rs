@@ -144,6 +144,14 @@ pub enum Compression {
     Zstd(i8),
 }
 
+impl Default for Compression {
+    /// Zstandard, level 2. On blocks of 1 MiB of source text level 1 gains 3 % of speed over it and loses 6 % of space (526 and
+    /// 512 MB/s a core, 17.8 and 16.7 % of the size, by seal's `throughput` example); level 3 is a tenth slower.
+    fn default() -> Self {
+        Self::Zstd(2)
+    }
+}
+
 /// How long old versions and trash are kept. A thing goes when any stated bound is passed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Retention {

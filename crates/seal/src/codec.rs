@@ -43,13 +43,6 @@ pub enum Codec {
     Zstd(i8),
 }
 
-impl Default for Codec {
-    /// Zstandard, level 1: the fastest that keeps nearly all of the gain.
-    fn default() -> Self {
-        Self::Zstd(1)
-    }
-}
-
 /// Blocks below this are not compressed: a zstd frame around so little saves less than it costs.
 const COMPRESS_BYTES_MIN: usize = 128;
 /// Bytes of each sample of the probe, and how many.

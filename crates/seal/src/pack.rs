@@ -163,7 +163,7 @@ mod tests {
             let plain = format!("block {number}");
             let id = keys.id(plain.as_bytes());
             let buffer = [&[0; RECORD_PREFIX_BYTES], plain.as_bytes()].concat();
-            let (record, _) = Sealer::default().seal(&keys, id, Codec::default(), buffer, Vec::new()).expect("seals");
+            let (record, _) = Sealer::default().seal(&keys, id, Codec::Zstd(1), buffer, Vec::new()).expect("seals");
             entries.push(PackEntry {
                 space: Uid([1; 16]),
                 id,

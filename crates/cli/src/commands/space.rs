@@ -59,7 +59,7 @@ pub(crate) struct SetArgs {
     name: String,
     #[command(flatten)]
     data: DataArg,
-    /// Compression of new content: none, lz4, zstd (level 1) or zstd:LEVEL (1 to 19).
+    /// Compression of new content: none, lz4, zstd (its default level) or zstd:LEVEL (1 to 19).
     #[arg(long, value_name = "CODEC", value_parser = parse_compression)]
     compression: Option<Compression>,
     /// Bytes the space may use (10G, 1.5TB), or none.
@@ -104,7 +104,7 @@ fn parse_compression(text: &str) -> Result<Compression, String> {
     match text {
         "none" => Ok(Compression::None),
         "lz4" => Ok(Compression::Lz4),
-        "zstd" => Ok(Compression::Zstd(1)),
+        "zstd" => Ok(Compression::default()),
         other => other
             .strip_prefix("zstd:")
             .and_then(|level| level.parse::<i8>().ok())
@@ -271,7 +271,7 @@ mod tests {
         for text in ["none", "lz4", "zstd:1", "zstd:19"] {
             assert_eq!(compression_text(parse_compression(text).expect(text)), text);
         }
-        assert_eq!(parse_compression("zstd"), Ok(Compression::Zstd(1)));
+        assert_eq!(parse_compression("zstd"), Ok(Compression::default()));
         for bad in ["", "gzip", "zstd:0", "zstd:20", "zstd:x"] {
             assert!(parse_compression(bad).is_err(), "{bad}");
         }

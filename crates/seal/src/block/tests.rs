@@ -14,7 +14,7 @@ fn buffer(plain: &[u8]) -> Vec<u8> {
 
 fn seal(keys: &BlockKeys, plain: &[u8]) -> (BlockId, Vec<u8>) {
     let id = keys.id(plain);
-    let (record, _) = Sealer::default().seal(keys, id, Codec::default(), buffer(plain), Vec::new()).expect("seals");
+    let (record, _) = Sealer::default().seal(keys, id, Codec::Zstd(1), buffer(plain), Vec::new()).expect("seals");
     (id, record)
 }
 
