@@ -110,8 +110,9 @@ CREATE INDEX member_account ON member (account_id);
 
 -- ---- the tree ----------------------------------------------------------------------------------------------------
 
--- parent_id is a node's id, or 0 for a space's root (named by the space's id), or minus the space's id for what is in
--- the trash ('t' and the entry's id), purged ('g' and the node's id) or in between two places of a move ('m').
+-- parent_id is a node's id, or 0 for a space's root (named by the space's id), or minus the space's id for what hangs in
+-- the space's limbo: trash (named 't' and the entry's id) with a row in trash until it is purged, what was purged at once
+-- ('g' and the node's id), and a node in between two places of a move or copy ('m' and its id).
 CREATE TABLE node (
     parent_id      INTEGER NOT NULL,
     name           TEXT NOT NULL,

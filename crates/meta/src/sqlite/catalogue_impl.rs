@@ -1,7 +1,7 @@
 //! The trait's methods, each handed to its subject. Point reads run right here; what may touch many rows is a scan.
 
 use super::codec::unsigned;
-use super::{SqliteCatalogue, accounts, metering, packs, properties, slots, spaces, state, tree_read};
+use super::{SqliteCatalogue, accounts, members, metering, packs, properties, slots, spaces, state, tree_read};
 use crate::catalogue::{Attempts, Catalogue, Changed, Found, Guard, Missing, MovedBlock, NewUpload, Relocation};
 use crate::types::{
     Account, AccountChange, BlockPlace, Content, Finding, Lock, ManifestChunk, Membership, NewAccount, NewContent,
@@ -85,7 +85,7 @@ impl Catalogue for SqliteCatalogue {
     }
 
     async fn space_by_name(&self, name: &str, account: AccountId) -> Result<Option<(Space, Option<Membership>)>> {
-        self.readers().read(|connection| spaces::by_name(connection, name, account))
+        self.readers().read(|connection| members::by_name(connection, name, account))
     }
 
     async fn space(&self, id: SpaceId) -> Result<Option<Space>> {
@@ -93,7 +93,7 @@ impl Catalogue for SqliteCatalogue {
     }
 
     async fn spaces_of(&self, account: AccountId) -> Result<Vec<(Space, Membership)>> {
-        self.readers().read(|connection| spaces::of_account(connection, account))
+        self.readers().read(|connection| members::of_account(connection, account))
     }
 
     async fn all_spaces(&self) -> Result<Vec<Space>> {
@@ -117,7 +117,7 @@ impl Catalogue for SqliteCatalogue {
     }
 
     async fn members(&self, space: SpaceId) -> Result<Vec<Membership>> {
-        self.readers().read(|connection| spaces::members(connection, space))
+        self.readers().read(|connection| members::of_space(connection, space))
     }
 
     async fn account_used_bytes(&self, account: AccountId) -> Result<u64> {

@@ -13,8 +13,8 @@ use super::sql;
 use super::tx::Tx;
 use holdfast_base::{BlockId, ContentId, Result, SpaceId};
 
-/// Rows of one step: a few milliseconds of the writer.
-const STEP_ROWS: usize = 512;
+/// Rows of one step: some 10 ms of the writer at most.
+const STEP_ROWS: usize = 256;
 
 /// Free pages above which the file is cut, and pages cut in one step.
 const FREE_PAGES_KEPT: i64 = 4_096;

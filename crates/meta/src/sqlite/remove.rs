@@ -37,6 +37,7 @@ pub(super) fn discard(tx: &Tx<'_>, state: &mut SpaceState, spot: &Spot<'_>, guar
     end_locks(tx, state, node.id.0)?;
     if state.retention.days == 0 {
         let sizes = sizes_of(tx, node.id.0)?;
+        reparent(tx, node, spot.parent()?, state.limbo(), &format!("g{}", node.id))?;
         return purge(tx, state, node.id.0, sizes);
     }
     let entry = tx.new_id();
@@ -61,9 +62,9 @@ pub(super) fn discard(tx: &Tx<'_>, state: &mut SpaceState, spot: &Spot<'_>, guar
     Ok(())
 }
 
-/// Takes a subtree of known sizes out of every sum; `release_garbage` removes its rows. It must not be in the trash any more.
+/// Takes a subtree of known sizes, which hangs in the limbo without a trash entry, out of every sum; `release_garbage`
+/// removes its rows.
 pub(super) fn purge(tx: &Tx<'_>, state: &mut SpaceState, node: i64, sizes: Sizes) -> Done<()> {
-    sql::run(tx, "UPDATE node SET parent_id = ?2, name = ?3 WHERE id = ?1", (node, state.limbo(), format!("g{node}")))?;
     sql::run(tx, "INSERT INTO garbage (node_id) VALUES (?1)", [node])?;
     state.used -= sizes.bytes;
     state.version -= sizes.version_bytes;

@@ -163,17 +163,33 @@ fn no_entry() -> Error {
 
 fn purge(tx: &Tx<'_>, space: SpaceId, entry: Option<i64>) -> Done<u64> {
     let mut state = SpaceState::load(tx, space)?;
-    let sql = "SELECT id FROM trash WHERE space_id = ?1 AND (?2 IS NULL OR id = ?2)";
-    let entries: Vec<i64> = sql::all(tx, sql, (space.0, entry), |row| row.get(0))?;
-    if entries.is_empty() && entry.is_some() {
-        return Err(no_entry().into());
-    }
-    let mut bytes = 0;
-    for entry in entries {
-        bytes += purge_entry(tx, &mut state, entry)?;
-    }
+    let bytes = match entry {
+        Some(entry) => {
+            let sql = "SELECT 1 FROM trash WHERE id = ?1 AND space_id = ?2";
+            sql::first(tx, sql, (entry, space.0), |_| Ok(()))?.ok_or_else(no_entry)?;
+            purge_entry(tx, &mut state, entry)?
+        }
+        None => purge_all(tx, &mut state)?,
+    };
     state.save(tx)?;
     Ok(unsigned(bytes))
+}
+
+/// Purges every entry, by a few statements and not one by one: the trash may be long.
+fn purge_all(tx: &Tx<'_>, state: &mut SpaceState) -> Done<i64> {
+    let sql = "SELECT id FROM trash WHERE space_id = ?1 AND bytes IS NULL";
+    let unmeasured: Vec<i64> = sql::all(tx, sql, [state.id.0], |row| row.get(0))?;
+    let mut purged = 0;
+    for entry in unmeasured {
+        purged += purge_entry(tx, state, entry)?;
+    }
+    let sql = "SELECT coalesce(sum(bytes), 0), coalesce(sum(version_bytes), 0) FROM trash WHERE space_id = ?1";
+    let (bytes, version_bytes): (i64, i64) = sql::only(tx, sql, [state.id.0], |row| Ok((row.get(0)?, row.get(1)?)))?;
+    sql::run(tx, "INSERT INTO garbage (node_id) SELECT node_id FROM trash WHERE space_id = ?1", [state.id.0])?;
+    sql::run(tx, "DELETE FROM trash WHERE space_id = ?1", [state.id.0])?;
+    state.used -= bytes;
+    state.version -= version_bytes;
+    Ok(purged + bytes)
 }
 
 /// Purges one entry and answers its bytes. The caller saves the state.
