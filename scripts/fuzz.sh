@@ -39,7 +39,7 @@ export RUSTC_BOOTSTRAP=1
 cargo fuzz --version >/dev/null 2>&1 || cargo install --locked cargo-fuzz
 # The versions that the program is built with.
 cp Cargo.lock fuzz/Cargo.lock
-cargo fuzz build
+[ $# -gt 0 ] || cargo fuzz build
 
 targets=${*:-$(cargo fuzz list)}
 failed=""

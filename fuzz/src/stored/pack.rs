@@ -65,32 +65,39 @@ fn index(bytes: &[u8]) {
     assert_eq!(again[..entries.len() * ENTRY_BYTES], bytes[..entries.len() * ENTRY_BYTES]);
 }
 
-/// Sound heads, each followed by as many bytes as it states or fewer, with debris between them.
+/// Whole records, debris between them, and cuts.
 fn records(mut input: Input<'_>) {
     let mut pack = header(NAME).to_vec();
-    let mut sound = true;
-    let mut expected = 0;
+    // Records there are, and how many of them lie one behind the other from the start.
+    let (mut all, mut in_a_row, mut unbroken) = (0, 0, true);
     while !input.is_empty() && pack.len() < 1 << 20 {
-        let (kind, packed_bytes) = (input.byte(), input.u16());
+        let (kind, bytes) = (input.byte(), input.u16());
         match kind % 4 {
             0 => {
-                pack.extend_from_slice(input.take(usize::from(packed_bytes)));
-                sound &= packed_bytes == 0;
+                pack.extend_from_slice(input.take(usize::from(bytes)));
+                unbroken = false;
             }
-            1 => pack.truncate(pack.len().saturating_sub(usize::from(packed_bytes)).max(PACK_HEADER_BYTES)),
+            1 => {
+                pack.truncate(pack.len().saturating_sub(usize::from(bytes)).max(PACK_HEADER_BYTES));
+                (in_a_row, unbroken) = (0, false);
+            }
             _ => {
                 let codec = kind >> 2;
-                pack.extend(head(codec, packed_bytes));
-                sound &= codec <= CODEC_MAX;
-                expected += usize::from(sound);
+                pack.extend(record(codec, bytes));
+                unbroken &= codec <= CODEC_MAX;
+                all += usize::from(codec <= CODEC_MAX);
+                in_a_row += usize::from(unbroken);
             }
         }
     }
-    assert!(scan(&pack) <= expected, "the walk goes no further than the first bytes that are no record");
+    assert!(
+        (in_a_row..=all).contains(&scan(&pack)),
+        "the walk finds the records up to the first debris, and nothing else"
+    );
 }
 
 /// A whole record of zeroes with a sound head, but for an odd codec.
-fn head(codec: u8, packed_bytes: u16) -> Vec<u8> {
+fn record(codec: u8, packed_bytes: u16) -> Vec<u8> {
     let mut record = vec![0; RECORD_OVERHEAD_BYTES + usize::from(packed_bytes)];
     let header = &mut record[FRAME_BYTES + 32..RECORD_PREFIX_BYTES];
     header[..3].copy_from_slice(&[1, 1, codec]);
