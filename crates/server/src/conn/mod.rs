@@ -95,7 +95,9 @@ impl<H: Handler> Connector<H> {
         let watch = Arc::new(Watch::new(http2, Instant::now()));
         let service = {
             let (connector, watch) = (self.clone(), watch.clone());
-            service_fn(move |request| connector.clone().answer(request, peer, watch.clone()))
+            // It begins here and not when the answer is first polled: hyper may read of the body before that, and those bytes
+            // are not of a head.
+            service_fn(move |request| connector.clone().answer(request, peer, Running::begin(watch.clone())))
         };
         let socket = TokioIo::new(Socket::new(stream, watch.clone()));
         let mut connection = pin!(self.http.serve_connection(socket, service));
@@ -148,9 +150,8 @@ impl<H: Handler> Connector<H> {
         self: Arc<Self>,
         request: Request<Incoming>,
         peer: Peer,
-        watch: Arc<Watch>,
+        running: Arc<Running>,
     ) -> Result<Response<ResponseBody>, Infallible> {
-        let running = Running::begin(watch);
         let tally = Arc::new(Tally::default());
         let expects_continue = request
             .headers()
