@@ -101,10 +101,11 @@ async fn serve(config: ServerConfig, init_admin: Option<String>, json: bool) -> 
     let fingerprint = certificate.as_ref().map(|certificate| certificate.fingerprint());
     // Whatever happens after this, the drive is closed in good order.
     let outcome = async {
-        let server = Server::start(&config, drive.faces(), certificate)?;
+        // Before the address file says that the server is ready.
         if let Some(name) = init_admin {
             first_account(&drive, name, json).await?;
         }
+        let server = Server::start(&config, drive.faces(), certificate)?;
         announce(&server, &drive, fingerprint.as_deref(), json);
         anyhow::Ok(server.run(|| drive.jobs().reclaim_now()).await)
     }
