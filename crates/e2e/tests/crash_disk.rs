@@ -1,0 +1,167 @@
+//! Power cuts on a disk that forgets, tears and reorders what was not synced: the real program and its real database on it.
+//!
+//! A *chain* begins with a drive on such a disk. Each of its links mounts what a power cut left (drawn by a seed), starts the server,
+//! judges every worker's folder and runs `check --read-data`; then the workers go on until the power is cut at a random
+//! change of the disk. Some cuts come while the server starts, so recovery is cut too. Half of the chains use the strictest reading
+//! of POSIX, half what ext4 promises. A link is a seed: the figure that is printed.
+
+use std::sync::Mutex;
+use std::thread;
+
+use holdfast_e2e::Outcome;
+use holdfast_e2e::burst::{Crew, Progress};
+use holdfast_e2e::care::{empty_trash, expect_clean, reclaim};
+use holdfast_e2e::knob::knob;
+use holdfast_e2e::rig::{HOME, NAME, PASSWORD, make_token};
+use holdfast_testkit::crashdisk::{Action, Config, CrashDisk, Fault, Image, OpKind};
+use holdfast_testkit::rng::Prng;
+use holdfast_testkit::server::{ServerOptions, TestServer};
+
+/// Links of a chain: enough that packs fill, are left open and are sealed by recovery many times; the disk stays small.
+const LINKS: u64 = 25;
+/// Changes of the disk after which the power goes: up to 2 to the power of a number in this range. Ten changes are about a request; a
+/// thousand are enough for checkpoints of the database and for staged uploads.
+const CHANGES_LOG2: std::ops::Range<u64> = 3..11;
+/// Share of the starts that are cut.
+const CUT_STARTS: f64 = 0.15;
+/// Changes that a start makes before it is cut, at most.
+const START_CHANGES_MAX: u64 = 25;
+/// The largest file of the writer of large files: more blocks than one commit takes would need 17 MiB; that is for
+/// few chains, since every image holds it.
+const LARGE_BYTES: u64 = 6 << 20;
+/// The same in one chain of four: a staged upload.
+const STAGED_BYTES: u64 = 20 << 20;
+/// Chains at once: one core each.
+const THREADS: usize = 2;
+
+/// `HOLDFAST_SEEDS` sets how many links there are in all, `HOLDFAST_SEED` the first chain.
+#[test]
+fn nothing_acknowledged_is_lost_when_the_power_is_cut() -> Outcome {
+    let chains = knob("HOLDFAST_SEEDS", 200_u64).div_ceil(LINKS);
+    let first = knob("HOLDFAST_SEED", 1_u64);
+    let template = Template::make()?;
+    let next = Mutex::new(first..first + chains);
+    let take = || next.lock().expect("no thread panics with it").next();
+    let answers = thread::scope(|scope| {
+        let work = || -> Outcome<u64> {
+            let mut answers = 0;
+            while let Some(seed) = take() {
+                answers += run_chain(&template, seed).map_err(|error| format!("chain {seed}: {error}"))?;
+            }
+            Ok(answers)
+        };
+        let threads: Vec<_> = (0..THREADS).map(|_| scope.spawn(work)).collect();
+        let answers = threads.into_iter().map(|thread| thread.join().map_err(|_| "a chain panicked")?);
+        answers.sum::<Outcome<u64>>()
+    })?;
+    println!("{} power cuts, {answers} requests acknowledged before them, none lost", chains * LINKS);
+    Ok(())
+}
+
+/// The judges have teeth: a disk that lost what it had synced is found out.
+#[test]
+fn a_disk_that_lost_acknowledged_work_is_found_out() -> Outcome {
+    let template = Template::make()?;
+    let folder = tempfile::tempdir()?;
+    let disk = CrashDisk::mount_image(folder.path(), template.image)?;
+    let mut server = options(&disk).start()?;
+    let mut crew = Crew::new(1, 3, HOME, LARGE_BYTES);
+    let client = server.client_of(NAME, &template.token);
+    crew.work(&client, |progress| progress.answers() > 30, |_| Ok(()))?;
+    let before = disk.snapshot();
+    crew.work(&client, |progress| progress.answers() > 30, |_| Ok(()))?;
+    server.kill_9()?;
+
+    let (whole, old) = (tempfile::tempdir()?, tempfile::tempdir()?);
+    let disk_now = CrashDisk::mount_image(whole.path(), disk.power_cut(1))?;
+    let server_now = options(&disk_now).start()?;
+    crew.judge(&server_now.client_of(NAME, &template.token))?;
+    let disk_then = CrashDisk::mount_image(old.path(), before.crash(1))?;
+    let server_then = options(&disk_then).start()?;
+    assert!(crew.judge(&server_then.client_of(NAME, &template.token)).is_err());
+    Ok(())
+}
+
+/// A disk with a new drive on it, and the way in. Made once: making one takes longer than a link.
+struct Template {
+    image: Image,
+    token: String,
+}
+
+impl Template {
+    fn make() -> Outcome<Self> {
+        let folder = tempfile::tempdir()?;
+        let disk = CrashDisk::mount(folder.path(), Config::default())?;
+        let options = options(&disk);
+        options.add_account(NAME, PASSWORD)?;
+        let token = make_token(&options)?;
+        let mut server = options.start()?;
+        server.terminate()?;
+        Ok(Self { image: disk.unmount()?, token })
+    }
+}
+
+fn options(disk: &CrashDisk) -> ServerOptions {
+    ServerOptions::new(disk.path().join("data"))
+}
+
+/// Runs a chain; returns the number of requests that were acknowledged in it.
+fn run_chain(template: &Template, seed: u64) -> Outcome<u64> {
+    let mut rng = Prng::new(seed);
+    let config = if seed.is_multiple_of(2) { Config::default() } else { Config::ext4_like() };
+    let large_bytes = if seed.is_multiple_of(4) { STAGED_BYTES } else { LARGE_BYTES };
+    let mut crew = Crew::new(rng.next_u64(), 3, HOME, large_bytes);
+    let mut image = template.image.clone().with_config(config);
+    let mut answers = 0;
+    for link in 0..LINKS {
+        let named = |error| format!("link {link}: {error}");
+        let folder = tempfile::tempdir()?;
+        let disk = CrashDisk::mount_image(folder.path(), image)?;
+        if rng.chance(CUT_STARTS) {
+            cut_start(&disk, &mut rng);
+            image = disk.power_cut(rng.next_u64());
+            continue;
+        }
+        let mut server = options(&disk).start()?;
+        let client = server.client_of(NAME, &template.token);
+        crew.judge(&client).map_err(named)?;
+        expect_clean(server.options()).map_err(named)?;
+        let changes = 1 << (CHANGES_LOG2.start + rng.below(CHANGES_LOG2.end - CHANGES_LOG2.start));
+        disk.inject(Fault::any_of(&OpKind::CHANGES, Action::CutPower).after(rng.below(changes)));
+        answers += crew.work(&client, |_: &Progress| disk.is_powered_off(), |_| Ok(())).map_err(named)?;
+        server.kill_9()?;
+        image = disk.power_cut(rng.next_u64());
+    }
+    judge_the_end(template, image, &mut crew)?;
+    Ok(answers)
+}
+
+/// Starts the server while the power goes. Whether it comes up does not matter, nor whether it says something.
+fn cut_start(disk: &CrashDisk, rng: &mut Prng) {
+    disk.inject(Fault::any_of(&OpKind::CHANGES, Action::CutPower).after(rng.below(START_CHANGES_MAX)));
+    drop(options(disk).start());
+}
+
+/// What the last cut left is judged too, and then everything is deleted: the store must be empty.
+fn judge_the_end(template: &Template, image: Image, crew: &mut Crew) -> Outcome {
+    let folder = tempfile::tempdir()?;
+    let disk = CrashDisk::mount_image(folder.path(), image)?;
+    let mut server = options(&disk).start()?;
+    let mut client = server.client_of(NAME, &template.token);
+    crew.judge(&client)?;
+    for member in client.list(HOME, "1")?.iter().filter(|member| member.path != HOME) {
+        client.delete(&member.path)?.expect_status(204)?;
+    }
+    stop(&mut server)?;
+    empty_trash(server.options())?;
+    reclaim(server.options())?;
+    expect_clean(server.options())?;
+    let left: Vec<_> = disk.snapshot().clean().files();
+    let packs: Vec<_> = left.iter().filter(|path| path.starts_with("data/packs")).collect();
+    if packs.is_empty() { Ok(()) } else { Err(format!("an empty drive keeps {packs:?}").into()) }
+}
+
+fn stop(server: &mut TestServer) -> Outcome {
+    let status = server.terminate()?;
+    if status.success() { Ok(()) } else { Err(format!("it stopped with {status}").into()) }
+}
