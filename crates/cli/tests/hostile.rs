@@ -70,18 +70,18 @@ fn a_refused_upload_hears_why_though_it_goes_on_sending() {
 fn over_the_limit_of_connections_is_told_so_and_room_comes_back() {
     let drive = Drive::new();
     let server = drive.start_with(&[], &[("HOLDFAST_LIMITS__CONNECTIONS_MAX", "2")]);
-    let hold = || {
+    let connect = || {
         let mut stream = TcpStream::connect(server.address()).expect("connects");
         stream.write_all(b"GET /healthz HTTP/1.1\r\nhost: x\r\n\r\n").expect("sent");
         let mut first = [0; 12];
         stream.read_exact(&mut first).expect("answers");
         (stream, first)
     };
-    let held = [hold(), hold()];
+    let held = [connect(), connect()];
     assert!(held.iter().all(|(_, first)| first == b"HTTP/1.1 200"));
-    assert_eq!(&hold().1, b"HTTP/1.1 503");
+    assert_eq!(&connect().1, b"HTTP/1.1 503");
     drop(held);
-    while &hold().1 != b"HTTP/1.1 200" {}
+    while &connect().1 != b"HTTP/1.1 200" {}
 }
 
 #[test]

@@ -6,6 +6,7 @@
 use crate::listen::Bound;
 use holdfast_base::{Error, Result};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 /// A written address file; dropping it removes the file.
@@ -18,6 +19,8 @@ impl AddressFile {
         let lines: String = bound.iter().map(|bound| bound.url() + "\n").collect();
         let aside = path.with_added_extension("new");
         std::fs::write(&aside, lines)
+            // No secret, and often read by another user than the server's.
+            .and_then(|()| std::fs::set_permissions(&aside, std::fs::Permissions::from_mode(0o644)))
             .and_then(|()| std::fs::rename(&aside, path))
             .map_err(|error| Error::from(error).context(format!("the address file {}", path.display())))?;
         Ok(Self(path.to_owned()))

@@ -19,6 +19,7 @@ pub(crate) mod version;
 use crate::args::{Cli, Command, Common};
 use holdfast_base::Error;
 use holdfast_server::telemetry::{self, LogConfig, LogFormat};
+use rustix::fs::Mode;
 use std::future::Future;
 use std::process::ExitCode;
 
@@ -28,6 +29,10 @@ const BLOCKING_THREADS_MAX: usize = 64;
 /// Runs a command.
 pub(crate) fn run(cli: Cli) -> anyhow::Result<ExitCode> {
     let common = cli.common;
+    if !matches!(cli.command, Command::Config(_) | Command::Bench(_) | Command::Completion(_) | Command::Man(_)) {
+        // Names in a catalogue, or in a backup of it, are nobody else's business.
+        rustix::process::umask(Mode::RWXG | Mode::RWXO);
+    }
     if let Command::Serve(args) = cli.command {
         return serve::run(args, &common);
     }

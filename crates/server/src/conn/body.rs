@@ -2,7 +2,7 @@
 //!
 //! [`RequestBody`] counts bytes, cuts a client off that sends nothing for the stall limit, and when it is dropped unread
 //! reads on for a bounded while, so that a client that is still sending sees the answer and not a reset connection.
-//! [`ResponseBody`] counts bytes and keeps the request's [`Running`] mark alive until the last byte is handed over.
+//! [`ResponseBody`] counts bytes and keeps the request's `Running` mark alive until the last byte is handed over.
 
 use super::watch::Watch;
 use crate::limits::{LINGER_BYTES_MAX, LINGER_TIME_MAX};

@@ -1,6 +1,6 @@
 //! One connection: HTTP/1.1 or HTTP/2 over a socket, its timer, and its orderly end.
 //!
-//! hyper parses and frames. Around it: [`socket`] reports bytes, [`watch`] judges what it sees, a timer asks it at intervals
+//! hyper parses and frames. Around it: `socket` reports bytes, `watch` judges what it sees, a timer asks it at intervals
 //! (one timer a connection, so that 10,000 idle ones cost next to nothing), and [`body`] watches the bodies.
 //!
 //! Memory of an idle connection: its task (about 2 KiB), and once it has had a request hyper's read and write buffers of

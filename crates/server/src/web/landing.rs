@@ -14,8 +14,10 @@ const POLICY: HeaderValue = HeaderValue::from_static(
 
 /// The page, with the address the client used.
 pub(crate) fn page(headers: &HeaderMap, uri: &Uri, encrypted: bool) -> Response<AnyBody> {
-    let host =
-        headers.get(HOST).and_then(|value| value.to_str().ok()).or_else(|| uri.authority().map(http::uri::Authority::as_str));
+    let host = headers
+        .get(HOST)
+        .and_then(|value| value.to_str().ok())
+        .or_else(|| uri.authority().map(http::uri::Authority::as_str));
     let host = host.filter(|host| is_host(host)).unwrap_or("this-server");
     let schemes = if encrypted { ["https", "davs", "webdavs"] } else { ["http", "dav", "webdav"] };
     let mut page = PAGE.to_owned();
