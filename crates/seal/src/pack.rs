@@ -38,6 +38,13 @@ pub struct PackEntry {
     pub raw_bytes: u32,
 }
 
+impl PackEntry {
+    fn lies_before(&self, end: u64) -> bool {
+        self.offset >= PACK_HEADER_BYTES as u64
+            && self.offset.checked_add(u64::from(self.record_bytes)).is_some_and(|record_end| record_end <= end)
+    }
+}
+
 /// The first bytes of a pack.
 pub fn header(name: PackName) -> [u8; PACK_HEADER_BYTES] {
     let mut header = [0; PACK_HEADER_BYTES];
@@ -87,6 +94,7 @@ pub fn read_trailer(pack_bytes: u64, trailer: &[u8]) -> Option<IndexPlace> {
         return None;
     }
     let offset = u64::from_le_bytes(trailer[..8].try_into().ok()?);
+    (offset >= PACK_HEADER_BYTES as u64).then_some(())?;
     let count = u32::from_le_bytes(trailer[8..12].try_into().ok()?);
     let bytes = (count <= ENTRIES_MAX).then_some(count as usize * ENTRY_BYTES + TRAILER_BYTES)?;
     (offset.checked_add(bytes as u64) == Some(pack_bytes)).then_some(IndexPlace { offset, bytes })
@@ -95,12 +103,16 @@ pub fn read_trailer(pack_bytes: u64, trailer: &[u8]) -> Option<IndexPlace> {
 /// Reads the bytes [`read_trailer`] pointed to: the index, checked against its hash.
 pub fn read_index(name: PackName, closing: &[u8]) -> Result<Vec<PackEntry>> {
     let bad = || Error::damaged(format!("pack {name}: its index fails its check"));
-    let hashed = closing.len().checked_sub(TRAILER_BYTES - 16).ok_or_else(bad)?;
+    let index_bytes =
+        closing.len().checked_sub(TRAILER_BYTES).filter(|bytes| bytes % ENTRY_BYTES == 0).ok_or_else(bad)?;
+    let hashed = index_bytes + 16;
     let hash = blake3::Hasher::new().update(&header(name)).update(&closing[..hashed]).finalize();
-    if closing[hashed..hashed + 32] != *hash.as_bytes() || (hashed - 16) % ENTRY_BYTES != 0 {
+    if closing[hashed..hashed + 32] != *hash.as_bytes() {
         return Err(bad());
     }
-    closing[..hashed - 16].chunks_exact(ENTRY_BYTES).map(|bytes| read_entry(bytes).ok_or_else(bad)).collect()
+    let index_offset = u64::from_le_bytes(closing[index_bytes..index_bytes + 8].try_into().map_err(|_| bad())?);
+    let entry = |bytes| read_entry(bytes).filter(|entry| entry.lies_before(index_offset)).ok_or_else(bad);
+    closing[..index_bytes].chunks_exact(ENTRY_BYTES).map(entry).collect()
 }
 
 fn read_entry(bytes: &[u8]) -> Option<PackEntry> {

@@ -58,7 +58,7 @@ fn one(spec: &str, size: u64) -> Option<ByteRange> {
     }
     let start = number(first)?;
     let end = if last.is_empty() { u64::MAX } else { number(last)?.saturating_add(1) };
-    (start < end || start == u64::MAX).then(|| ByteRange { start: start.min(size), end: end.min(size) })
+    (start < end || end == u64::MAX).then(|| ByteRange { start: start.min(size), end: end.min(size) })
 }
 
 /// Digits only (no sign); a number beyond 64 bits is as good as the largest one.

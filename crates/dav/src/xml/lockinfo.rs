@@ -40,6 +40,10 @@ pub fn lock_info(body: &[u8]) -> Result<LockInfo> {
                     write |= kind.name.is(DAV, "write");
                 }
             }
+            // One at most: each costs as much as all namespaces declared around it.
+            "owner" if element.name.namespace == DAV && !owner_xml.is_empty() => {
+                return Err(bad("lockinfo has more than one owner"));
+            }
             "owner" if element.name.namespace == DAV => owner_xml = fragment::read(&mut reader, &element)?.xml,
             _ => reader.skip()?,
         }

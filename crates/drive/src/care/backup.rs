@@ -54,7 +54,7 @@ pub struct BackupReport {
 /// Copies the drive of `catalogue` and `store` into the folder `dest`, which is empty or holds an earlier backup of it.
 pub async fn backup(catalogue: &SqliteCatalogue, store: &dyn BlobStore, dest: &Path) -> Result<BackupReport> {
     prepare(dest)?;
-    let target = FsStore::open(&dest.join(PACKS))?;
+    let target = FsStore::open(dest.join(PACKS))?;
     for _ in 0..ATTEMPTS_MAX {
         remove_if_there(&dest.join(MANIFEST))?;
         remove_snapshot(dest)?;
@@ -94,7 +94,7 @@ pub async fn restore(source: &Path, catalogue_path: &Path, store: &dyn BlobStore
     if catalogue_path.exists() || !store.list(None, 1).await?.is_empty() {
         return Err(Error::conflict("there is a drive already; a backup is restored into an empty data directory"));
     }
-    let from = FsStore::open(&source.join(PACKS))?;
+    let from = FsStore::open(source.join(PACKS))?;
     let backed_up = open_catalogue(&source.join(CATALOGUE)).await?;
     let copied = copy_packs(&*backed_up, &from, store).await?;
     backed_up.snapshot_to(catalogue_path).await?;
