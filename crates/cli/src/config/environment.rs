@@ -10,8 +10,8 @@ use std::path::PathBuf;
 /// What every variable begins with.
 const PREFIX: &str = "HOLDFAST_";
 
-/// Variables with that prefix that are no settings: the configuration file itself, and what belongs to tests and measurements.
-const OTHERS: [&str; 3] = ["CONFIG", "TEST_", "BENCH_"];
+/// Variables with that prefix that scripts and tests of this tree use, and that are no settings.
+const OTHERS: [&str; 2] = ["BIN", "URL"];
 
 /// The environment's part of the configuration.
 pub(super) struct Variables {
@@ -56,7 +56,7 @@ pub(super) fn read(variables: impl Iterator<Item = (String, OsString)>) -> Resul
             found.config = Some(value.into());
             continue;
         }
-        if OTHERS.iter().any(|other| rest.starts_with(other)) {
+        if OTHERS.contains(&rest) {
             continue;
         }
         let key = if rest == "LOG" { "log.level".to_owned() } else { rest.to_lowercase().replace("__", ".") };

@@ -22,7 +22,12 @@ fn flags_win_over_environment_over_file_over_defaults() {
         .expect("written");
     let mut flags = Flags::default();
     flags.set("listen", Some(vec!["127.0.0.1:3".to_owned()]));
-    let variables = [("HOLDFAST_LISTEN", "127.0.0.1:2"), ("HOLDFAST_LIMITS__STALL_TIMEOUT_S", "9"), ("HOME", "/root")];
+    let variables = [
+        ("HOLDFAST_LISTEN", "127.0.0.1:2"),
+        ("HOLDFAST_LIMITS__STALL_TIMEOUT_S", "9"),
+        ("HOLDFAST_BIN", "x"),
+        ("HOME", "/root"),
+    ];
     let variables = variables.iter().map(|(name, value)| ((*name).to_owned(), (*value).into()));
     let merged = load_with(Some(&path), None, flags, variables).expect("loads");
     assert_eq!(merged.config.listen, ["127.0.0.1:3"]);
