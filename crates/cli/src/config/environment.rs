@@ -10,8 +10,8 @@ use std::path::PathBuf;
 /// What every variable begins with.
 const PREFIX: &str = "HOLDFAST_";
 
-/// Variables with that prefix that scripts and tests of this tree use, and that are no settings.
-const OTHERS: [&str; 2] = ["BIN", "URL"];
+/// How variables go on that scripts and tests of this tree use, and that are no settings.
+const OTHERS: [&str; 6] = ["BIN", "URL", "SEED", "KILLS", "MODEL", "FAULT"];
 
 /// The environment's part of the configuration.
 pub(super) struct Variables {
@@ -56,7 +56,7 @@ pub(super) fn read(variables: impl Iterator<Item = (String, OsString)>) -> Resul
             found.config = Some(value.into());
             continue;
         }
-        if OTHERS.contains(&rest) {
+        if OTHERS.iter().any(|other| rest.starts_with(other)) {
             continue;
         }
         let key = if rest == "LOG" { "log.level".to_owned() } else { rest.to_lowercase().replace("__", ".") };
