@@ -110,7 +110,8 @@ impl Check<'_> {
         }
         for pack in known.values() {
             self.length_of(pack);
-            if self.options.read_data && pack.state == PackState::Sealed {
+            // One that nobody needs may never have been synced.
+            if self.options.read_data && pack.state == PackState::Sealed && pack.live_bytes > 0 {
                 self.frame_of(pack.name).await?;
             }
         }
