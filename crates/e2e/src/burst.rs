@@ -100,6 +100,28 @@ impl Worker {
         Ok(())
     }
 
+    /// Makes so many requests. After one that the server says it could not do, looks which of the two happened and goes on.
+    /// Returns the statuses of those.
+    fn persist(&mut self, client: &mut Client, requests: u64) -> Outcome<Vec<u16>> {
+        let mut refusals = Vec::new();
+        for _ in 0..requests {
+            if !self.begin(client)? {
+                continue;
+            }
+            let op = self.next_op();
+            match play(client, &self.base, &mut self.model, &op) {
+                Ok(_) => {}
+                Err(Failure::Server { status, .. }) => {
+                    refusals.push(status);
+                    self.unanswered = Some(op);
+                    self.judge(client)?;
+                }
+                Err(error) => return Err(format!("{}: {error}", self.base).into()),
+            }
+        }
+        Ok(refusals)
+    }
+
     /// Makes the folder, unless it is there; says whether it is.
     fn begin(&mut self, client: &mut Client) -> Outcome<bool> {
         if !self.begun {
@@ -185,6 +207,16 @@ impl Crew {
             disturbed
         })?;
         Ok(progress.answers())
+    }
+
+    /// One after the other makes so many requests, whatever the server could not do. Returns the statuses (5xx) of what it could
+    /// not; that was done or not, never half.
+    pub fn persist(&mut self, client: &mut Client, requests: u64) -> Outcome<Vec<u16>> {
+        let mut refusals = Vec::new();
+        for worker in &mut self.workers {
+            refusals.extend(worker.persist(client, requests)?);
+        }
+        Ok(refusals)
     }
 
     /// All judge at once.

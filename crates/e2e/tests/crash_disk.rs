@@ -11,11 +11,14 @@ use std::thread;
 use holdfast_e2e::Outcome;
 use holdfast_e2e::burst::{Crew, Progress};
 use holdfast_e2e::care::{empty_trash, expect_clean, reclaim};
+use holdfast_e2e::disk::{MountedDisk, Template, mount};
 use holdfast_e2e::knob::knob;
-use holdfast_e2e::rig::{HOME, NAME, PASSWORD, make_token};
-use holdfast_testkit::crashdisk::{Action, Config, CrashDisk, Fault, Image, OpKind};
+use holdfast_e2e::rig::{HOME, NAME};
+use holdfast_testkit::crashdisk::{Action, Config, Fault, Image, OpKind};
+use holdfast_testkit::http::Client;
 use holdfast_testkit::rng::Prng;
-use holdfast_testkit::server::{ServerOptions, TestServer};
+use holdfast_testkit::server::TestServer;
+use rustix::process::Signal;
 
 /// Links of a chain: enough that packs fill, are left open and are sealed by recovery many times; the disk stays small.
 const LINKS: u64 = 25;
@@ -62,47 +65,23 @@ fn nothing_acknowledged_is_lost_when_the_power_is_cut() -> Outcome {
 #[test]
 fn a_disk_that_lost_acknowledged_work_is_found_out() -> Outcome {
     let template = Template::make()?;
-    let folder = tempfile::tempdir()?;
-    let disk = CrashDisk::mount_image(folder.path(), template.image)?;
-    let mut server = options(&disk).start()?;
+    let mounted = mount(template.image(Config::default()))?;
+    let mut server = mounted.options().start()?;
     let mut crew = Crew::new(1, 3, HOME, LARGE_BYTES);
-    let client = server.client_of(NAME, &template.token);
+    let client = template.client(&server);
     crew.work(&client, |progress| progress.answers() > 30, |_| Ok(()))?;
-    let before = disk.snapshot();
+    let before = mounted.disk.snapshot();
     crew.work(&client, |progress| progress.answers() > 30, |_| Ok(()))?;
     server.kill_9()?;
 
-    let (whole, old) = (tempfile::tempdir()?, tempfile::tempdir()?);
-    let disk_now = CrashDisk::mount_image(whole.path(), disk.power_cut(1))?;
-    let server_now = options(&disk_now).start()?;
-    crew.judge(&server_now.client_of(NAME, &template.token))?;
-    let disk_then = CrashDisk::mount_image(old.path(), before.crash(1))?;
-    let server_then = options(&disk_then).start()?;
-    assert!(crew.judge(&server_then.client_of(NAME, &template.token)).is_err());
+    let whole = mount(mounted.disk.power_cut(1))?;
+    let server = whole.options().start()?;
+    crew.judge(&template.client(&server))?;
+    drop(server);
+    let old = mount(before.crash(1))?;
+    let server = old.options().start()?;
+    assert!(crew.judge(&template.client(&server)).is_err());
     Ok(())
-}
-
-/// A disk with a new drive on it, and the way in. Made once: making one takes longer than a link.
-struct Template {
-    image: Image,
-    token: String,
-}
-
-impl Template {
-    fn make() -> Outcome<Self> {
-        let folder = tempfile::tempdir()?;
-        let disk = CrashDisk::mount(folder.path(), Config::default())?;
-        let options = options(&disk);
-        options.add_account(NAME, PASSWORD)?;
-        let token = make_token(&options)?;
-        let mut server = options.start()?;
-        server.terminate()?;
-        Ok(Self { image: disk.unmount()?, token })
-    }
-}
-
-fn options(disk: &CrashDisk) -> ServerOptions {
-    ServerOptions::new(disk.path().join("data"))
 }
 
 /// Runs a chain; returns the number of requests that were acknowledged in it.
@@ -111,43 +90,83 @@ fn run_chain(template: &Template, seed: u64) -> Outcome<u64> {
     let config = if seed.is_multiple_of(2) { Config::default() } else { Config::ext4_like() };
     let large_bytes = if seed.is_multiple_of(4) { STAGED_BYTES } else { LARGE_BYTES };
     let mut crew = Crew::new(rng.next_u64(), 3, HOME, large_bytes);
-    let mut image = template.image.clone().with_config(config);
+    let mut image = template.image(config);
     let mut answers = 0;
     for link in 0..LINKS {
         let named = |error| format!("link {link}: {error}");
-        let folder = tempfile::tempdir()?;
-        let disk = CrashDisk::mount_image(folder.path(), image)?;
+        let mounted = mount(image)?;
+        let disk = &mounted.disk;
         if rng.chance(CUT_STARTS) {
-            cut_start(&disk, &mut rng);
+            cut_start(&mounted, &mut rng);
             image = disk.power_cut(rng.next_u64());
             continue;
         }
-        let mut server = options(&disk).start()?;
-        let client = server.client_of(NAME, &template.token);
+        let mut server = mounted.options().start()?;
+        let client = template.client(&server);
         crew.judge(&client).map_err(named)?;
         expect_clean(server.options()).map_err(named)?;
         let changes = 1 << (CHANGES_LOG2.start + rng.below(CHANGES_LOG2.end - CHANGES_LOG2.start));
         disk.inject(Fault::any_of(&OpKind::CHANGES, Action::CutPower).after(rng.below(changes)));
-        answers += crew.work(&client, |_: &Progress| disk.is_powered_off(), |_| Ok(())).map_err(named)?;
+        let beside = Beside::draw(&mut rng);
+        let enough = |_: &Progress| disk.is_powered_off();
+        answers +=
+            crew.work(&client, enough, |progress| beside.act(progress, &server, client.clone())).map_err(named)?;
         server.kill_9()?;
+        // A server that was asked to stop may have ended before the power went.
         image = disk.power_cut(rng.next_u64());
     }
     judge_the_end(template, image, &mut crew)?;
     Ok(answers)
 }
 
+/// What happens beside the workers, so that the power is also cut under it.
+enum Beside {
+    /// Nothing.
+    Nothing,
+    /// After so many answers the trash is emptied and a reclaim is asked for.
+    Reclaim(u64),
+    /// After so many answers the server is asked to stop, which closes the open pack.
+    Stop(u64),
+}
+
+impl Beside {
+    fn draw(rng: &mut Prng) -> Self {
+        match rng.below(4) {
+            0 => Self::Reclaim(rng.below(20)),
+            1 => Self::Stop(rng.below(20)),
+            _ => Self::Nothing,
+        }
+    }
+
+    fn act(&self, progress: &Progress, server: &TestServer, mut client: Client) -> Outcome {
+        match self {
+            Self::Nothing => {}
+            Self::Reclaim(answers) => {
+                progress.wait_for(*answers);
+                // Whether it answers depends on the power.
+                client.delete(&format!("/api/v1/spaces/{NAME}/trash")).ok();
+                server.signal(Signal::USR1)?;
+            }
+            Self::Stop(answers) => {
+                progress.wait_for(*answers);
+                server.signal(Signal::TERM)?;
+            }
+        }
+        Ok(())
+    }
+}
+
 /// Starts the server while the power goes. Whether it comes up does not matter, nor whether it says something.
-fn cut_start(disk: &CrashDisk, rng: &mut Prng) {
-    disk.inject(Fault::any_of(&OpKind::CHANGES, Action::CutPower).after(rng.below(START_CHANGES_MAX)));
-    drop(options(disk).start());
+fn cut_start(mounted: &MountedDisk, rng: &mut Prng) {
+    mounted.disk.inject(Fault::any_of(&OpKind::CHANGES, Action::CutPower).after(rng.below(START_CHANGES_MAX)));
+    drop(mounted.options().start());
 }
 
 /// What the last cut left is judged too, and then everything is deleted: the store must be empty.
 fn judge_the_end(template: &Template, image: Image, crew: &mut Crew) -> Outcome {
-    let folder = tempfile::tempdir()?;
-    let disk = CrashDisk::mount_image(folder.path(), image)?;
-    let mut server = options(&disk).start()?;
-    let mut client = server.client_of(NAME, &template.token);
+    let mounted = mount(image)?;
+    let mut server = mounted.options().start()?;
+    let mut client = template.client(&server);
     crew.judge(&client)?;
     for member in client.list(HOME, "1")?.iter().filter(|member| member.path != HOME) {
         client.delete(&member.path)?.expect_status(204)?;
@@ -156,7 +175,7 @@ fn judge_the_end(template: &Template, image: Image, crew: &mut Crew) -> Outcome 
     empty_trash(server.options())?;
     reclaim(server.options())?;
     expect_clean(server.options())?;
-    let left: Vec<_> = disk.snapshot().clean().files();
+    let left: Vec<_> = mounted.disk.snapshot().clean().files();
     let packs: Vec<_> = left.iter().filter(|path| path.starts_with("data/packs")).collect();
     if packs.is_empty() { Ok(()) } else { Err(format!("an empty drive keeps {packs:?}").into()) }
 }
