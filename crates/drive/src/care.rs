@@ -4,6 +4,7 @@
 
 pub mod backup;
 pub mod check;
+pub(crate) mod frame;
 pub mod jobs;
 pub mod reclaim;
 

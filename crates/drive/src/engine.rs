@@ -20,12 +20,14 @@ mod upload;
 mod upload_runs;
 mod workers;
 
+use crate::care::frame::{self, Frame};
 use budget::{BUFFER_BYTES, Budget};
 use holdfast_base::{Clock, Result};
 use holdfast_blob::BlobStore;
 use holdfast_meta::Catalogue;
 use packer::Packer;
 use std::sync::Arc;
+use tokio::sync::Semaphore;
 use workers::Workers;
 
 /// How the engine is set up. Every bound on memory and size is here.
@@ -62,6 +64,8 @@ pub(crate) struct Shared {
     pub(crate) workers: Workers,
     pub(crate) uploads: Budget,
     pub(crate) downloads: Budget,
+    /// Copies between spaces: see [`transfer`].
+    pub(crate) copies: Semaphore,
 }
 
 /// The local engine. Cheap to clone.
@@ -86,6 +90,7 @@ impl Engine {
             workers: Workers::start(options.workers)?,
             uploads: Budget::new("uploads", options.upload_bytes, spare(options.upload_bytes)),
             downloads: Budget::new("downloads", options.download_bytes, spare(options.download_bytes)),
+            copies: Semaphore::new(transfer::COPIES_AT_ONCE),
             catalogue,
             store,
             clock,
@@ -113,8 +118,13 @@ impl Engine {
 async fn recover(catalogue: &dyn Catalogue, store: &dyn BlobStore) -> Result<()> {
     for pack in catalogue.recover().await? {
         let bytes = store.len(pack.name).await?.unwrap_or(0);
-        tracing::info!(pack = %pack.name, bytes, "a pack was left open; it is sealed as it is");
-        catalogue.seal_pack(pack.id, bytes).await?;
+        // Where its records end, unless it was closed and only the catalogue did not hear of it.
+        let sealed_bytes = match frame::look(store, pack.name, bytes).await? {
+            Frame::Closed | Frame::Headless(_) => bytes,
+            Frame::Open { records_end } => records_end.max(pack.live_bytes).min(bytes),
+        };
+        tracing::info!(pack = %pack.name, bytes, sealed_bytes, "a pack was left open; it is sealed as it is");
+        catalogue.seal_pack(pack.id, sealed_bytes).await?;
     }
     Ok(())
 }

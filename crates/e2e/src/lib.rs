@@ -4,6 +4,7 @@
 //! |---|---|
 //! | [`rig`] | a drive in a temporary folder with a running server and an account |
 //! | [`burst`] | clients that work at random until the server is gone, and judge what is left of their work |
+//! | [`corpus`] | files that take every way through the program |
 //! | [`disk`] | a drive on a disk that forgets |
 //! | [`care`] | `check`, `reclaim` and `trash empty` as a person runs them, and what they say |
 //! | [`knob`] | sizes of tests, small by default and set by environment variables |
@@ -13,6 +14,7 @@
 
 pub mod burst;
 pub mod care;
+pub mod corpus;
 pub mod disk;
 pub mod knob;
 pub mod rig;

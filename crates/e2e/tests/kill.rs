@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use holdfast_e2e::Outcome;
 use holdfast_e2e::burst::Crew;
-use holdfast_e2e::care::{empty_trash, expect_clean, reclaim};
+use holdfast_e2e::care::{empty_trash, expect_clean, packs, reclaim};
 use holdfast_e2e::knob::knob;
 use holdfast_e2e::rig::{HOME, NAME, PASSWORD, make_token};
 use holdfast_testkit::rng::Prng;
@@ -60,21 +60,7 @@ fn nothing_acknowledged_is_lost_or_mixed_when_the_server_is_killed() -> Outcome 
     empty_trash(&options)?;
     println!("reclaim: {}", reclaim(&options)?);
     expect_clean(&options)?;
-    let packs = packs_in(&folder.path().join("data/packs"))?;
+    let packs = packs(&folder.path().join("data"))?;
     assert!(packs.is_empty(), "an empty drive keeps {packs:?}");
     Ok(())
-}
-
-/// Files in the store, wherever they lie.
-fn packs_in(folder: &std::path::Path) -> Outcome<Vec<std::path::PathBuf>> {
-    let mut found = Vec::new();
-    for entry in std::fs::read_dir(folder)? {
-        let path = entry?.path();
-        if path.is_dir() {
-            found.extend(packs_in(&path)?);
-        } else {
-            found.push(path);
-        }
-    }
-    Ok(found)
 }

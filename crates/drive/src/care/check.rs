@@ -4,19 +4,16 @@
 //! said about it.
 
 use super::PAGE_ROWS;
+use super::frame::{self, Frame};
 use holdfast_base::{BlockId, ErrorKind, PackName, Result, SpaceId, Uid};
 use holdfast_blob::BlobStore;
 use holdfast_meta::{BlockPlace, Catalogue, Content, Finding, MANIFEST_CHUNK_BLOCKS, Pack, PackState};
 use holdfast_seal::block::record_is_intact;
-use holdfast_seal::pack;
 use serde::{Deserialize, Serialize};
 use std::collections::{HashMap, HashSet};
 
 /// Findings listed at most; beyond that only their number is told.
 const FINDINGS_MAX: usize = 10_000;
-
-/// A pack with header and trailer.
-const MIN_PACK_BYTES: u64 = (pack::PACK_HEADER_BYTES + pack::TRAILER_BYTES) as u64;
 
 /// What to check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -112,36 +109,29 @@ impl Check<'_> {
             self.length_of(pack);
             // One that nobody needs may never have been synced.
             if self.options.read_data && pack.state == PackState::Sealed && pack.live_bytes > 0 {
-                self.frame_of(pack.name).await?;
+                self.frame_of(pack).await?;
             }
         }
         Ok(())
     }
 
     /// A pack's header and index, which reads do not need and a rebuild of the catalogue does.
-    async fn frame_of(&mut self, name: PackName) -> Result<()> {
-        let Some(bytes) = self.packs.get(&name).copied().filter(|bytes| *bytes >= MIN_PACK_BYTES) else {
-            return Ok(());
-        };
-        let sound = async {
-            let header = self.store.read(name, 0, pack::PACK_HEADER_BYTES, Vec::new()).await?;
-            pack::check_header(name, &header)?;
-            let trailer_at = bytes - pack::TRAILER_BYTES as u64;
-            let trailer = self.store.read(name, trailer_at, pack::TRAILER_BYTES, Vec::new()).await?;
-            // A pack that a crash left open has no index.
-            let Some(place) = pack::read_trailer(bytes, &trailer) else { return Ok(()) };
-            pack::read_index(name, &self.store.read(name, place.offset, place.bytes, Vec::new()).await?).map(|_| ())
-        };
-        match sound.await {
-            Ok(()) => Ok(()),
-            Err(error) if error.kind() == ErrorKind::Damaged => {
-                self.report.add("pack-frame", false, error.to_string(), None);
-                Ok(())
+    async fn frame_of(&mut self, pack: &Pack) -> Result<()> {
+        let Some(bytes) = self.packs.get(&pack.name).copied() else { return Ok(()) };
+        let wrong = match frame::look(self.store, pack.name, bytes).await {
+            Ok(Frame::Closed) => return Ok(()),
+            Ok(Frame::Headless(error)) => error.message().to_owned(),
+            // It was left open, by a crash or after an error, and what follows its records counts for nothing.
+            Ok(Frame::Open { records_end }) if records_end >= pack.total_bytes || bytes != pack.total_bytes => {
+                return Ok(());
             }
+            Ok(Frame::Open { .. }) => format!("pack {}: its index is not what was written", pack.name),
             // Reclaimed meanwhile.
-            Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
-            Err(error) => Err(error),
-        }
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
+            Err(error) => return Err(error),
+        };
+        self.report.add("pack-frame", false, wrong, None);
+        Ok(())
     }
 
     /// An object the catalogue does not know. One that was begun since the catalogue was read is known by now.
