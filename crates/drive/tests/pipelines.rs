@@ -282,3 +282,22 @@ async fn a_tree_moves_between_spaces_and_is_sealed_anew() {
     assert_eq!(foreign.kind(), ErrorKind::NotFound);
     rig.assert_sound().await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn many_clients_at_once_never_wait_for_each_other() {
+    let rig = Rig::new().await;
+    let content = even_bytes(1, 60 * MIB);
+    rig.put("known", &content).await.expect("writes");
+    // Twelve uploads whose every block is known already, and twelve downloads: each alone could hold a good part of a budget.
+    let uploads = (0..12).map(|number| {
+        let (rig, content) = (&rig, &content);
+        async move { rig.put(&format!("again-{number}"), content).await.map(|_| ()) }
+    });
+    futures_util::future::try_join_all(uploads).await.expect("all are written");
+    let downloads = (0..12).map(|number| {
+        let (rig, content) = (&rig, &content);
+        async move { assert!(rig.get(&format!("again-{number}")).await.expect("reads") == *content) }
+    });
+    futures_util::future::join_all(downloads).await;
+    rig.assert_sound().await;
+}

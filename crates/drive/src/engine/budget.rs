@@ -1,7 +1,9 @@
 //! Memory for content, bounded: a [`Budget`] that is waited for, and [`Buffer`]s that are reused.
 //!
 //! Every buffer that holds content of an upload or a download is taken from a budget, one for each direction so that slow readers
-//! cannot stop writers. Whoever would go over waits; whoever holds gives back by dropping. A buffer keeps its allocation
+//! cannot stop writers. Whoever would go over waits; whoever holds gives back by dropping. Nobody may wait while holding what
+//! only they themselves can give back, or all of them wait for each other: an upload stages the plaintext it holds before it
+//! waits, a download takes its buffers in the order of its blocks. A buffer keeps its allocation
 //! when it returns: on a virtual machine the first touch of a fresh page costs more than sealing it does.
 
 use holdfast_base::limits::BLOCK_BYTES;
@@ -40,9 +42,21 @@ impl Budget {
     /// Waits for room for `bytes` (at most one block) and hands out a buffer for them. Whoever had it before may have left bytes in it:
     /// a reader fills it without paying for zeros first, a writer clears it.
     pub(crate) async fn take(&self, bytes: usize) -> Buffer {
-        let units = bytes.div_ceil(UNIT_BYTES).clamp(1, self.units);
-        let wanted = u32::try_from(units).unwrap_or(u32::MAX);
-        let permit = self.permits.clone().acquire_many_owned(wanted).await.ok();
+        let permit = self.permits.clone().acquire_many_owned(self.units_of(bytes)).await.ok();
+        self.buffer(bytes, permit)
+    }
+
+    /// The same if there is room now.
+    pub(crate) fn try_take(&self, bytes: usize) -> Option<Buffer> {
+        let permit = self.permits.clone().try_acquire_many_owned(self.units_of(bytes)).ok()?;
+        Some(self.buffer(bytes, Some(permit)))
+    }
+
+    fn units_of(&self, bytes: usize) -> u32 {
+        u32::try_from(bytes.div_ceil(UNIT_BYTES).clamp(1, self.units)).unwrap_or(u32::MAX)
+    }
+
+    fn buffer(&self, bytes: usize, permit: Option<OwnedSemaphorePermit>) -> Buffer {
         self.report();
         let bytes = if bytes > UNIT_BYTES { self.pool.take() } else { Vec::with_capacity(bytes) };
         Buffer { bytes, pool: self.pool.clone(), permit }

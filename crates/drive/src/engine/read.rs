@@ -13,9 +13,11 @@ use crate::ContentStream;
 use bytes::Bytes;
 use futures_util::StreamExt;
 use futures_util::stream;
+use holdfast_base::limits::BLOCK_BYTES_MAX;
 use holdfast_base::{BlockId, ByteRange, Error, ErrorKind, Result};
 use holdfast_meta::{BlockPlace, Content, MANIFEST_CHUNK_BLOCKS, ManifestChunk};
 use holdfast_seal::BlockKeys;
+use holdfast_seal::block::RECORD_OVERHEAD_BYTES;
 use std::sync::Arc;
 
 /// Blocks of one download that are fetched before the client takes them: keeps two cores busy beside the socket.
@@ -59,16 +61,29 @@ impl Reading {
         let blocks = range.start / block_bytes..range.end.div_ceil(block_bytes);
         // The first block is fetched before the answer begins, so that damage there is a status and not a broken body.
         let chunks = Arc::new(Chunks::new(self.clone()));
-        let first = self.clone().piece(chunks.clone(), blocks.start, range).await?;
+        let buffer = self.buffer().await;
+        let first = self.clone().piece(chunks.clone(), blocks.start, range, buffer).await?;
         if blocks.end - blocks.start == 1 {
             return Ok(stream::once(async { Ok(first) }).boxed());
         }
-        let rest = stream::iter(blocks.start + 1..blocks.end).map(move |index| {
-            let fetch = tokio::spawn(self.clone().piece(chunks.clone(), index, range));
-            let fetch = AbortOnDrop(fetch);
+        // Buffers are taken in order: whoever waits for one has all blocks before it, so the client's reading frees it.
+        let reading = self.clone();
+        let buffers = stream::iter(blocks.start + 1..blocks.end).then(move |index| {
+            let reading = reading.clone();
+            async move { (index, reading.buffer().await) }
+        });
+        let rest = buffers.map(move |(index, buffer)| {
+            let fetch = AbortOnDrop(tokio::spawn(self.clone().piece(chunks.clone(), index, range, buffer)));
             async move { fetch.finish().await }
         });
         Ok(stream::once(async { Ok(first) }).chain(rest.buffered(AHEAD_BLOCKS_MAX)).boxed())
+    }
+
+    /// Room for any block of this content.
+    async fn buffer(&self) -> Buffer {
+        let largest = self.content.size.min(u64::from(self.content.block_bytes));
+        let bytes = usize::try_from(largest).map_or(BLOCK_BYTES_MAX, |bytes| bytes.min(BLOCK_BYTES_MAX));
+        self.shared.downloads.take(bytes + RECORD_OVERHEAD_BYTES).await
     }
 
     fn inline(&self, range: ByteRange) -> Result<Bytes> {
@@ -82,9 +97,15 @@ impl Reading {
     }
 
     /// The part of block `index` that lies in `range`.
-    async fn piece(self: Arc<Self>, chunks: Arc<Chunks>, index: u64, range: ByteRange) -> Result<Bytes> {
+    async fn piece(
+        self: Arc<Self>,
+        chunks: Arc<Chunks>,
+        index: u64,
+        range: ByteRange,
+        buffer: Buffer,
+    ) -> Result<Bytes> {
         let id = chunks.block(index).await?;
-        let (buffer, start) = self.fetch(id).await?;
+        let (buffer, start) = self.fetch(id, buffer).await?;
         let block_start = index * u64::from(self.content.block_bytes);
         let length = (self.content.size - block_start).min(u64::from(self.content.block_bytes));
         if (buffer.bytes.len() - start) as u64 != length {
@@ -95,8 +116,8 @@ impl Reading {
         Ok(buffer.into_bytes(from..to))
     }
 
-    /// Reads and opens one block; answers the buffer and where in it the plaintext starts.
-    async fn fetch(&self, id: BlockId) -> Result<(Buffer, usize)> {
+    /// Reads and opens one block into `buffer`; answers it and where in it the plaintext starts.
+    async fn fetch(&self, id: BlockId, mut buffer: Buffer) -> Result<(Buffer, usize)> {
         let mut last = None;
         for _ in 0..LOOKUPS_MAX {
             let places = self.shared.catalogue.block_places(self.content.space, &[id]).await?;
@@ -104,8 +125,11 @@ impl Reading {
             if last.as_ref().is_some_and(|(before, _)| *before == place) {
                 break;
             }
-            match self.fetch_at(&place).await {
-                Ok(opened) => return Ok(opened),
+            match self.fetch_at(&place, buffer.replace(Vec::new())).await {
+                Ok((plain, start)) => {
+                    buffer.replace(plain);
+                    return Ok((buffer, start));
+                }
                 Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::Damaged) => {
                     last = Some((place, error));
                 }
@@ -116,11 +140,11 @@ impl Reading {
         Err(Error::damaged(format!("block {id} cannot be read ({cause}); run `holdfast check --read-data`")))
     }
 
-    async fn fetch_at(&self, at: &BlockPlace) -> Result<(Buffer, usize)> {
-        let bytes = at.place.sealed_bytes as usize;
-        let raw_bytes = at.place.raw_bytes as usize;
-        let mut buffer = self.shared.downloads.take(bytes.max(raw_bytes)).await;
-        let record = buffer.replace(Vec::new());
+    async fn fetch_at(&self, at: &BlockPlace, record: Vec<u8>) -> Result<(Vec<u8>, usize)> {
+        let (bytes, raw_bytes) = (at.place.sealed_bytes as usize, at.place.raw_bytes as usize);
+        if bytes.max(raw_bytes) > BLOCK_BYTES_MAX + RECORD_OVERHEAD_BYTES {
+            return Err(Error::damaged("the catalogue states a block over the limit"));
+        }
         let record = self.shared.store.read(at.pack_name, at.place.offset, bytes, record).await?;
         let (keys, id) = (self.keys.clone(), at.id);
         // What compressed well is much to decompress though little to read.
@@ -129,9 +153,8 @@ impl Reading {
             .workers
             .run(work, move |tools| {
                 let (plain, start, other) = tools.opener.open(&keys, id, record, std::mem::take(&mut tools.spare))?;
-                buffer.replace(plain);
                 tools.spare = other;
-                Ok((buffer, start))
+                Ok((plain, start))
             })
             .await
     }

@@ -13,6 +13,9 @@ use holdfast_auth::Session;
 use holdfast_base::{ByteRange, DrivePath, Error, ErrorKind, NodeName, Result, Uid};
 use holdfast_meta::{Changed, Expect, Guard, Node, NodeKind, PropertyChange, Relocation, Role};
 
+/// Copies between spaces at once. Each holds buffers of both budgets; few of them can never hold all of either, and so never wait for
+/// each other.
+pub(crate) const COPIES_AT_ONCE: usize = 4;
 /// Members of a folder fetched at a time.
 const PAGE_NODES: usize = 1_000;
 
@@ -51,6 +54,7 @@ impl Engine {
         to: &Entered,
         guard: &Guard,
     ) -> Result<Changed> {
+        let _turn = self.shared.copies.acquire().await.map_err(|_| Error::unavailable("the drive is stopping"))?;
         let source = self.node_at(from, &transfer.from).await?;
         let there = self.shared.catalogue.find(to.space.id, &transfer.to.path, false).await?;
         if there.node(&transfer.to.path).is_some() && !transfer.overwrite {

@@ -133,7 +133,7 @@ impl Target {
         for id in before {
             upload.push(Stored::known(id)).await?;
         }
-        let mut first = self.gather_buffer(declared).await;
+        let mut first = upload.next_buffer(declared).await?;
         let mut more = intake.fill(&mut first.bytes, RECORD_PREFIX_BYTES + BLOCK_BYTES).await?;
         let whole = !more && upload.is_fresh() && after.0.is_empty();
         if whole && first.bytes.len() <= RECORD_PREFIX_BYTES + INLINE_RAW_BYTES_MAX {
@@ -148,7 +148,7 @@ impl Target {
                 break;
             }
             upload.reserve_for(intake.received(), declared).await?;
-            block = self.gather_buffer(None).await;
+            block = upload.next_buffer(None).await?;
             more = intake.fill(&mut block.bytes, RECORD_PREFIX_BYTES + BLOCK_BYTES).await?;
         }
         upload.settle().await?;
@@ -156,14 +156,6 @@ impl Target {
             upload.push(Stored::known(id)).await?;
         }
         upload.finish(before_bytes + intake.received() + after.1).await
-    }
-
-    async fn gather_buffer(&self, declared: Option<u64>) -> Buffer {
-        let plain = declared.and_then(|bytes| usize::try_from(bytes).ok()).unwrap_or(BLOCK_BYTES).min(BLOCK_BYTES);
-        let mut buffer = self.shared.uploads.take(plain + RECORD_PREFIX_BYTES).await;
-        buffer.bytes.clear();
-        buffer.bytes.resize(RECORD_PREFIX_BYTES, 0);
-        buffer
     }
 
     /// Hashes a block, looks it up, and seals and appends it unless the space has it.
@@ -324,6 +316,26 @@ impl Upload {
         }
     }
 
+    /// An empty buffer for the next block. If the budget is spent, first gives back everything this upload holds.
+    async fn next_buffer(&mut self, declared: Option<u64>) -> Result<Buffer> {
+        let plain = declared.and_then(|bytes| usize::try_from(bytes).ok()).unwrap_or(BLOCK_BYTES).min(BLOCK_BYTES);
+        let (budget, bytes) = (self.target.shared.uploads.clone(), plain + RECORD_PREFIX_BYTES);
+        let mut buffer = match budget.try_take(bytes) {
+            Some(buffer) => buffer,
+            None => {
+                self.settle().await?;
+                if self.stored.iter().any(|block| block.plain.is_some()) {
+                    self.stage_stored().await?;
+                }
+                self.wait_for_staging().await?;
+                budget.take(bytes).await
+            }
+        };
+        buffer.bytes.clear();
+        buffer.bytes.resize(RECORD_PREFIX_BYTES, 0);
+        Ok(buffer)
+    }
+
     /// Begins to seal a block; waits for the first of those before it if too many are on their way.
     async fn seal(&mut self, block: Buffer) -> Result<()> {
         while self.sealing.len() >= SEALING_BLOCKS_MAX {
@@ -354,14 +366,14 @@ impl Upload {
         if self.stored.len() < RUN_BLOCKS && (held < HELD_BLOCKS_MAX || self.staged.is_none()) {
             return Ok(());
         }
-        if self.staged.is_none() {
-            // Only a partial write or a body of unknown length comes here without being registered; it reserves what it holds.
-            self.register(self.stored.len() as u64 * BLOCK_BYTES as u64).await?;
-        }
         self.stage_stored().await
     }
 
     async fn stage_stored(&mut self) -> Result<()> {
+        if self.staged.is_none() {
+            // It was to be committed without being registered; it reserves what it holds.
+            self.register(self.stored.len() as u64 * BLOCK_BYTES as u64).await?;
+        }
         self.wait_for_staging().await?;
         let Some(staged) = &self.staged else { return Err(Error::internal("nothing to stage to")) };
         let stored = std::mem::take(&mut self.stored);
