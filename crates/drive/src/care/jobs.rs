@@ -33,9 +33,10 @@ impl Jobs {
         let asked = now.clone();
         let reclaim = tokio::spawn(async move {
             loop {
-                // Either the time is over or somebody asked; both begin a reclaim.
-                let _ = tokio::time::timeout(options.reclaim_every, asked.notified()).await;
-                match reclaim(&engine, false).await {
+                // Either the time is over or somebody asked; both begin a reclaim. Who asks wants all that can be had: the pack being
+                // written is closed too.
+                let asked = tokio::time::timeout(options.reclaim_every, asked.notified()).await.is_ok();
+                match reclaim(&engine, asked).await {
                     Ok(report) if report == super::ReclaimReport::default() => {}
                     Ok(report) => tracing::info!(?report, "reclaimed"),
                     Err(error) => tracing::error!(?error, "reclaim failed; it is tried again"),
