@@ -320,16 +320,15 @@ impl Upload {
     async fn next_buffer(&mut self, declared: Option<u64>) -> Result<Buffer> {
         let plain = declared.and_then(|bytes| usize::try_from(bytes).ok()).unwrap_or(BLOCK_BYTES).min(BLOCK_BYTES);
         let (budget, bytes) = (self.target.shared.uploads.clone(), plain + RECORD_PREFIX_BYTES);
-        let mut buffer = match budget.try_take(bytes) {
-            Some(buffer) => buffer,
-            None => {
-                self.settle().await?;
-                if self.stored.iter().any(|block| block.plain.is_some()) {
-                    self.stage_stored().await?;
-                }
-                self.wait_for_staging().await?;
-                budget.take(bytes).await
+        let mut buffer = if let Some(buffer) = budget.try_take(bytes) {
+            buffer
+        } else {
+            self.settle().await?;
+            if self.stored.iter().any(|block| block.plain.is_some()) {
+                self.stage_stored().await?;
             }
+            self.wait_for_staging().await?;
+            budget.take(bytes).await
         };
         buffer.bytes.clear();
         buffer.bytes.resize(RECORD_PREFIX_BYTES, 0);
