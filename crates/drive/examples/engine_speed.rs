@@ -22,7 +22,7 @@ async fn main() {
     let folder = PathBuf::from(args.next().expect("a folder to work in"));
     std::fs::create_dir_all(&folder).expect("makes the folder");
     let catalogue = Arc::new(SqliteCatalogue::open(&folder.join("c.db"), &Options::default()).expect("opens"));
-    let store = Arc::new(FsStore::open(&folder.join("packs")).expect("opens"));
+    let store = Arc::new(FsStore::open(folder.join("packs")).expect("opens"));
     let clock = Arc::new(SystemClock);
     let engine =
         Engine::start(catalogue.clone(), store, clock.clone(), EngineOptions::default()).await.expect("starts");
@@ -82,9 +82,9 @@ async fn small(engine: &Engine, who: &Arc<Session>, round: u64) {
                         let at = Location { space: "ana".into(), path };
                         match what {
                             "put" => {
-                                let body = even(4096).into();
+                                let body = even(4096);
                                 let options = WriteOptions { length: Some(4096), ..WriteOptions::default() };
-                                let body = stream::iter([Ok(Bytes::from_owner::<Vec<u8>>(body))]).boxed();
+                                let body = stream::iter([Ok(Bytes::from_owner(body))]).boxed();
                                 engine.write(&who, &at, options, body).await.expect("writes");
                             }
                             "get" => {

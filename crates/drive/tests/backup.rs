@@ -44,7 +44,7 @@ async fn a_restored_drive_has_everything() {
     rig.put("big", b"changed after the backup").await.expect("writes");
 
     let path = made.path().join("catalogue.db");
-    let store = Arc::new(FsStore::open(&made.path().join("packs")).expect("opens"));
+    let store = Arc::new(FsStore::open(made.path().join("packs")).expect("opens"));
     let report = restore(saved.path(), &path, &*store).await.expect("restores");
     assert!(report.check.findings.is_empty() && report.packs > 0, "{report:?}");
     let again = restore(saved.path(), &path, &*store).await.expect_err("refuses to restore over a drive");

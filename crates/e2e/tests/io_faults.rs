@@ -30,7 +30,10 @@ type Refusals = BTreeMap<(i32, u16), u64>;
 
 /// Runs the script with a fault, or with none. Returns the statuses of what the server could not, and how many operations of
 /// the disk there were.
-fn run(template: &Template, fault: Option<Fault>) -> Outcome<(Vec<u16>, Vec<(OpKind, u64)>)> {
+/// Statuses answered, and how often each operation of the disk was made.
+type Seen = (Vec<u16>, Vec<(OpKind, u64)>);
+
+fn run(template: &Template, fault: Option<Fault>) -> Outcome<Seen> {
     let mounted = mount(template.image(Config::default()))?;
     let mut server = mounted.options().start()?;
     let mut client = template.client(&server);
