@@ -28,11 +28,10 @@ const THREADS: usize = 2;
 /// Statuses that say that the server could not, and how often each was given.
 type Refusals = BTreeMap<(i32, u16), u64>;
 
-/// Runs the script with a fault, or with none. Returns the statuses of what the server could not, and how many operations of
-/// the disk there were.
-/// Statuses answered, and how often each operation of the disk was made.
+/// Statuses of what the server could not, and how many operations of the disk there were.
 type Seen = (Vec<u16>, Vec<(OpKind, u64)>);
 
+/// Runs the script with a fault, or with none.
 fn run(template: &Template, fault: Option<Fault>) -> Outcome<Seen> {
     let mounted = mount(template.image(Config::default()))?;
     let mut server = mounted.options().start()?;

@@ -1,5 +1,5 @@
 //! One module a method, or a few that belong together. Each takes the call and the parsed target and answers a response or
-//! a [`Fault`](crate::fault::Fault).
+//! a [`crate::fault::Fault`].
 
 mod folder;
 mod get;
