@@ -28,7 +28,7 @@ lint: ## Formatting, lints, documentation, licences
 	@scripts/need.sh cc cargo-deny
 	cargo fmt --all --check
 	cargo clippy --release --locked --workspace --all-targets -- -D warnings
-	RUSTDOCFLAGS="-D warnings" cargo doc --release --locked --workspace --no-deps --document-private-items
+	RUSTDOCFLAGS="-D warnings -A rustdoc::private_intra_doc_links" cargo doc --release --locked --workspace --no-deps --document-private-items
 	cargo deny --locked check bans licenses sources
 
 demo: build ## Put a real source tree in and get it back, with rclone, cadaver and curl, and print rates

@@ -1,4 +1,4 @@
-//! Care for what is stored: proving it ([`check`]), giving space back ([`reclaim`]), and copies elsewhere ([`backup`]).
+//! Care for what is stored: proving it ([`mod@check`]), giving space back ([`mod@reclaim`]), and copies elsewhere ([`mod@backup`]).
 //!
 //! Nothing here needs a key: sealed blocks are checked, moved and copied as they are.
 

@@ -2,7 +2,7 @@
 //!
 //! [`Drive`] is the trait; [`engine`] is the local implementation, which seals content into packs of a
 //! [`holdfast_blob::BlobStore`] and names it in a [`holdfast_meta::Catalogue`]. A face hands in a
-//! [`Session`](holdfast_auth::Session) with every call; the drive decides from its memberships and scope what it may do.
+//! [`Session`] with every call; the drive decides from its memberships and scope what it may do.
 
 pub mod care;
 pub mod engine;

@@ -2,7 +2,7 @@
 //!
 //! [`Model`] is a plain map from paths to files and folders with their dead properties, and the
 //! locks on them. [`Model::predict`] says which statuses RFC 4918 allows for an [`Op`];
-//! [`play`] sends the operation to a server, compares, and applies it to the model; [`check_tree`]
+//! [`play()`] sends the operation to a server, compares, and applies it to the model; [`check_tree`]
 //! compares the whole tree. [`Generator`] makes operations from a seed over few names, so that they
 //! collide. [`Workload`] runs several clients: each alone in its own folder and, one at a time, in
 //! a shared one, so that every answer stays predictable.
