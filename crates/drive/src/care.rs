@@ -6,6 +6,7 @@ pub mod backup;
 pub mod check;
 pub(crate) mod frame;
 pub mod jobs;
+mod memory;
 pub mod reclaim;
 
 pub use backup::{BackupReport, backup, restore};

@@ -38,7 +38,10 @@ impl Jobs {
                 let asked = tokio::time::timeout(options.reclaim_every, asked.notified()).await.is_ok();
                 match reclaim(&engine, asked).await {
                     Ok(report) if report == super::ReclaimReport::default() => {}
-                    Ok(report) => tracing::info!(?report, "reclaimed"),
+                    Ok(report) => {
+                        super::memory::give_back();
+                        tracing::info!(?report, "reclaimed");
+                    }
                     Err(error) => tracing::error!(?error, "reclaim failed; it is tried again"),
                 }
             }

@@ -16,8 +16,8 @@ use holdfast_base::{BlockId, ContentId, Result, SpaceId};
 /// Rows of one step: some 10 ms of the writer at most.
 const STEP_ROWS: usize = 256;
 
-/// Free pages above which the file is cut, and pages cut in one step.
-const FREE_PAGES_KEPT: i64 = 4_096;
+/// Free pages that the file keeps, 4 MiB: the next burst needs them again; and pages cut in one step.
+const FREE_PAGES_KEPT: i64 = 1_024;
 const CUT_PAGES: i64 = 1_024;
 
 impl SqliteCatalogue {
@@ -43,16 +43,20 @@ impl SqliteCatalogue {
         let free = |connection: &rusqlite::Connection| {
             Ok(sql::only(connection, "PRAGMA freelist_count", [], |row| row.get::<_, i64>(0))?)
         };
-        while self.readers().read(free)? > FREE_PAGES_KEPT {
-            let cut = |tx: &Tx<'_>| {
-                let mut statement = tx.prepare(&format!("PRAGMA incremental_vacuum({CUT_PAGES})"))?;
+        loop {
+            let surplus = self.readers().read(free)? - FREE_PAGES_KEPT;
+            if surplus <= 0 {
+                return Ok(());
+            }
+            let pages = surplus.min(CUT_PAGES);
+            let cut = move |tx: &Tx<'_>| {
+                let mut statement = tx.prepare(&format!("PRAGMA incremental_vacuum({pages})"))?;
                 let mut rows = statement.query([])?;
                 while rows.next()?.is_some() {}
                 Ok(())
             };
             self.writer().submit("shrink", cut).await?;
         }
-        Ok(())
     }
 }
 

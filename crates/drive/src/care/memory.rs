@@ -1,0 +1,16 @@
+//! Giving memory back to the system.
+
+/// Returns what the allocator keeps for later and nobody uses. glibc keeps a heap for each thread and gives back only their ends by
+/// itself, so after a burst of work the process would stay as large as it was at its busiest. Takes milliseconds; a
+/// system with another C library looks after itself.
+#[cfg(all(target_os = "linux", target_env = "gnu"))]
+#[expect(unsafe_code, reason = "a foreign function; see the safety comment")]
+pub(super) fn give_back() {
+    // SAFETY: malloc_trim(3) takes a number, may be called from any thread, and changes nothing that is in use. Its answer says
+    // whether there was anything to return.
+    let _ = unsafe { libc::malloc_trim(0) };
+}
+
+/// See the other one.
+#[cfg(not(all(target_os = "linux", target_env = "gnu")))]
+pub(super) fn give_back() {}

@@ -1,0 +1,153 @@
+//! Space comes back: a tree that is made and deleted again and again leaves disk and memory flat.
+
+use std::sync::Mutex;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use holdfast_e2e::Outcome;
+use holdfast_e2e::care::{disk_use, expect_clean, packs};
+use holdfast_e2e::knob::knob;
+use holdfast_e2e::rig::{HOME, NAME, Rig};
+use holdfast_testkit::data::{Kind, TreeFile, TreeSpec};
+use holdfast_testkit::http::Client;
+use rustix::process::Signal;
+
+/// Times that the tree is made and deleted.
+const ROUNDS: usize = 10;
+/// Clients that put it in.
+const CLIENTS: usize = 8;
+/// What disk use after the last round may differ from that after the first.
+const DISK_SHARE: f64 = 0.05;
+/// The same of the resident set.
+const MEMORY_SHARE: f64 = 0.10;
+
+/// A difference that is none, whatever its share: of a small tree not much is left, and some pages more are a large share.
+const SLACK_BYTES: u64 = 1 << 20;
+/// What the disk may grow by beyond the bytes of files that do not compress: heads of records, the catalogue, and its log, which may
+/// grow to some 20 MiB in the first rounds.
+const GROWTH_SHARE: f64 = 0.25;
+/// How long a reclaim may take before it counts as hung.
+const RECLAIM_LIMIT: Duration = Duration::from_mins(5);
+/// How often the store is looked at meanwhile.
+const LOOK_INTERVAL: Duration = Duration::from_millis(20);
+
+/// The tree of a round: 131,072 bytes on average. `HOLDFAST_TREE_FILES` sets how many files; 10,000 are the full size.
+fn tree(round: usize) -> TreeSpec {
+    TreeSpec { seed: round as u64, files: knob("HOLDFAST_TREE_FILES", 2000), ..TreeSpec::default() }
+}
+
+/// Puts a tree below `base`.
+fn put_tree(client: &Client, base: &str, spec: &TreeSpec) -> Outcome {
+    let files = spec.list();
+    let mut maker = client.clone();
+    let mut made = std::collections::BTreeSet::from([base.to_owned()]);
+    maker.mkcol(base)?.expect_status(201)?;
+    for file in &files {
+        let folders = file.path.match_indices('/').map(|(at, _)| format!("{base}/{}", &file.path[..at]));
+        for folder in folders.collect::<Vec<_>>() {
+            if made.insert(folder.clone()) {
+                maker.mkcol(&folder)?.expect_status(201)?;
+            }
+        }
+    }
+    let files = Mutex::new(files.into_iter());
+    let take = || -> Option<TreeFile> { files.lock().expect("no thread panics with it").next() };
+    thread::scope(|scope| {
+        let work = || -> Outcome {
+            let mut client = client.clone();
+            while let Some(file) = take() {
+                client.put(&format!("{base}/{}", file.path), file.content())?.expect_status(201)?;
+            }
+            Ok(())
+        };
+        let threads: Vec<_> = (0..CLIENTS).map(|_| scope.spawn(work)).collect();
+        threads.into_iter().try_for_each(|thread| thread.join().map_err(|_| "a client panicked")?)
+    })
+}
+
+fn differs(name: &str, first: u64, last: u64, share: f64) -> Result<(), String> {
+    let change = (last as f64 - first as f64) / first as f64;
+    println!("{name}: {first} bytes after the first round, {last} after the last: {:+.1} %", change * 100.0);
+    if change <= share || last.saturating_sub(first) <= SLACK_BYTES {
+        Ok(())
+    } else {
+        Err(format!("{name} changed by {:.1} %", change * 100.0))
+    }
+}
+
+/// Reclaims that the server's log tells of.
+fn reclaims(rig: &Rig) -> usize {
+    rig.server.log().matches(" reclaimed ").count()
+}
+
+/// Empties the trash, asks the server to reclaim, and waits until it says that it has.
+fn give_back(rig: &Rig, client: &mut Client) -> Outcome {
+    let before = reclaims(rig);
+    let purged = client.delete(&format!("/api/v1/spaces/{NAME}/trash"))?;
+    assert!(purged.is_success(), "{}", purged.text());
+    rig.server.signal(Signal::USR1)?;
+    let deadline = Instant::now() + RECLAIM_LIMIT;
+    // The regular reclaim may have been under way: then it is the one after.
+    while reclaims(rig) == before || !packs(&rig.data())?.is_empty() {
+        if Instant::now() > deadline {
+            return Err(format!("packs are left: {:?}\n{}", packs(&rig.data())?, rig.server.log()).into());
+        }
+        thread::sleep(LOOK_INTERVAL);
+    }
+    Ok(())
+}
+
+/// Makes the tree, deletes it for good, and has the space given back. The names are the same each time and the content is other: the
+/// worst case for what remembers content.
+fn make_and_delete(rig: &Rig, client: &mut Client, round: usize) -> Outcome {
+    put_tree(client, &format!("{HOME}/tree"), &tree(round))?;
+    client.delete(&format!("{HOME}/tree"))?.expect_status(204)?;
+    give_back(rig, client)
+}
+
+/// The catalogue's log is bounded and empty after a stop, so the disk is looked at then; memory while the server runs.
+#[test]
+fn a_tree_made_and_deleted_ten_times_leaves_disk_and_memory_flat() -> Outcome {
+    let mut rig = Rig::new()?;
+    let mut client = rig.client();
+    make_and_delete(&rig, &mut client, 0)?;
+    rig.stop()?;
+    let disk = disk_use(&rig.data());
+    rig.start_again()?;
+    let mut client = rig.client();
+    let mut memory = Vec::new();
+    for round in 1..=ROUNDS {
+        make_and_delete(&rig, &mut client, round)?;
+        memory.push(rig.server.rss()?);
+    }
+    rig.stop()?;
+    println!("MiB in memory after each round: {:?}", memory.iter().map(|bytes| bytes >> 20).collect::<Vec<_>>());
+    let (first, last) = (memory[0], memory[ROUNDS - 1]);
+    differs("disk", disk, disk_use(&rig.data()), DISK_SHARE)?;
+    differs("memory", first, last, MEMORY_SHARE)?;
+    expect_clean(rig.server.options())
+}
+
+#[test]
+fn a_tree_made_ten_times_grows_the_disk_by_what_was_stored() -> Outcome {
+    let mut rig = Rig::new()?;
+    let client = rig.client();
+    let spec = TreeSpec { kind: Kind::Incompressible, files: tree(0).files / 10, ..tree(0) };
+    let stored = spec.files as u64 * spec.mean_bytes;
+    let mut before = disk_use(&rig.data());
+    for round in 0..ROUNDS {
+        put_tree(&client, &format!("{HOME}/tree{round}"), &TreeSpec { seed: round as u64, ..spec })?;
+        let now = disk_use(&rig.data());
+        let share = (now - before) as f64 / stored as f64;
+        println!("round {round}: {} MiB stored, {share:.3} of it on the disk", stored >> 20);
+        // The log grows in some rounds and is written over in others.
+        assert!((1.0 - GROWTH_SHARE..=1.0 + GROWTH_SHARE).contains(&share), "{share}");
+        before = now;
+    }
+    // The same bytes again are kept once.
+    put_tree(&client, &format!("{HOME}/again"), &TreeSpec { seed: 0, ..spec })?;
+    let share = (disk_use(&rig.data()) - before) as f64 / stored as f64;
+    println!("the first tree again: {share:.3} of it on the disk");
+    assert!(share < GROWTH_SHARE, "{share}");
+    rig.stop()
+}
