@@ -109,7 +109,7 @@ fn an_operation_of_the_disk_that_fails_is_told_and_loses_nothing() -> Outcome {
 fn a_full_disk_refuses_uploads_and_comes_back_by_deleting() -> Outcome {
     let template = Template::make()?;
     let mounted = mount(template.image(Config::default()))?;
-    mounted.disk.set_capacity(mounted.disk.used_bytes() + (24 << 20));
+    mounted.disk.set_capacity(mounted.disk.used_bytes() + (64 << 20));
     let mut server = mounted.options().start()?;
     let mut client = template.client(&server);
     let kept = fill(&mut client, "large", 3 << 20)?;

@@ -80,6 +80,10 @@ struct SharedPack {
 
 impl Drop for SharedPack {
     fn drop(&mut self) {
+        if self.failed.load(Ordering::Acquire) {
+            // What is in it is not known; it stays open until the next start, which seals it at the end of its sound records.
+            return;
+        }
         // At shutdown nobody listens any more; the next start seals the pack.
         let _ = self.finished.send(Note::Finished(self.id, self.written.load(Ordering::Acquire)));
     }

@@ -38,6 +38,9 @@ const DIRECT_BLOCKS_MAX: usize = 16;
 const RUN_BLOCKS: usize = 64;
 /// Blocks whose plaintext is kept because the space seemed to have them already; at this many they are staged at once.
 const HELD_BLOCKS_MAX: usize = 8;
+/// Room that uploads leave on the store's disk, which most often is the catalogue's too: its log may grow by this much before it is
+/// folded into the database, and deleting has to work on a full disk.
+const SPARE_ROOM_BYTES: u64 = 32 << 20;
 /// What an upload of unknown length reserves at a time.
 const RESERVE_STEP_BYTES: u64 = 64 << 20;
 /// Sealed content of at most this is kept in the catalogue: 4 KiB that do not shrink, with id, header and tag.
@@ -158,6 +161,17 @@ impl Target {
         upload.finish(before_bytes + intake.received() + after.1).await
     }
 
+    /// Refuses what the disk has no room for, so that room is left for the catalogue.
+    async fn refuse_without_room(&self, bytes: u64) -> Result<()> {
+        match self.shared.store.room().await? {
+            Some(room) if room.free_bytes < bytes.saturating_add(SPARE_ROOM_BYTES) => Err(Error::new(
+                ErrorKind::NoSpace,
+                "the drive's disk has no room for this; deleting and emptying the trash make some",
+            )),
+            _ => Ok(()),
+        }
+    }
+
     /// Hashes a block, looks it up, and seals and appends it unless the space has it.
     async fn store_block(self: Arc<Self>, block: Buffer) -> Result<Stored> {
         let (id, block) = self.identify(block).await?;
@@ -276,6 +290,7 @@ impl Upload {
             staged: None,
             staging: None,
         };
+        upload.target.refuse_without_room(declared.unwrap_or(0)).await?;
         if let Some(bytes) = declared.filter(|bytes| *bytes > (DIRECT_BLOCKS_MAX * BLOCK_BYTES) as u64) {
             upload.register(bytes).await?;
         }
@@ -284,9 +299,7 @@ impl Upload {
 
     async fn register(&mut self, reserve_bytes: u64) -> Result<()> {
         let Target { shared, space, nonce, .. } = &*self.target;
-        if shared.store.room().await?.is_some_and(|room| room.free_bytes < reserve_bytes) {
-            return Err(Error::new(ErrorKind::NoSpace, "the drive's disk has no room for a file of this size"));
-        }
+        self.target.refuse_without_room(reserve_bytes).await?;
         let block_bytes = u32::try_from(BLOCK_BYTES).unwrap_or(u32::MAX);
         let new = NewUpload { space: *space, reserve_bytes, block_bytes, nonce: *nonce, now_ms: shared.clock.now_ms() };
         let id = shared.catalogue.begin_upload(new).await?;
