@@ -43,11 +43,13 @@ impl SqliteCatalogue {
         let free = |connection: &rusqlite::Connection| {
             Ok(sql::only(connection, "PRAGMA freelist_count", [], |row| row.get::<_, i64>(0))?)
         };
+        let mut any = false;
         loop {
             let surplus = self.readers().read(free)? - FREE_PAGES_KEPT;
             if surplus <= 0 {
-                return Ok(());
+                break;
             }
+            any = true;
             let pages = surplus.min(CUT_PAGES);
             let cut = move |tx: &Tx<'_>| {
                 let mut statement = tx.prepare(&format!("PRAGMA incremental_vacuum({pages})"))?;
@@ -57,6 +59,12 @@ impl SqliteCatalogue {
             };
             self.writer().submit("shrink", cut).await?;
         }
+        if any {
+            // So much is gone that what the writer remembers of it is ballast.
+            let forget = |tx: &Tx<'_>| Ok(tx.execute_batch("PRAGMA shrink_memory")?);
+            self.writer().submit("shrink", forget).await?;
+        }
+        Ok(())
     }
 }
 
