@@ -3,7 +3,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := build
-.PHONY: build run test test-fast lint demo bench-dav clean help
+.PHONY: build run test test-fast lint demo crash crash-seeds full-size bench-dav clean help
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -33,6 +33,16 @@ lint: ## Formatting, lints, documentation, licences
 
 demo: build ## Put a real source tree in and get it back, with rclone, cadaver and curl, and print rates
 	@scripts/demo.sh
+
+crash: build ## Kill the server 300 times under mixed writers (about two minutes)
+	HOLDFAST_KILLS=300 cargo test --release --locked -p holdfast-e2e --test kill -- --nocapture
+
+crash-seeds: build ## Cut the power 10,000 times on a disk that forgets (about twenty minutes)
+	HOLDFAST_SEEDS=10000 cargo test --release --locked -p holdfast-e2e --test crash_disk -- --nocapture
+
+full-size: build ## Bounds on space and memory at full size: 10,000 files ten times, 8 uploads of 1 GiB (about five minutes)
+	HOLDFAST_TREE_FILES=10000 HOLDFAST_UPLOAD_MIB=1024 \
+		cargo test --release --locked -p holdfast-e2e --test space --test memory -- --nocapture
 
 bench-dav: build ## Measure WebDAV beside other servers
 	@scripts/bench-dav.sh

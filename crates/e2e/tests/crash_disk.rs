@@ -40,7 +40,7 @@ const THREADS: usize = 2;
 /// `HOLDFAST_SEEDS` sets how many links there are in all, `HOLDFAST_SEED` the first chain.
 #[test]
 fn nothing_acknowledged_is_lost_when_the_power_is_cut() -> Outcome {
-    let chains = knob("HOLDFAST_SEEDS", 200_u64).div_ceil(LINKS);
+    let chains = knob("HOLDFAST_SEEDS", 400_u64).div_ceil(LINKS);
     let first = knob("HOLDFAST_SEED", 1_u64);
     let template = Template::make()?;
     let next = Mutex::new(first..first + chains);

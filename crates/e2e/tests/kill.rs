@@ -22,7 +22,7 @@ const LARGE_BYTES: u64 = 24 << 20;
 /// `HOLDFAST_KILLS` sets how often.
 #[test]
 fn nothing_acknowledged_is_lost_or_mixed_when_the_server_is_killed() -> Outcome {
-    let kills = knob("HOLDFAST_KILLS", 40_u64);
+    let kills = knob("HOLDFAST_KILLS", 100_u64);
     let mut rng = Prng::new(knob("HOLDFAST_SEED", 1));
     let folder = tempfile::tempdir()?;
     let options = ServerOptions::new(folder.path().join("data"));
