@@ -4,6 +4,7 @@
 //! a request gets no answer, or one that says the server could not (5xx), it may or may not have been done: both are right,
 //! a mixture is not. So after a crash everything a worker ever got acknowledged is judged, byte by byte.
 
+use std::collections::VecDeque;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 
@@ -15,6 +16,8 @@ use crate::Outcome;
 
 /// Nodes a worker's tree has at most; beyond that it deletes, so that judging stays cheap however long a test runs.
 const NODES_MAX: usize = 120;
+/// Operations of a worker's history that are kept: some power cuts' worth.
+const HISTORY: usize = 60;
 
 /// One client in a folder of its own.
 #[derive(Debug)]
@@ -26,6 +29,8 @@ pub struct Worker {
     unanswered: Option<Op>,
     /// Whether the folder was made for certain.
     begun: bool,
+    /// The last operations and what came of each, for whoever has to find out what went wrong.
+    history: VecDeque<String>,
 }
 
 /// Several workers, and how far they are.
@@ -78,7 +83,14 @@ fn weights() -> Weights {
 impl Worker {
     fn new(base: String, seed: u64, max_bytes: u64) -> Self {
         let generator = Generator::new(seed, weights(), max_bytes);
-        Self { base, model: Model::new(), generator, unanswered: None, begun: false }
+        Self { base, model: Model::new(), generator, unanswered: None, begun: false, history: VecDeque::new() }
+    }
+
+    fn remember(&mut self, what: String) {
+        if self.history.len() == HISTORY {
+            self.history.pop_front();
+        }
+        self.history.push_back(what);
     }
 
     /// Works until a request is not answered, or `enough` says so after one was.
@@ -88,7 +100,9 @@ impl Worker {
         }
         while !enough() {
             let op = self.next_op();
-            match play(client, &self.base, &mut self.model, &op) {
+            let played = play(client, &self.base, &mut self.model, &op);
+            self.remember(format!("{op:?}: {:?}", played.as_ref().map_err(ToString::to_string)));
+            match played {
                 Ok(_) => progress.note(|state| state.answers += 1),
                 Err(Failure::Io(_) | Failure::Server { .. }) => {
                     self.unanswered = Some(op);
@@ -151,18 +165,24 @@ impl Worker {
         if !self.begun {
             return Ok(());
         }
-        let wrong = |error: Failure| format!("{}: {error}", self.base);
+        let judged = self.compare(client);
+        let history = || self.history.iter().map(String::as_str).collect::<Vec<_>>().join("\n");
+        judged.map_err(|error| format!("{}: {error}; before that:\n{}", self.base, history()))?;
+        self.remember("judged".to_owned());
+        Ok(())
+    }
+
+    fn compare(&mut self, client: &mut Client) -> Result<(), Failure> {
         match self.unanswered.take() {
-            None => check_tree(client, &self.base, &self.model).map_err(wrong)?,
+            None => check_tree(client, &self.base, &self.model),
             Some(op) => {
                 let after = self.model.predict(&op).failure.is_empty().then(|| self.model.after(&op));
                 let before = std::mem::take(&mut self.model);
                 let after = after.unwrap_or_else(|| before.clone());
-                self.model = check_either(client, &self.base, before, after)
-                    .map_err(|error| format!("{}: {op:?}: {error}", self.base))?;
+                self.model = check_either(client, &self.base, before, after)?;
+                Ok(())
             }
         }
-        Ok(())
     }
 }
 

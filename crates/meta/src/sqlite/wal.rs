@@ -85,9 +85,13 @@ impl LogKeeper {
     }
 }
 
-/// Copies the whole log and cuts it to nothing, if no other process is in the way.
-pub(super) fn truncate(connection: &Connection) {
-    checkpoint(connection, CheckpointMode::TRUNCATE);
+/// Copies the whole log into the file, if no other process is in the way; closing the last connection then takes the log away.
+///
+/// Never TRUNCATE: SQLite does not sync the cut, and a disk that loses power may keep the old length with some pages gone. What is left of
+/// the log can be a valid but shorter one, and its old pages would cover the newer ones in the file. A log that was only removed
+/// comes back whole or not at all.
+pub(super) fn copy_all(connection: &Connection) {
+    checkpoint(connection, CheckpointMode::PASSIVE);
 }
 
 fn checkpoint(connection: &Connection, mode: CheckpointMode) {

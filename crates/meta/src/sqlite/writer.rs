@@ -115,7 +115,7 @@ impl WriterThread {
         }
         self.log.stop();
         if let Some(connection) = self.connection.take() {
-            super::wal::truncate(&connection);
+            super::wal::copy_all(&connection);
         }
     }
 
