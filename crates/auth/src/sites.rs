@@ -29,6 +29,9 @@ pub(crate) fn check_new_name(name: &str) -> Result<()> {
     Ok(())
 }
 
+/// What stands where a slot names its account.
+const NO_ACCOUNT: Uid = Uid([0; 16]);
+
 /// How the key's text begins.
 const PREFIX: &str = "hf-sites-";
 
@@ -126,10 +129,10 @@ impl Accounts {
         Ok(found.is_some_and(|(_, membership)| membership.is_some()))
     }
 
-    /// Seals the slot that a site's password opens.
-    pub async fn seal_site_password(&self, site: Uid, password: &Secret) -> Result<Vec<u8>> {
+    /// Seals the slot that a site's password opens. It is bound to no site: who can move it can read what it guards.
+    pub async fn seal_site_password(&self, password: &Secret) -> Result<Vec<u8>> {
         let turn = self.worker.turn().await?;
-        self.worker.seal(&turn, site, password, &AccountKey::generate()?.0).await
+        self.worker.seal(&turn, NO_ACCOUNT, password, &AccountKey::generate()?.0).await
     }
 }
 
@@ -144,7 +147,7 @@ impl Authenticator {
         peer: Option<IpAddr>,
     ) -> Result<()> {
         let (name, from) = (format!(".site/{site}"), AddressGroup::of(peer));
-        self.check_slot(&name, site, slot, password, from).await
+        self.check_slot(&name, NO_ACCOUNT, slot, password, from).await
     }
 }
 
