@@ -112,7 +112,8 @@ fn a_publish_that_is_killed_leaves_the_old_site_and_the_next_one_works() {
     publish(&drive, &["ana/web", "--as", "s", "--host", "s.example", "--path", "/"]);
     ana.put("/dav/ana/web/index.html", "new").expect("answers");
     for n in 0..300u32 {
-        let content: Vec<u8> = (0..20_000u32).map(|at| (at.wrapping_mul(2_654_435_761 ^ n) >> 13) as u8).collect();
+        let content: Vec<u8> =
+            (0..20_000u32).map(|at| (at.wrapping_mul(0x9e37_79b1 ^ n) >> 13).to_le_bytes()[0]).collect();
         ana.put(&format!("/dav/ana/web/{n}.bin"), content).expect("answers");
     }
     let used = |client: &mut Client| {

@@ -151,14 +151,13 @@ impl Sites {
         if publication.check {
             return publish::try_out(&source, &publication, &settings).await;
         }
-        let found = match found {
-            Some(found) => found,
-            None => {
-                // Mistakes in the sources must not leave an empty site behind.
-                publish::try_out(&source, &publication, &settings).await?;
-                self.make(who, &publication.site).await?;
-                self.found(&store).await?
-            }
+        let found = if let Some(found) = found {
+            found
+        } else {
+            // Mistakes in the sources must not leave an empty site behind.
+            publish::try_out(&source, &publication, &settings).await?;
+            self.make(who, &publication.site).await?;
+            self.found(&store).await?
         };
         let done = publish::publish(&source, &store, publication, found, || self.now_ms()).await;
         self.0.changed.notify_waiters();
@@ -257,14 +256,15 @@ impl Sites {
         let found = self.found(&store).await?;
         let mut pointer = found.pointer.clone().settled(now_ms);
         let snapshot = self.snapshot_or_previous(&store, &pointer, snapshot).await?;
-        match at_ms {
-            Some(at_ms) => pointer.next = Some(Scheduled { snapshot: snapshot.clone(), at_ms }),
-            None => (pointer.live, pointer.next) = (Some(snapshot.clone()), None),
+        if let Some(at_ms) = at_ms {
+            pointer.next = Some(Scheduled { snapshot: snapshot.clone(), at_ms });
+        } else {
+            (pointer.live, pointer.next) = (Some(snapshot.clone()), None);
         }
-        let node = publish::set_pointer(&store, &pointer, found.pointer_node.seq).await?;
+        let written = publish::set_pointer(&store, &pointer, found.pointer_node.seq).await?;
         if publish::index(&store, &snapshot).await?.is_none() {
             // Swept away in this very moment.
-            publish::set_pointer(&store, &found.pointer, node.seq).await?;
+            publish::set_pointer(&store, &found.pointer, written.seq).await?;
             return Err(Error::conflict(format!("the snapshot {snapshot} was just removed; choose another one")));
         }
         let entry = HistoryEntry { live_ms: at_ms, ..self.entry(who, "rollback", Some(snapshot), note) };
@@ -391,8 +391,8 @@ impl Sites {
             return Ok(wanted.to_owned());
         }
         let names = store.members(SNAPSHOTS).await?;
-        let names = names.iter().filter_map(|node| node.name.strip_suffix(".json"));
-        let before = names.filter(|name| pointer.live.as_deref().is_none_or(|live| *name < live)).next_back();
+        let mut names = names.iter().filter_map(|node| node.name.strip_suffix(".json"));
+        let before = names.rfind(|name| pointer.live.as_deref().is_none_or(|live| *name < live));
         before.map(ToOwned::to_owned).ok_or_else(|| Error::not_found("there is no snapshot before the live one"))
     }
 

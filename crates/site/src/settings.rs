@@ -222,7 +222,7 @@ impl SettingsChange {
             settings.hosts = hosts;
         }
         if let Some(path) = self.path {
-            settings.path = path.trim_end_matches('/').to_owned();
+            path.trim_end_matches('/').clone_into(&mut settings.path);
         }
         if let Some(access) = self.access {
             settings.access = access;

@@ -4,7 +4,8 @@ mod rig;
 
 use holdfast_auth::Secret;
 use holdfast_base::{ErrorKind, Result};
-use holdfast_drive::{Conditions, Drive};
+use holdfast_drive::{Conditions, Drive, WriteOptions};
+use holdfast_meta::Catalogue;
 use holdfast_site::{Access, Publication, SettingsChange};
 use rig::{HOUR_MS, Rig, at, noise, request};
 use std::sync::Arc;
@@ -90,7 +91,8 @@ async fn mistakes_are_named_with_file_and_line_and_nothing_is_published() {
         assert!(error.message().contains(expected), "{file}: {error}");
         match old {
             Some(seq) => {
-                drop(rig.engine.restore_version(&rig.ana, &at("ana", &path), seq, Conditions::default()).await)
+                let back = rig.engine.restore_version(&rig.ana, &at("ana", &path), seq, Conditions::default()).await;
+                back.expect("restores");
             }
             None => rig.engine.remove(&rig.ana, &at("ana", &path), Conditions::default()).await.expect("removes"),
         }
@@ -246,7 +248,7 @@ async fn old_snapshots_and_what_nothing_names_are_swept_and_the_rest_stays() {
     // What a killed publish leaves: content nothing names, and a copy half-way.
     for stray in ["objects/stray", "incoming/stray"] {
         let body = Box::pin(futures_util::stream::once(std::future::ready(Ok(noise(9, 200_000).into()))));
-        rig.engine.write(&rig.ana, &at("site.s", stray), Default::default(), body).await.expect("writes");
+        rig.engine.write(&rig.ana, &at("site.s", stray), WriteOptions::default(), body).await.expect("writes");
     }
     let full = rig.engine.space(&rig.ana, "site.s").await.expect("sees").usage.used_bytes;
     rig.publish("s", "/s").await.expect("publishes");
@@ -279,7 +281,6 @@ async fn the_sites_key_opens_what_was_published_and_nothing_else() {
         assert_eq!(error.kind(), ErrorKind::NotFound);
     }
     // Even handed another space's wrapped key, it does not open it.
-    use holdfast_meta::Catalogue;
     let (space, membership) =
         rig.catalogue.space_by_name("ana", rig.ana.account).await.expect("reads").expect("is there");
     let stolen = holdfast_meta::Membership { account: reader.account, ..membership.expect("a member") };

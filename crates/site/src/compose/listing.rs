@@ -31,8 +31,8 @@ pub(super) fn listings(site: &Site<'_>, sources: &Sources, outputs: &[Output]) -
         folders.entry(folder.to_owned()).or_default().insert(name.to_owned(), Line { link, bytes, modified_ms });
         let mut below = folder;
         while let Some((above, name)) = below.rsplit_once('/') {
-            let line = Line { link: escape::path(name) + "/", bytes: None, modified_ms: None };
-            folders.entry(above.to_owned()).or_default().entry(format!("{name}/")).or_insert(line);
+            let folder = Line { link: escape::path(name) + "/", bytes: None, modified_ms: None };
+            folders.entry(above.to_owned()).or_default().entry(format!("{name}/")).or_insert(folder);
             below = above;
         }
     }
@@ -61,7 +61,7 @@ fn page(site: &str, folder: &str, lines: &BTreeMap<String, Line>) -> String {
         out.push_str("<tr><td><a href=\"../\">..</a></td><td></td><td></td></tr>\n");
     }
     for (name, line) in lines {
-        let size = line.bytes.map(format_bytes).unwrap_or_default();
+        let bytes = line.bytes.map(format_bytes).unwrap_or_default();
         let mut time = String::new();
         if let Some(ms) = line.modified_ms {
             dates::push_minute(&mut time, ms);
@@ -69,7 +69,7 @@ fn page(site: &str, folder: &str, lines: &BTreeMap<String, Line>) -> String {
         // Writing to a String cannot fail.
         let _ = writeln!(
             out,
-            "<tr><td><a href=\"./{}\">{}</a></td><td>{size}</td><td>{time}</td></tr>",
+            "<tr><td><a href=\"./{}\">{}</a></td><td>{bytes}</td><td>{time}</td></tr>",
             escape::text(&line.link),
             escape::text(name)
         );

@@ -1,4 +1,4 @@
-//! Markdown (CommonMark with tables, footnotes, strikethrough and task lists) into HTML.
+//! Markdown (`CommonMark` with tables, footnotes, strikethrough and task lists) into HTML.
 //!
 //! Links to other pages may be written as files: `about.md` becomes the page's address; an absolute path gets the site's prefix.
 //! Headings get ids made of their words, so that they can be linked to.
@@ -91,7 +91,7 @@ fn target<'a>(link: CowStr<'a>, prefix: &str) -> CowStr<'a> {
         Some(folder) if folder.ends_with('/') => folder.to_owned(),
         _ => page.to_owned(),
     });
-    if page.is_none() && !(absolute && !prefix.is_empty()) {
+    if page.is_none() && (!absolute || prefix.is_empty()) {
         return link;
     }
     let path = page.unwrap_or_else(|| path.to_owned());

@@ -136,7 +136,7 @@ impl<'a> Templates<'a> {
         context! {
             page => page_value, site => self.site, data => self.data,
             nav => self.nav.get(page.lang.as_str()).cloned().unwrap_or_default(),
-            t => self.words.get(page.lang.as_str()).cloned().unwrap_or_else(|| Value::from_serialize(BTreeMap::<(), ()>::new())),
+            t => self.words.get(page.lang.as_str()).cloned().unwrap_or_else(|| Value::from_serialize(BTreeMap::<&str, &str>::new())),
         }
     }
 
@@ -152,7 +152,7 @@ impl<'a> Templates<'a> {
         let message = match deepest.kind() {
             minijinja::ErrorKind::OutOfFuel => "takes too long: a loop without an end?".to_owned(),
             kind => {
-                let detail = deepest.detail().map(ToOwned::to_owned).unwrap_or_else(|| kind.to_string());
+                let detail = deepest.detail().map_or_else(|| kind.to_string(), ToOwned::to_owned);
                 if detail.contains("recursion limit") {
                     format!("{detail}: do fragments include each other?")
                 } else {

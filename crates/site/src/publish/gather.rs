@@ -22,9 +22,9 @@ pub(crate) struct Folder {
 
 impl Folder {
     /// What is composed.
-    pub(crate) fn sources(&self) -> Result<Sources> {
+    pub(crate) fn sources(&self) -> Sources {
         let plain = self.plain.iter().map(|(path, node)| (path.clone(), (node.size, Some(node.modified_ms))));
-        Ok(Sources { texts: self.texts.clone(), plain: plain.collect() })
+        Sources { texts: self.texts.clone(), plain: plain.collect() }
     }
 
     /// Where a file of it is.

@@ -124,7 +124,7 @@ impl Publication {
 /// Composes without storing anything. `settings` are those of the site as they would be.
 pub(crate) async fn try_out(source: &Store, publication: &Publication, settings: &Settings) -> Result<Published> {
     let folder = gather(source, &publication.from).await?;
-    let composed = compose(folder.sources()?, &place(settings))?;
+    let composed = compose(folder.sources(), &place(settings))?;
     let plain = folder.plain.keys().chain(composed.as_is.keys()).map(|path| format!("/{path}"));
     let outputs = composed.outputs.iter().filter(|output| !output.listing);
     let mut routes: Vec<String> = plain.chain(outputs.clone().map(|output| output.route.clone())).collect();
@@ -161,7 +161,7 @@ pub(crate) async fn publish(
     publication.settings.clone().apply(&mut settings)?;
     settings.from = Some(publication.from.to_string());
     let folder = gather(source, &publication.from).await?;
-    let composed = compose(folder.sources()?, &place(&settings))?;
+    let composed = compose(folder.sources(), &place(&settings))?;
     let newest = store.members(SNAPSHOTS).await?.pop().map(|node| node.name);
     let base = base(store, &found.pointer, newest.as_deref(), began_ms).await?;
     let id = next_snapshot(newest.as_deref())?;

@@ -121,12 +121,11 @@ impl<'a> Storing<'a> {
     ) -> Result<Done> {
         let object = ObjectId::of(&self.key, &bytes);
         let known = self.known.get(&object);
-        let encodings = match known {
-            Some((_, encodings)) => encodings.clone(),
-            None => {
-                self.store.put(&self.key, bytes.clone()).await?;
-                self.compressed(&bytes, &kind).await?
-            }
+        let encodings = if let Some((_, encodings)) = known {
+            encodings.clone()
+        } else {
+            self.store.put(&self.key, bytes.clone()).await?;
+            self.compressed(&bytes, &kind).await?
         };
         let entry = self.entry(&route, object, bytes.len() as u64, kind, encodings, listing);
         let source = source.map(|(path, node)| (path.to_owned(), Source { node: node.id, seq: node.seq, object }));

@@ -80,19 +80,18 @@ impl Serving {
         {
             return Ok(answer);
         }
-        let ready = match self.previewed(call).await? {
-            Some(preview) => preview,
-            None => {
-                if call.site.access != Access::Public
-                    && let Some(closed) = doors::gate(self, call).await?
-                {
-                    return Ok(closed);
-                }
-                match &call.site.ready {
-                    Some(ready) => ready.clone(),
-                    None => return Ok(text(StatusCode::NOT_FOUND, "Nothing is published here.\n")),
-                }
+        let ready = if let Some(preview) = self.previewed(call).await? {
+            preview
+        } else {
+            if call.site.access != Access::Public
+                && let Some(closed) = doors::gate(self, call).await?
+            {
+                return Ok(closed);
             }
+            let Some(live) = &call.site.ready else {
+                return Ok(text(StatusCode::NOT_FOUND, "Nothing is published here.\n"));
+            };
+            live.clone()
         };
         let path = match decode(call.path) {
             Decoded::Path(path) => path,
@@ -164,13 +163,11 @@ impl Serving {
     }
 
     async fn body(&self, site: &Arc<Mounted>, form: &Form) -> Result<AnswerBody> {
-        match self.0.content(site, form.object, form.bytes).await? {
-            Some(bytes) => Ok(AnswerBody::full(bytes)),
-            None => {
-                let pieces = self.0.stream(site, form.object, ByteRange::whole(form.bytes)).await?;
-                Ok(AnswerBody::stream(pieces, Some(form.bytes)))
-            }
+        if let Some(bytes) = self.0.content(site, form.object, form.bytes).await? {
+            return Ok(AnswerBody::full(bytes));
         }
+        let pieces = self.0.stream(site, form.object, ByteRange::whole(form.bytes)).await?;
+        Ok(AnswerBody::stream(pieces, Some(form.bytes)))
     }
 
     /// What a `Range` header asks for, of the content as it is; none if it asks for the whole.
@@ -204,10 +201,10 @@ impl Serving {
         let parts = Multipart::new(parts, size, entry.kind.to_str().unwrap_or("application/octet-stream"));
         answer.headers_mut().insert(CONTENT_LENGTH, parts.length().into());
         answer.headers_mut().insert(CONTENT_TYPE, value(&parts.content_type()));
-        let (serving, site, object, bytes) = (self.clone(), call.site.clone(), form.object, form.bytes);
+        let (serving, mounted, object) = (self.clone(), call.site.clone(), form.object);
         *answer.body_mut() = parts.body(move |range| {
-            let (serving, site) = (serving.clone(), site.clone());
-            async move { serving.0.range(&site, object, bytes, range).await }.boxed()
+            let (serving, mounted) = (serving.clone(), mounted.clone());
+            async move { serving.0.range(&mounted, object, size, range).await }.boxed()
         });
         Ok(Some(answer))
     }
