@@ -72,7 +72,8 @@ impl Accounts {
         let Some(account) = self.catalogue.account_by_name(SITES_ACCOUNT).await? else { return Ok(None) };
         if account.public_key != key.0.public() {
             return Err(Error::conflict(
-                "this drive's sites account has another key: put the key file back that belongs to it (all nodes share one)",
+                "this drive's sites account has another key: put the key file back that belongs to it (all nodes share one), or \
+                 give the account this key with `holdfast site renew-key`",
             ));
         }
         let scope = Scope { read_only: true, space: None };
@@ -105,6 +106,21 @@ impl Accounts {
         }
         let made = self.open_sites_account(key).await?;
         made.ok_or_else(|| Error::internal("the sites account vanished while it was made"))
+    }
+
+    /// Gives the sites account another key, because its own is lost or known to somebody: it is made anew, a member of nothing. Sites
+    /// are served again once their owners let it in, which publishing does.
+    pub async fn renew_sites_account(&self, key: &SitesKey) -> Result<()> {
+        if let Some(account) = self.catalogue.account_by_name(SITES_ACCOUNT).await? {
+            self.catalogue.remove_account(account.id, self.clock.now_ms()).await?;
+        }
+        self.make_sites_account(key).await.map(|_| ())
+    }
+
+    /// Whether the sites account may read a space of the session.
+    pub async fn sites_may_read(&self, who: &Session, space: &str) -> Result<bool> {
+        let members = self.members(who, space).await?;
+        Ok(members.iter().any(|member| member.account_name == SITES_ACCOUNT))
     }
 
     /// Lets the sites account read a space. For owners.

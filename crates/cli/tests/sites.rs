@@ -95,6 +95,7 @@ fn a_site_is_published_with_the_server_running_and_stopped_and_goes_back() {
     assert_eq!(drive.fails(&[&["site", "show", "blog"], &BY_ANA[..]].concat(), "wrong").0, 77);
     let by_ben = ["site", "show", "blog", "--user", "ben", "--password-file", "-"];
     assert_eq!(drive.fails(&by_ben, OTHER_PASSWORD).0, 66);
+    assert_eq!(drive.fails(&["site", "renew-key", "--yes"], "").0, 75, "not beside a server");
     assert_eq!(drive.fails(&[&["site", "remove", "blog"], &BY_ANA[..]].concat(), PASSWORD).0, 64);
     site(&drive, &["remove", "blog", "--yes"]);
     assert_eq!(site(&drive, &["list"]), json!([]));
@@ -148,6 +149,31 @@ fn a_publish_that_is_killed_leaves_the_old_site_and_the_next_one_works() {
     assert_eq!(get_as(&visitor, "s.example", "/299.bin").body.len(), 20_000);
     drop(server);
     drive.ok(&["check", "--read-data"], "");
+}
+
+#[test]
+fn after_the_key_was_lost_a_new_one_serves_what_is_published_again() {
+    let drive = Drive::new();
+    let (server, _) = start(&drive);
+    let mut ana = server.client_of("ana", PASSWORD);
+    ana.mkcol("/dav/ana/web").expect("answers");
+    ana.put("/dav/ana/web/index.html", "here").expect("answers");
+    publish(&drive, &["ana/web", "--as", "s", "--host", "s.example", "--path", "/"]);
+    drop(server);
+    let key = drive.folder.path().join("data/sites.key");
+    std::fs::remove_file(&key).expect("removed");
+    let publish_again = ["publish", "ana/web", "--as", "s"];
+    let (code, message) = drive.fails(&[&publish_again, &BY_ANA[..]].concat(), PASSWORD);
+    assert!(code == 75 && message.contains("renew-key"), "{message}");
+    drive.ok(&["site", "renew-key", "--yes"], "");
+    publish(&drive, &["ana/web", "--as", "s"]);
+    let (_server, visitor) = start(&drive);
+    let deadline = std::time::Instant::now() + std::time::Duration::from_secs(60);
+    while get_as(&visitor, "s.example", "/").status != 200 {
+        assert!(std::time::Instant::now() < deadline, "it is not served");
+        std::thread::yield_now();
+    }
+    assert_eq!(get_as(&visitor, "s.example", "/").text(), "here");
 }
 
 #[tokio::test]

@@ -58,9 +58,7 @@ impl SitesConfig {
         match read_key(&path) {
             Err(error) if error.kind() == holdfast_base::ErrorKind::NotFound && self.key_file.is_none() => {
                 let key = SitesKey::generate()?;
-                let text = format!("{}\n", key.text().expose());
-                replace_file(directory.root(), "sites.key.new", KEY_FILE, text.as_bytes())
-                    .map_err(|error| Error::from(error).context(path.display()))?;
+                write_key(directory, &key)?;
                 Ok(key)
             }
             key => key,
@@ -74,6 +72,19 @@ fn read_key(path: &Path) -> Result<SitesKey> {
     let mut text = zeroize::Zeroizing::new(String::new());
     std::fs::File::open(path).map_err(at)?.take(KEY_BYTES_MAX).read_to_string(&mut text).map_err(at)?;
     SitesKey::parse(&text).map_err(|error| error.context(path.display()))
+}
+
+/// Makes a new key in the data directory and gives it to the sites account: its old one is lost, or known to somebody.
+pub async fn renew_key(directory: &DataDir, accounts: &holdfast_auth::Accounts) -> Result<()> {
+    let key = SitesKey::generate()?;
+    write_key(directory, &key)?;
+    accounts.renew_sites_account(&key).await
+}
+
+fn write_key(directory: &DataDir, key: &SitesKey) -> Result<()> {
+    let text = zeroize::Zeroizing::new(format!("{}\n", key.text().expose()));
+    replace_file(directory.root(), "sites.key.new", KEY_FILE, text.as_bytes())
+        .map_err(|error| Error::from(error).context(directory.root().join(KEY_FILE).display()))
 }
 
 /// What a site is told of a client.

@@ -152,6 +152,7 @@ impl Sites {
             return publish::try_out(&source, &publication, &settings).await;
         }
         let found = if let Some(found) = found {
+            self.let_in_again(who, &store.space).await?;
             found
         } else {
             // Mistakes in the sources must not leave an empty site behind.
@@ -378,6 +379,15 @@ impl Sites {
         };
         quiet(store.write_record(LIVE, &pointer, Expect::Absent).await)?;
         quiet(store.write_record(SETTINGS, &Settings::new()?, Expect::Absent).await)
+    }
+
+    /// Lets the sites account in if it was made anew since, or another node's key came first.
+    async fn let_in_again(&self, who: &Arc<Session>, space: &str) -> Result<()> {
+        self.0.accounts.make_sites_account(&self.0.key).await?;
+        if self.0.accounts.sites_may_read(who, space).await? {
+            return Ok(());
+        }
+        self.0.accounts.let_sites_read(who, space).await
     }
 
     async fn snapshot_or_previous(&self, store: &Store, pointer: &Pointer, wanted: Option<&str>) -> Result<String> {

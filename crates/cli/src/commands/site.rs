@@ -2,6 +2,8 @@
 
 use super::publish::{SettingsArgs, parse_time};
 use super::publish_call::{CallArgs, segment, with_api};
+use crate::args::DataArg;
+use crate::local::Local;
 use crate::output::{show, table, time};
 use clap::{Args, Subcommand};
 use holdfast_base::Error;
@@ -28,6 +30,9 @@ pub(crate) enum SiteCommand {
     Remove(RemoveArgs),
     /// Change where a site is served and who may read it.
     Set(SetArgs),
+    /// Make a new key for the account that serves sites, because the old one is lost or known. Needs no server running; sites
+    /// are served again as their owners publish them again.
+    RenewKey(RenewKeyArgs),
 }
 
 #[derive(Debug, Args)]
@@ -99,6 +104,15 @@ pub(crate) struct SetArgs {
     call: CallArgs,
 }
 
+#[derive(Debug, Args)]
+pub(crate) struct RenewKeyArgs {
+    /// Do it: until their owners publish again, no site is served.
+    #[arg(long)]
+    yes: bool,
+    #[command(flatten)]
+    data: DataArg,
+}
+
 /// Runs one of them.
 pub(crate) async fn run(command: SiteCommand, json: bool) -> anyhow::Result<ExitCode> {
     match command {
@@ -114,6 +128,7 @@ pub(crate) async fn run(command: SiteCommand, json: bool) -> anyhow::Result<Exit
             change(&args.call, Method::POST, &args.name, "/unpublish", &json!({ "note": args.note }), json).await?;
         }
         SiteCommand::Remove(args) => remove(&args, json).await?,
+        SiteCommand::RenewKey(args) => renew_key(&args, json).await?,
         SiteCommand::Set(args) => {
             let mut body = args.settings.body()?;
             if args.sign_out {
@@ -228,6 +243,21 @@ async fn change(
     let target = target(name, rest);
     let site = with_api(call, async |api| Ok(api.call(method, &target, Some(body)).await?)).await?;
     show(json, &site, |site| table(&HEADING, &[row(site)]))
+}
+
+async fn renew_key(args: &RenewKeyArgs, json: bool) -> anyhow::Result<()> {
+    if !args.yes {
+        return Err(Error::invalid("until their owners publish again, no site is served: say --yes").into());
+    }
+    let local = Local::open(&args.data).await?;
+    // A running server holds the old key.
+    let lock = local.directory.lock()?;
+    holdfast_server::sites::renew_key(&local.directory, &local.accounts).await?;
+    drop(lock);
+    local.close().await?;
+    show(json, &json!({ "renewed": true }), |_| {
+        "The sites account has a new key. Have every site published again by one of its owners.".into()
+    })
 }
 
 async fn remove(args: &RemoveArgs, json: bool) -> anyhow::Result<()> {
