@@ -168,7 +168,7 @@ fn after_the_key_was_lost_a_new_one_serves_what_is_published_again() {
     drive.ok(&["site", "renew-key", "--yes"], "");
     publish(&drive, &["ana/web", "--as", "s"]);
     let (_server, visitor) = start(&drive);
-    let deadline = std::time::Instant::now() + std::time::Duration::from_secs(60);
+    let deadline = std::time::Instant::now() + std::time::Duration::from_mins(1);
     while get_as(&visitor, "s.example", "/").status != 200 {
         assert!(std::time::Instant::now() < deadline, "it is not served");
         std::thread::yield_now();
