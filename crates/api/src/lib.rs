@@ -18,6 +18,7 @@ use axum::Router;
 use axum::extract::DefaultBodyLimit;
 use holdfast_auth::Accounts;
 use holdfast_drive::Drive;
+use holdfast_site::Sites;
 use std::sync::Arc;
 use utoipa::OpenApi;
 use utoipa_axum::router::OpenApiRouter;
@@ -38,12 +39,14 @@ pub struct Api {
     pub drive: Arc<dyn Drive>,
     /// Accounts, tokens, members.
     pub accounts: Accounts,
+    /// Publishing.
+    pub sites: Sites,
 }
 
 #[derive(OpenApi)]
 #[openapi(
     info(title = "Holdfast", description = "A sealed drive. Sign in with HTTP Basic, or with an app token as Bearer."),
-    tags((name = "me"), (name = "spaces"), (name = "versions"), (name = "trash"), (name = "tokens"), (name = "accounts"))
+    tags((name = "me"), (name = "spaces"), (name = "versions"), (name = "trash"), (name = "tokens"), (name = "accounts"), (name = "sites"))
 )]
 struct Document;
 

@@ -16,9 +16,9 @@ pub use credentials::{Proof, Reset};
 pub use tokens::{CreatedToken, LABEL_BYTES_MAX, NewToken, TOKENS_PER_ACCOUNT_MAX};
 
 use crate::authenticator::escrow_slot;
+use crate::sites::check_new_name;
 use crate::worker::Worker;
 use crate::{AuthOptions, RecoveryCode, Secret, check_password, generate_password};
-use holdfast_base::name::check_account_name;
 use holdfast_base::{Clock, Error, Result, Uid};
 use holdfast_meta::{Account, AccountChange, Catalogue, NewAccount, NewSlot, SlotKind};
 use holdfast_seal::keys::{Argon2Params, CredentialKind, SlotContext, random_bytes, seal_slot, wrap_space_key};
@@ -52,9 +52,9 @@ pub struct Created {
 /// Account administration.
 #[derive(Clone)]
 pub struct Accounts {
-    catalogue: Arc<dyn Catalogue>,
-    clock: Arc<dyn Clock>,
-    worker: Arc<Worker>,
+    pub(crate) catalogue: Arc<dyn Catalogue>,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) worker: Arc<Worker>,
     escrow_public_key: Option<[u8; 32]>,
 }
 
@@ -75,7 +75,7 @@ impl Accounts {
 
     /// Makes an account with its home space. A taken name is `AlreadyExists`, a weak password `InvalidInput`.
     pub async fn create(&self, person: NewPerson) -> Result<Created> {
-        check_account_name(&person.name)?;
+        check_new_name(&person.name)?;
         let (password, generated_password) = self.password_or_new(&person.name, person.password).await?;
         let recovery_code = RecoveryCode::generate()?;
         let (uid, home_uid) = (Uid(random_bytes()?), Uid(random_bytes()?));

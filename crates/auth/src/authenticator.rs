@@ -98,6 +98,32 @@ impl Authenticator {
         }
     }
 
+    /// Opens a password slot that is no account's, with the same limits on attempts.
+    pub(crate) async fn check_slot(
+        &self,
+        name: &str,
+        uid: Uid,
+        slot: &[u8],
+        secret: &Secret,
+        from: AddressGroup,
+    ) -> Result<()> {
+        let inner = &self.0;
+        if secret.expose().len() > PASSWORD_BYTES_MAX {
+            return Err(Error::new(ErrorKind::Unauthenticated, "the password is wrong"));
+        }
+        inner.limiter.check(name, from).await?;
+        let turn = inner.worker.turn().await?;
+        inner.limiter.check(name, from).await?;
+        let opened = inner.worker.open(&turn, uid, Some(slot.to_vec()), secret).await;
+        if opened.as_ref().is_err_and(|error| error.kind() == ErrorKind::Unauthenticated) {
+            inner.limiter.failed(name, from).await?;
+        }
+        // Kept until the failure is counted: the next in the queue must see it.
+        drop(turn);
+        opened.map_err(|error| told_as(error, Error::new(ErrorKind::Unauthenticated, "the password is wrong")))?;
+        inner.limiter.succeeded(name, from).await
+    }
+
     /// Forgets cached credentials that are idle or old, and their keys with them; the server calls this every minute or so.
     pub fn sweep(&self) {
         self.0.cache.sweep(self.0.clock.now_ms());

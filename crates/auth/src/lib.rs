@@ -18,6 +18,7 @@ pub mod options;
 mod password;
 mod recovery;
 pub mod session;
+mod sites;
 mod token;
 mod worker;
 
@@ -30,4 +31,5 @@ pub use options::AuthOptions;
 pub use password::{PASSWORD_BYTES_MAX, PASSWORD_CHARS_MIN, check_password, generate_password};
 pub use recovery::RecoveryCode;
 pub use session::{Scope, Session};
+pub use sites::{SITES_ACCOUNT, SitesKey};
 pub use token::{TOKEN_PREFIX, Token};

@@ -1,7 +1,8 @@
 //! The command line's shape.
 
 use crate::commands::{
-    account, backup, bench, check, completion, config, man, reclaim, restore, serve, space, token, trash, version,
+    account, backup, bench, check, completion, config, man, publish, reclaim, restore, serve, site, space, token,
+    trash, version,
 };
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
@@ -87,6 +88,11 @@ pub(crate) enum Command {
     /// List, restore and empty the trash.
     #[command(subcommand)]
     Trash(trash::TrashCommand),
+    /// Publish a folder as a web site.
+    Publish(publish::PublishArgs),
+    /// List, roll back and change published sites.
+    #[command(subcommand)]
+    Site(site::SiteCommand),
     /// Prove a drive: every sum, every reference and, if asked, every stored byte.
     Check(check::CheckArgs),
     /// Give space back now that deleted content no longer needs.

@@ -1,6 +1,6 @@
 //! One request while it is answered: the drive, the session and the request's head, with readers for headers and bodies.
 
-use crate::body::DavBody;
+use crate::DavBody;
 use crate::face::DavOptions;
 use crate::fault::Fault;
 use crate::limits::{DRAIN_BYTES_MAX, XML_BODY_BYTES_MAX};

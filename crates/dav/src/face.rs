@@ -1,6 +1,6 @@
 //! The face itself: options, and the way from a request to its method.
 
-use crate::body::DavBody;
+use crate::DavBody;
 use crate::call::{Call, RequestBody, drain, empty};
 use crate::fault::{Answer, Fault, METHODS};
 use crate::limits::INFINITY_NODES_MAX;

@@ -4,7 +4,7 @@
 //! clients such as rclone show) and plain text for GET. It never says more than the error's message, which by the rule of
 //! [`holdfast_base::Error`] holds nothing of another space.
 
-use crate::body::DavBody;
+use crate::DavBody;
 use crate::limits::RETRY_AFTER_UNAVAILABLE_S;
 use crate::multistatus::push_href;
 use crate::xml::escape::push_text;

@@ -161,7 +161,9 @@ fn http_conditions(call: &Call, seen: &Seen) -> Result<Expect, Fault> {
         if !holds {
             return Err(Fault::precondition_failed("If-Match does not hold: the resource changed or is gone"));
         }
-    } else if let Some(since) = call.header(IF_UNMODIFIED_SINCE)?.as_deref().and_then(crate::dates::parse_http_s) {
+    } else if let Some(since) =
+        call.header(IF_UNMODIFIED_SINCE)?.as_deref().and_then(holdfast_http::dates::parse_http_s)
+    {
         if node.is_some_and(|node| node.modified_ms.div_euclid(1_000) > since) {
             return Err(Fault::precondition_failed("If-Unmodified-Since does not hold: the resource changed"));
         }

@@ -10,20 +10,17 @@
 //! transaction, with the same conditions tested again inside it. Whatever can grow (bodies, listings, multistatus answers)
 //! is streamed in bounded pieces; every bound is in [`limits`].
 
-mod body;
 mod call;
-mod dates;
 mod face;
 mod fault;
 mod guard;
 mod href;
 pub mod limits;
 mod methods;
-mod mime;
 mod multistatus;
 pub mod parse;
 mod props;
 mod xml;
 
-pub use body::DavBody;
 pub use face::{DavFace, DavOptions};
+pub use holdfast_http::AnswerBody as DavBody;

@@ -1,4 +1,7 @@
-//! Every limit of this face, with its reason. Limits shared with other crates are in [`holdfast_base::limits`].
+//! Every limit of this face, with its reason. Limits shared with other crates are in [`holdfast_base::limits`],
+//! those of what every HTTP face parses in [`holdfast_http::limits`].
+
+pub use holdfast_http::limits::{ENTITY_TAGS_MAX, RANGE_GAP_BYTES, RANGES_MAX};
 
 /// Longest XML request body. The largest sensible PROPPATCH carries [`holdfast_base::limits::PROPERTIES_BYTES_MAX`] of
 /// properties; this is sixteen times that.
@@ -40,20 +43,11 @@ pub const PROPERTIES_PAGE_NODES: usize = 32;
 /// piece is sent whole, with its length.
 pub const ANSWER_PIECE_BYTES: usize = 64 * 1_024;
 
-/// Ranges one `Range` header may ask for; a header with more is ignored and the whole file answered (RFC 9110 section 14.2).
-pub const RANGES_MAX: usize = 64;
-
-/// Ranges whose gap is at most this are answered as one: the header of another part would cost as much.
-pub const RANGE_GAP_BYTES: u64 = 128;
-
 /// Conditions in one `If` header.
 pub const IF_CONDITIONS_MAX: usize = 256;
 
 /// Different resources one `If` header may speak of: each costs a walk and a look-up of locks.
 pub const IF_RESOURCES_MAX: usize = 32;
-
-/// Entity tags in one `If-Match` or `If-None-Match`.
-pub const ENTITY_TAGS_MAX: usize = 256;
 
 /// Largest file of which PROPFIND computes `oc:checksums`: the digest is made by reading the file before the answer
 /// begins. A GET or HEAD with `Want-Digest` has no such limit.

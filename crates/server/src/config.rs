@@ -1,6 +1,7 @@
 //! What a server can be told. Plain data: the command line merges file, environment and flags into it.
 
 use crate::limits::Limits;
+use crate::sites::SitesConfig;
 use crate::telemetry::LogConfig;
 use crate::tls::TlsConfig;
 use serde::{Deserialize, Serialize};
@@ -27,6 +28,8 @@ pub struct ServerConfig {
     pub trusted_proxies: Vec<String>,
     /// TLS.
     pub tls: TlsConfig,
+    /// Published sites.
+    pub sites: SitesConfig,
     /// Logs.
     pub log: LogConfig,
     /// Limits.
@@ -43,6 +46,7 @@ impl Default for ServerConfig {
             allow_plain_http: false,
             trusted_proxies: Vec::new(),
             tls: TlsConfig::default(),
+            sites: SitesConfig::default(),
             log: LogConfig::default(),
             limits: Limits::default(),
         }

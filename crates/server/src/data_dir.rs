@@ -6,6 +6,8 @@
 //! DIR/catalogue.db  the catalogue
 //! DIR/packs/        sealed packs
 //! DIR/tls/          the self-signed certificate, if one was asked for
+//! DIR/sites.key     the key of the sites account
+//! DIR/address       while a server runs: its addresses
 //! ```
 //!
 //! `format` is written last (aside, synced, renamed, the folder synced), so a directory without it was never a drive: making it
@@ -174,6 +176,11 @@ impl DataDir {
     /// The folder of packs.
     pub fn packs(&self) -> PathBuf {
         self.root.join(PACKS)
+    }
+
+    /// Where a running server says how to reach it, for commands on this machine.
+    pub fn address_file(&self) -> PathBuf {
+        self.root.join("address")
     }
 
     /// The folder of the self-signed certificate.

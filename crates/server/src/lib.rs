@@ -4,7 +4,7 @@
 //! listen      binds, accepts, counts connections, greets (TLS)
 //!   conn      one connection: hyper, its timer, its bodies
 //!     web     one request: who asks, which face answers, what every answer gets
-//!       dav   api            (crates of their own, over the Drive trait)
+//!       dav   api   site     (crates of their own, over the Drive trait)
 //! ```
 //!
 //! Beside that path: [`data_dir`] (format and lock of the data directory), [`tls`] (certificates), [`stop`] (signals and drain),
@@ -25,6 +25,7 @@ pub mod meter;
 pub mod metrics;
 pub mod peer;
 pub mod server;
+pub mod sites;
 pub mod stop;
 pub mod telemetry;
 pub mod tls;
@@ -34,4 +35,5 @@ pub use config::ServerConfig;
 pub use data_dir::DataDir;
 pub use local::LocalDrive;
 pub use server::Server;
+pub use sites::SitesConfig;
 pub use stop::Stopper;

@@ -2,6 +2,7 @@
 
 use crate::data_dir::{DataDir, DataLock};
 use crate::server::Faces;
+use crate::sites::SitesConfig;
 use holdfast_api::Api;
 use holdfast_auth::{Accounts, AuthOptions, Authenticator};
 use holdfast_base::{Clock, Result, SystemClock};
@@ -12,6 +13,8 @@ use holdfast_drive::care::{JobOptions, Jobs};
 use holdfast_drive::engine::{Engine, EngineOptions};
 use holdfast_meta::Catalogue;
 use holdfast_meta::sqlite::{Options, SqliteCatalogue};
+use holdfast_site::Sites;
+use holdfast_site::serve::{Checks, Serving};
 use http_body_util::BodyExt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -65,12 +68,36 @@ impl LocalDrive {
         &self.jobs
     }
 
-    /// Every face over this drive.
-    pub fn faces(&self) -> Faces {
+    /// Publishing on this drive.
+    pub fn sites(&self, config: &SitesConfig) -> Result<Sites> {
         let drive: Arc<dyn Drive> = Arc::new(self.engine.clone());
+        let key = config.key(&self.directory)?;
+        Ok(Sites::new(drive, self.accounts(), key, Arc::new(SystemClock), config.drive_hosts.clone()))
+    }
+
+    fn serving(&self, sites: Sites, config: &SitesConfig) -> Result<Serving> {
+        let (sign_in, password) = (self.authenticator.clone(), self.authenticator.clone());
+        let checks = Checks {
+            sign_in: Arc::new(move |credential, peer| {
+                let authenticator = sign_in.clone();
+                Box::pin(async move { authenticator.sign_in(&credential, Some(peer)).await })
+            }),
+            password: Arc::new(move |site, slot, secret, peer| {
+                let authenticator = password.clone();
+                Box::pin(async move { authenticator.check_site_password(site, &slot, &secret, Some(peer)).await })
+            }),
+        };
+        Serving::new(sites, checks, config.cache_bytes())
+    }
+
+    /// Every face over this drive.
+    pub fn faces(&self, sites: &SitesConfig) -> Result<Faces> {
+        let drive: Arc<dyn Drive> = Arc::new(self.engine.clone());
+        let service = self.sites(sites)?;
+        let serving = self.serving(service.clone(), sites)?;
         let dav = DavFace::new(drive.clone(), DavOptions::default());
         let authenticator = self.authenticator.clone();
-        Faces {
+        Ok(Faces {
             sign_in: Arc::new(move |credential, peer| {
                 let authenticator = authenticator.clone();
                 Box::pin(async move { authenticator.sign_in(&credential, Some(peer)).await })
@@ -81,9 +108,10 @@ impl LocalDrive {
                     dav.handle(session, request).await.map(|body| body.map_err(Into::into).boxed_unsync())
                 })
             }),
-            api: holdfast_api::router(Api { drive, accounts: self.accounts() }),
+            api: holdfast_api::router(Api { drive, accounts: self.accounts(), sites: service }),
             catalogue: self.catalogue.clone(),
-        }
+            sites: serving,
+        })
     }
 
     /// Closes the drive in good order, after the last request.

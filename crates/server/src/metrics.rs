@@ -52,6 +52,10 @@ fn describe() {
     metrics::describe_histogram!("holdfast_request_seconds", "From a request's head to the end of its answer");
     metrics::describe_counter!("holdfast_request_bytes_total", "Body bytes received");
     metrics::describe_counter!("holdfast_response_bytes_total", "Body bytes sent");
+    metrics::describe_gauge!("holdfast_sites", "Published sites served");
+    metrics::describe_gauge!("holdfast_site_cache_bytes", "Contents of sites in memory");
+    metrics::describe_histogram!("holdfast_site_request_seconds", "Requests on sites listeners");
+    metrics::describe_counter!("holdfast_site_response_bytes_total", "Body bytes sent on sites listeners");
     metrics::describe_gauge!("process_resident_memory_bytes", "Resident memory");
     metrics::describe_gauge!("process_cpu_seconds_total", "CPU time used");
     metrics::describe_gauge!("process_open_fds", "Open file descriptors");

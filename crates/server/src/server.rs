@@ -11,6 +11,7 @@ use crate::limits::{DESCRIPTORS_RESERVED, Limits, METRICS_CONNECTIONS_MAX};
 use crate::listen::{Bound, ListenOn, Listener, Reception};
 use crate::meter::{FLUSH_EVERY, Meter};
 use crate::metrics::{MetricsFace, UPKEEP_EVERY};
+use crate::sites::SitesDoor;
 use crate::stop::{self, Signals, Stopper, Wish};
 use crate::tls::Certificate;
 use crate::web::record::RequestIds;
@@ -18,6 +19,7 @@ use crate::web::{Dav, SignIn, Web};
 use axum::Router;
 use holdfast_base::{Error, Result};
 use holdfast_meta::Catalogue;
+use holdfast_site::serve::Serving;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -36,13 +38,16 @@ pub struct Faces {
     pub api: Router,
     /// For readiness and traffic sums.
     pub catalogue: Arc<dyn Catalogue>,
+    pub(crate) sites: Serving,
 }
 
 /// A server whose listeners are bound and accepting.
 pub struct Server {
     web: Arc<Web>,
     bound: Vec<Bound>,
+    sites_bound: Vec<Bound>,
     metrics_bound: Option<Bound>,
+    looking: tokio::task::JoinHandle<()>,
     certificate: Option<Arc<Certificate>>,
     address_file: Option<AddressFile>,
     stage: Sender<Stage>,
@@ -57,36 +62,58 @@ impl Server {
     pub fn start(config: &ServerConfig, faces: Faces, certificate: Option<Arc<Certificate>>) -> Result<Self> {
         let limits =
             Limits { connections_max: connections_max(config.limits.connections_max), ..config.limits.clone() };
-        let listeners = config
-            .listen
-            .iter()
-            .map(|text| text.parse::<ListenOn>()?.bind(certificate.is_some()))
-            .collect::<Result<Vec<_>>>()?;
+        let listeners = bind(&config.listen, certificate.is_some())?;
+        let sites_listeners = bind(&config.sites.listen, certificate.is_some())?;
         if listeners.is_empty() {
             return Err(Error::invalid("there is no address to listen on: give at least one in listen"));
         }
         let bound: Vec<Bound> = listeners.iter().map(|listener| listener.bound).collect();
+        let sites_bound: Vec<Bound> = sites_listeners.iter().map(|listener| listener.bound).collect();
         let (stage, stages) = tokio::sync::watch::channel(Stage::Running);
         let metrics_bound = start_metrics(config, &limits, &stages)?;
         let signals = Signals::take()?;
         let tls = certificate.as_ref().map(Certificate::server_config).transpose()?.map(TlsAcceptor::from);
+        let serving = faces.sites.clone();
+        let looking = serving.keep_looking();
         let web = Arc::new(web(config, faces, &limits)?);
         let room = Arc::new(Semaphore::new(limits.connections_max));
         let connector = Arc::new(Connector::new(web.clone(), limits.clone()));
+        let sites = Arc::new(SitesDoor { web: web.clone(), serving });
+        let sites = Arc::new(Connector::new(sites, limits.clone()));
+        receive(Reception { connector: sites, room: room.clone(), tls: tls.clone() }, sites_listeners, &stages);
         receive(Reception { connector, room: room.clone(), tls }, listeners, &stages);
         let meter = web.meter.clone();
         tokio::spawn(flush_regularly(meter, web.catalogue.clone(), stages.clone()));
         if let Some(certificate) = certificate.clone() {
             tokio::spawn(watch_certificate(certificate, stages));
         }
-        let address_file = config.address_file.as_deref().map(|path| AddressFile::write(path, &bound)).transpose()?;
+        let all: Vec<Bound> = bound.iter().chain(&sites_bound).copied().collect();
+        let address_file = config.address_file.as_deref().map(|path| AddressFile::write(path, &all)).transpose()?;
         let stopper = Stopper::default();
-        Ok(Self { web, bound, metrics_bound, certificate, address_file, stage, room, limits, signals, stopper })
+        Ok(Self {
+            web,
+            bound,
+            sites_bound,
+            metrics_bound,
+            looking,
+            certificate,
+            address_file,
+            stage,
+            room,
+            limits,
+            signals,
+            stopper,
+        })
     }
 
     /// Where it listens.
     pub fn bound(&self) -> &[Bound] {
         &self.bound
+    }
+
+    /// Where it listens for sites alone.
+    pub fn sites_bound(&self) -> &[Bound] {
+        &self.sites_bound
     }
 
     /// Where its metrics are.
@@ -119,6 +146,7 @@ impl Server {
         if !whole {
             tracing::warn!("requests that were still running have been cut off");
         }
+        self.looking.abort();
         self.web.meter.flush(&self.web.catalogue).await;
         whole
     }
@@ -141,6 +169,7 @@ fn web(config: &ServerConfig, faces: Faces, limits: &Limits) -> Result<Web> {
         dav: faces.dav,
         api: faces.api,
         catalogue: faces.catalogue,
+        sites: faces.sites,
         trusted_proxies,
         allow_plain_http: config.allow_plain_http,
         access_log: config.log.access,
@@ -150,6 +179,11 @@ fn web(config: &ServerConfig, faces: Faces, limits: &Limits) -> Result<Web> {
         draining: false.into(),
         readiness: None.into(),
     })
+}
+
+/// Binds listeners.
+fn bind(texts: &[String], has_certificate: bool) -> Result<Vec<Listener>> {
+    texts.iter().map(|text| text.parse::<ListenOn>()?.bind(has_certificate)).collect()
 }
 
 /// Starts the accept loop of every listener.

@@ -185,6 +185,14 @@ impl TestServer {
         self.address
     }
 
+    /// Every address it listens on, in the order of its address file: the drive's first, then those of sites.
+    pub fn addresses(&self) -> io::Result<Vec<SocketAddr>> {
+        let text = fs::read_to_string(self.scratch.path().join("address"))?;
+        let address =
+            |line: &str| line.split_once("://").map_or(line, |(_, rest)| rest).parse().map_err(io::Error::other);
+        text.lines().map(address).collect()
+    }
+
     /// Its root as a URL, without a slash at the end.
     pub fn url(&self) -> String {
         format!("http://{}", self.address)
@@ -301,10 +309,10 @@ impl TestServer {
     }
 }
 
-/// The address in a finished address file, with or without a scheme.
+/// The first address in a finished address file, with or without a scheme.
 fn read_address(file: &Path) -> Option<SocketAddr> {
     let text = fs::read_to_string(file).ok()?;
-    let line = text.strip_suffix('\n').unwrap_or(&text);
+    let line = text.lines().next().unwrap_or_default();
     let address = line.split_once("://").map_or(line, |(_, rest)| rest);
     address.trim_end_matches('/').parse().ok()
 }

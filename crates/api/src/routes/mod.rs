@@ -2,6 +2,8 @@
 
 mod accounts;
 mod me;
+mod sites;
+mod sites_bodies;
 mod spaces;
 mod tokens;
 mod trash;
@@ -51,6 +53,14 @@ pub(crate) fn all() -> OpenApiRouter<Api> {
         .routes(routes!(tokens::revoke))
         .routes(routes!(accounts::list, accounts::create))
         .routes(routes!(accounts::change))
+        .routes(routes!(sites::list))
+        .routes(routes!(sites::show, sites::set, sites::remove))
+        .routes(routes!(sites::publish))
+        .routes(routes!(sites::history))
+        .routes(routes!(sites::snapshots))
+        .routes(routes!(sites::roll_back))
+        .routes(routes!(sites::unpublish))
+        .routes(routes!(sites::preview))
 }
 
 /// A place from a space's name and a path as text.

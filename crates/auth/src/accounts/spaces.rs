@@ -5,7 +5,7 @@
 
 use super::Accounts;
 use crate::Session;
-use holdfast_base::name::check_account_name;
+use crate::sites::check_new_name;
 use holdfast_base::{Error, Result, Uid};
 use holdfast_meta::{Membership, NewSpace, Role, Space};
 use holdfast_seal::SpaceKey;
@@ -15,7 +15,7 @@ impl Accounts {
     /// Makes a group space that the session's account owns. A taken name is `AlreadyExists`.
     pub async fn create_space(&self, owner: &Session, name: &str, quota_bytes: Option<u64>) -> Result<Space> {
         owner.require_full()?;
-        check_account_name(name)?;
+        check_new_name(name)?;
         let uid = Uid(random_bytes()?);
         let wrapped_key = wrap_space_key(&owner.key().public(), uid, &SpaceKey::generate()?)?;
         let now_ms = self.clock.now_ms();
@@ -80,6 +80,11 @@ impl Accounts {
             }
             _ => Err(Error::not_found(format!("there is no space {name:?}"))),
         }
+    }
+
+    /// The row of a space the session owns.
+    pub(crate) async fn owned_space(&self, who: &Session, name: &str) -> Result<holdfast_base::SpaceId> {
+        self.owned(who, name).await.map(|(space, _)| space.id)
     }
 
     async fn owned(&self, who: &Session, name: &str) -> Result<(Space, Membership)> {

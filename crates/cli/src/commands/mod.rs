@@ -8,9 +8,12 @@ pub(crate) mod completion;
 pub(crate) mod config;
 pub(crate) mod man;
 pub(crate) mod member;
+pub(crate) mod publish;
+pub(crate) mod publish_call;
 pub(crate) mod reclaim;
 pub(crate) mod restore;
 pub(crate) mod serve;
+pub(crate) mod site;
 pub(crate) mod space;
 pub(crate) mod token;
 pub(crate) mod trash;
@@ -44,6 +47,8 @@ pub(crate) fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Token(command) => block_on(token::run(command, common.json)),
         Command::Version(command) => block_on(version::run(command, common.json)),
         Command::Trash(command) => block_on(trash::run(command, common.json)),
+        Command::Publish(args) => block_on(publish::run(args, common.json)),
+        Command::Site(command) => block_on(site::run(command, common.json)),
         Command::Check(args) => block_on(check::run(args, common.json)),
         Command::Reclaim(args) => block_on(reclaim::run(args, common.json)),
         Command::Backup(args) => block_on(backup::run(args, common.json)),

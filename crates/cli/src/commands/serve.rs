@@ -7,6 +7,7 @@ use crate::output;
 use clap::Args;
 use holdfast_auth::NewPerson;
 use holdfast_base::Error;
+use holdfast_server::address_file::AddressFile;
 use holdfast_server::tls::Certificate;
 use holdfast_server::{DataDir, LocalDrive, Server, ServerConfig, telemetry};
 use serde_json::json;
@@ -26,6 +27,9 @@ pub(crate) struct ServeArgs {
     /// Write the bound addresses to this file when ready, one URL a line.
     #[arg(long, value_name = "FILE")]
     address_file: Option<PathBuf>,
+    /// Address to serve published sites on, and nothing else; may be repeated.
+    #[arg(long, value_name = "ADDR")]
+    sites_listen: Vec<String>,
     /// Certificate with its intermediates, PEM.
     #[arg(long, value_name = "FILE", requires = "tls_key")]
     tls_cert: Option<PathBuf>,
@@ -66,6 +70,7 @@ impl ServeArgs {
         let mut flags = Flags::default();
         flags.set("data", path(&self.data)?);
         flags.set("listen", list(&self.listen));
+        flags.set("sites.listen", list(&self.sites_listen));
         flags.set("address_file", path(&self.address_file)?);
         flags.set("tls.cert", path(&self.tls_cert)?);
         flags.set("tls.key", path(&self.tls_key)?);
@@ -105,7 +110,8 @@ async fn serve(config: ServerConfig, init_admin: Option<String>, json: bool) -> 
         if let Some(name) = init_admin {
             first_account(&drive, name, json).await?;
         }
-        let server = Server::start(&config, drive.faces(), certificate)?;
+        let server = Server::start(&config, drive.faces(&config.sites)?, certificate)?;
+        let _address = AddressFile::write(&drive.directory().address_file(), server.bound())?;
         announce(&server, &drive, fingerprint.as_deref(), json);
         anyhow::Ok(server.run(|| drive.jobs().reclaim_now()).await)
     }
@@ -144,10 +150,11 @@ async fn first_account(drive: &LocalDrive, name: String, json: bool) -> anyhow::
 /// Tells that the server is ready, and where.
 fn announce(server: &Server, drive: &LocalDrive, fingerprint: Option<&str>, json: bool) {
     let addresses: Vec<String> = server.bound().iter().map(holdfast_server::listen::Bound::url).collect();
+    let sites: Vec<String> = server.sites_bound().iter().map(holdfast_server::listen::Bound::url).collect();
     let metrics = server.metrics_bound().map(|bound| bound.url() + "/metrics");
     let data = drive.directory().root().display();
     if json {
-        let ready = json!({"event": "ready", "addresses": addresses, "metrics": metrics, "data": data.to_string(),
+        let ready = json!({"event": "ready", "addresses": addresses, "sites": sites, "metrics": metrics, "data": data.to_string(),
             "tls_sha256": fingerprint, "process": std::process::id()});
         output::print(&ready.to_string());
         return;
@@ -159,6 +166,9 @@ fn announce(server: &Server, drive: &LocalDrive, fingerprint: Option<&str>, json
     for address in &addresses {
         line("address", &format!("{address}/"));
         line("WebDAV", &format!("{address}/dav/"));
+    }
+    for address in &sites {
+        line("sites", &format!("{address}/"));
     }
     if let Some(fingerprint) = fingerprint {
         line("certificate", &format!("SHA-256 {fingerprint}"));

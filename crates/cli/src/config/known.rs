@@ -44,7 +44,8 @@ pub(super) fn nearest<'a>(key: &str, keys: &'a [String]) -> Option<&'a str> {
     let score = |known: &str| strsim::jaro_winkler(key, known).max(strsim::jaro_winkler(&last(key), &last(known)));
     keys.iter()
         .map(|known| (score(known), known.as_str()))
-        .max_by(|(one, _), (other, _)| one.total_cmp(other))
+        // Of equals the shorter key: it is the one without a table.
+        .max_by(|(one, key), (other, longer)| one.total_cmp(other).then_with(|| longer.len().cmp(&key.len())))
         .filter(|(score, _)| *score >= SIMILARITY_MIN)
         .map(|(_, known)| known)
 }

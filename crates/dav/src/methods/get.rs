@@ -3,21 +3,20 @@
 //! The first piece of content is fetched before the answer begins, so that content that cannot be read is a status and
 //! not a broken connection, and a small file is one piece with its headers.
 
-use super::{listing, ranges};
-use crate::body::DavBody;
+use super::listing;
+use crate::DavBody;
 use crate::call::{Call, empty, set};
-use crate::dates;
 use crate::fault::{Answer, Fault};
 use crate::guard;
-use crate::mime;
-use crate::parse::{self, DigestField, RangeRequest, TagList, Target, entity_tag_of};
+use crate::parse::{self, DigestField, RangeRequest, Target, entity_tag_of};
 use futures_util::{StreamExt, stream};
 use holdfast_base::{ByteRange, Result};
 use holdfast_drive::{Node, NodeKind, Walk};
+use holdfast_http::dates;
+use holdfast_http::{Conditional, Facts, Multipart, content_range, if_range_holds, mime_of_name, read_conditions};
 use http::header::{
     ACCEPT_RANGES, CACHE_CONTROL, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_SECURITY_POLICY, CONTENT_TYPE, ETAG,
-    HeaderName, IF_MATCH, IF_MODIFIED_SINCE, IF_NONE_MATCH, IF_RANGE, IF_UNMODIFIED_SINCE, LAST_MODIFIED, RANGE,
-    X_CONTENT_TYPE_OPTIONS,
+    HeaderName, LAST_MODIFIED, RANGE, X_CONTENT_TYPE_OPTIONS,
 };
 use http::{HeaderValue, Method, Response, StatusCode};
 
@@ -43,7 +42,7 @@ async fn file(call: &Call, node: &Node, walk: Walk) -> Answer {
         describe(&mut response, node, &tag);
         return Ok(response);
     }
-    let (kind, charset) = mime::of_name(&node.name);
+    let (kind, charset) = mime_of_name(&node.name);
     let kind = format!("{kind}{charset}");
     let mut response = match wanted_range(call, node, &tag)? {
         RangeRequest::Unsatisfiable => {
@@ -63,11 +62,11 @@ async fn file(call: &Call, node: &Node, walk: Walk) -> Answer {
             [part] => {
                 let mut response = content(call, &walk, *part).await?;
                 *response.status_mut() = StatusCode::PARTIAL_CONTENT;
-                set(&mut response, CONTENT_RANGE, ranges::content_range(*part, node.size));
+                set(&mut response, CONTENT_RANGE, content_range(*part, node.size));
                 set(&mut response, CONTENT_TYPE, &kind);
                 response
             }
-            _ => ranges::multipart(call, walk.clone(), parts, node.size, &kind),
+            _ => multipart(call, walk.clone(), parts, node.size, &kind),
         },
     };
     describe(&mut response, node, &tag);
@@ -93,42 +92,41 @@ async fn content(call: &Call, walk: &Walk, range: ByteRange) -> Answer {
     Ok(response)
 }
 
-/// The conditional headers of a read, in the order of RFC 9110 section 13.2.2: whether to answer 304.
+/// Whether the conditional headers ask for 304.
 fn not_modified(call: &Call, node: &Node, tag: &str) -> Result<bool, Fault> {
-    let modified_s = node.modified_ms.div_euclid(1_000);
-    if let Some(text) = call.header(IF_MATCH)? {
-        let holds = match parse::tag_list(&text)? {
-            TagList::Any => true,
-            TagList::Tags(tags) => tags.iter().any(|wanted| wanted.matches_strongly(tag)),
-        };
-        if !holds {
-            return Err(Fault::precondition_failed("If-Match does not hold: the file changed"));
+    match read_conditions(&call.head.headers, Facts { tag, modified_ms: node.modified_ms })? {
+        Conditional::Proceed => Ok(false),
+        Conditional::NotModified => Ok(true),
+        Conditional::Failed(header) => {
+            Err(Fault::precondition_failed(format!("{header} does not hold: the file changed")))
         }
-    } else if let Some(since) = call.header(IF_UNMODIFIED_SINCE)?.as_deref().and_then(dates::parse_http_s)
-        && modified_s > since
-    {
-        return Err(Fault::precondition_failed("If-Unmodified-Since does not hold: the file changed"));
     }
-    if let Some(text) = call.header(IF_NONE_MATCH)? {
-        return Ok(match parse::tag_list(&text)? {
-            TagList::Any => true,
-            TagList::Tags(tags) => tags.iter().any(|known| known.matches_weakly(tag)),
-        });
-    }
-    let since = call.header(IF_MODIFIED_SINCE)?.as_deref().and_then(dates::parse_http_s);
-    Ok(since.is_some_and(|since| modified_s <= since))
 }
 
-/// The range to answer. `If-Range` holds for our strong tag only: a date here is set by clients and proves nothing, so a
-/// date never holds (RFC 9110 section 13.1.5) and the whole file is answered.
+/// The range to answer.
 fn wanted_range(call: &Call, node: &Node, tag: &str) -> Result<RangeRequest, Fault> {
     let Some(text) = call.header(RANGE)? else { return Ok(RangeRequest::Whole) };
-    if let Some(condition) = call.header(IF_RANGE)?
-        && condition.trim() != tag
-    {
+    if !if_range_holds(&call.head.headers, tag)? {
         return Ok(RangeRequest::Whole);
     }
     Ok(parse::ranges(&text, node.size))
+}
+
+/// Several ranges as the parts of one answer.
+fn multipart(call: &Call, walk: Walk, parts: Vec<ByteRange>, size: u64, kind: &str) -> Response<DavBody> {
+    let parts = Multipart::new(parts, size, kind);
+    let mut response = Response::new(DavBody::empty());
+    *response.status_mut() = StatusCode::PARTIAL_CONTENT;
+    response.headers_mut().insert(CONTENT_LENGTH, parts.length().into());
+    set(&mut response, CONTENT_TYPE, parts.content_type());
+    if call.head.method != Method::HEAD {
+        let call = call.clone();
+        *response.body_mut() = parts.body(move |range| {
+            let (call, walk) = (call.clone(), walk.clone());
+            Box::pin(async move { call.drive.read(&call.who, &walk, range).await })
+        });
+    }
+    response
 }
 
 fn describe(response: &mut Response<DavBody>, node: &Node, tag: &str) {

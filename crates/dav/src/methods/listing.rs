@@ -4,9 +4,8 @@
 //! are relative to the address as it was asked for, with its slash or without: absolute ones would repeat a deep path in
 //! every row.
 
-use crate::body::DavBody;
+use crate::DavBody;
 use crate::call::Call;
-use crate::dates;
 use crate::fault::Answer;
 use crate::href;
 use crate::limits::LIST_PAGE_NODES;
@@ -16,6 +15,7 @@ use futures_util::stream;
 use holdfast_base::size::format_bytes;
 use holdfast_base::{NodeName, Result};
 use holdfast_drive::{Location, Node, NodeKind};
+use holdfast_http::dates;
 use http::header::{CACHE_CONTROL, CONTENT_LENGTH, CONTENT_SECURITY_POLICY, CONTENT_TYPE};
 use http::{HeaderValue, Method, Response};
 

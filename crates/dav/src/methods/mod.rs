@@ -8,7 +8,6 @@ mod lock;
 mod propfind;
 mod proppatch;
 mod put;
-mod ranges;
 mod transfer;
 
 pub(crate) use folder::{delete, mkcol};

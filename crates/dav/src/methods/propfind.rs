@@ -6,7 +6,7 @@
 
 mod listing;
 
-use crate::body::DavBody;
+use crate::DavBody;
 use crate::call::{self, Call, RequestBody, read_xml, set};
 use crate::fault::{Answer, Code, Fault};
 use crate::guard;

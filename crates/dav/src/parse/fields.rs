@@ -103,7 +103,7 @@ pub fn mtime_ms(text: &str) -> Result<i64> {
 
 /// Reads the value of `Win32LastModifiedTime` or `getlastmodified`: an HTTP date.
 pub fn win32_time_ms(text: &str) -> Option<i64> {
-    crate::dates::parse_http_s(text)?.checked_mul(1_000)
+    holdfast_http::dates::parse_http_s(text)?.checked_mul(1_000)
 }
 
 fn number(digits: &str) -> Option<u64> {

@@ -8,19 +8,17 @@ mod digests;
 mod etags;
 mod fields;
 mod if_header;
-mod ranges;
 mod target;
 
 pub use crate::xml::{
     Fragment, LockInfo, PropFind, PropName, PropPatch, PropUpdate, lock_info, prop_find, property_update,
 };
 pub use digests::{DigestField, content_md5, digest, oc_checksum, repr_digest, want_digest, want_repr_digest};
-pub use etags::{EntityTag, TagList, tag_list};
 pub use fields::{
     ContentRange, Depth, content_range, depth, lock_token, mtime_ms, overwrite, timeout_s, win32_time_ms,
 };
+pub use holdfast_http::{EntityTag, RangeRequest, TagList, ranges, tag_list};
 pub use if_header::{Condition, IfHeader, IfLists, if_header};
-pub use ranges::{RangeRequest, ranges};
 pub use target::{Resolved, Target, resolve, target};
 
 pub(crate) use etags::{entity_tag_of, push_entity_tag};

@@ -6,13 +6,12 @@
 use super::live::Live;
 use super::locks::{SUPPORTED, push_active_lock};
 use super::plan::{Item, Plan};
-use crate::dates;
-use crate::mime;
 use crate::multistatus::{push_empty_element, push_href, push_status};
 use crate::parse::{PropName, push_entity_tag};
 use crate::xml::DAV;
 use crate::xml::escape::push_text;
 use holdfast_drive::{Lock, Node, NodeKind, Property, Role};
+use holdfast_http::dates;
 use std::fmt::Write;
 
 /// Space left and used, where the node lies (RFC 4331).
@@ -189,7 +188,7 @@ fn push_display(out: &mut String, value: impl std::fmt::Display) {
 }
 
 fn push_content_type(out: &mut String, name: &str) {
-    let (kind, charset) = mime::of_name(name);
+    let (kind, charset) = holdfast_http::mime_of_name(name);
     out.push_str(kind);
     out.push_str(charset);
 }

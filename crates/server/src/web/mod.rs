@@ -2,6 +2,7 @@
 //!
 //! | path | answered by | sign-in |
 //! |---|---|---|
+//! | anything, on a host that is a published site's | that site ([`crate::sites`]) | as the site asks |
 //! | `/dav`, `/dav/…` | WebDAV | always |
 //! | `/api/v1/openapi.json` | the API's description | none |
 //! | `/api/…` | the JSON API | always |
@@ -19,12 +20,14 @@ pub(crate) mod reply;
 use crate::conn::{AnyBody, Handler, Peer, RequestBody, ResponseBody, Tally};
 use crate::meter::Meter;
 use crate::peer::{Client, Network, client};
+use crate::sites;
 use crate::telemetry::AccessLog;
 use axum::Router;
 use futures_util::future::BoxFuture;
 use holdfast_auth::{Credential, Session};
 use holdfast_base::{Error, ErrorKind, Result};
 use holdfast_meta::Catalogue;
+use holdfast_site::serve::{Door, Serving};
 use http::header::{ALLOW, CONTENT_SECURITY_POLICY, HeaderName, HeaderValue, REFERRER_POLICY, X_CONTENT_TYPE_OPTIONS};
 use http::{Method, Request, Response, StatusCode};
 use http_body_util::BodyExt;
@@ -56,6 +59,7 @@ pub(crate) struct Web {
     pub(crate) dav: Dav,
     pub(crate) api: Router,
     pub(crate) catalogue: Arc<dyn Catalogue>,
+    pub(crate) sites: Serving,
     pub(crate) trusted_proxies: Vec<Network>,
     pub(crate) allow_plain_http: bool,
     pub(crate) access_log: AccessLog,
@@ -74,7 +78,8 @@ impl Handler for Web {
         request: Request<RequestBody>,
     ) -> Response<ResponseBody> {
         let client = client(peer, request.headers(), &self.trusted_proxies);
-        let face = face(request.uri().path());
+        let is_site = self.sites.is_for_a_site(request.headers(), request.uri());
+        let face = if is_site { Face::Site } else { face(request.uri().path()) };
         let trusted = self.trusted_proxies.iter().any(|network| network.contains(peer.address.ip()));
         let id = self.ids.next(request.headers(), trusted);
         let room = self.room.clone().try_acquire_owned().ok();
@@ -112,14 +117,17 @@ fn face(path: &str) -> Face {
 /// Headers every answer gets.
 fn dress(answer: &mut Response<AnyBody>, record: &Record) {
     let headers = answer.headers_mut();
+    if let Ok(id) = HeaderValue::from_str(&record.id) {
+        headers.insert(HeaderName::from_static("x-request-id"), id);
+    }
+    if record.face == Face::Site {
+        return;
+    }
     headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     headers.insert(REFERRER_POLICY, HeaderValue::from_static("no-referrer"));
     if !headers.contains_key(CONTENT_SECURITY_POLICY) {
         let policy = if record.face == Face::Dav { "sandbox" } else { "default-src 'none'; frame-ancestors 'none'" };
         headers.insert(CONTENT_SECURITY_POLICY, HeaderValue::from_static(policy));
-    }
-    if let Ok(id) = HeaderValue::from_str(&record.id) {
-        headers.insert(HeaderName::from_static("x-request-id"), id);
     }
 }
 
@@ -127,6 +135,10 @@ impl Web {
     async fn route(&self, client: &Client, record: &mut Record, request: Request<RequestBody>) -> Response<AnyBody> {
         match record.face {
             Face::Page => self.page(client, &request).await,
+            Face::Site => {
+                let visitor = sites::visitor(client, self.allow_plain_http);
+                sites::any(self.sites.answer(Door::Drive, visitor, request).await)
+            }
             Face::Api if request.uri().path() == "/api/v1/openapi.json" => self.call_api(request).await,
             Face::Dav | Face::Api => match self.admit(client, &request).await {
                 Ok(session) => {
@@ -180,7 +192,7 @@ impl Web {
         }
     }
 
-    async fn readiness(&self) -> Response<AnyBody> {
+    pub(crate) async fn readiness(&self) -> Response<AnyBody> {
         if self.draining.load(Ordering::Relaxed) {
             return reply::text(StatusCode::SERVICE_UNAVAILABLE, "stopping\n");
         }

@@ -49,6 +49,7 @@ pub(crate) enum Face {
     Dav,
     Api,
     Page,
+    Site,
 }
 
 impl Face {
@@ -57,6 +58,7 @@ impl Face {
             Self::Dav => "dav",
             Self::Api => "api",
             Self::Page => "page",
+            Self::Site => "site",
         }
     }
 }
@@ -164,7 +166,7 @@ impl Finish for Record {
     }
 }
 
-const fn class(status: StatusCode) -> &'static str {
+pub(crate) const fn class(status: StatusCode) -> &'static str {
     match status.as_u16() {
         100..200 => "1xx",
         200..300 => "2xx",

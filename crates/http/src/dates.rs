@@ -70,7 +70,7 @@ fn name<const N: usize>(names: [&'static str; N], index: i64) -> &'static str {
 }
 
 /// Appends `Sun, 06 Nov 1994 08:49:37 GMT`.
-pub(crate) fn push_http(out: &mut String, ms: i64) {
+pub fn push_http(out: &mut String, ms: i64) {
     let date = Date::of_ms(ms);
     out.push_str(name(WEEKDAYS, date.weekday));
     out.push_str(", ");
@@ -85,7 +85,7 @@ pub(crate) fn push_http(out: &mut String, ms: i64) {
 }
 
 /// Appends `1994-11-06T08:49:37Z`, what `DAV:creationdate` holds.
-pub(crate) fn push_rfc3339(out: &mut String, ms: i64) {
+pub fn push_rfc3339(out: &mut String, ms: i64) {
     let date = Date::of_ms(ms);
     date.push_day(out);
     out.push('T');
@@ -94,7 +94,7 @@ pub(crate) fn push_rfc3339(out: &mut String, ms: i64) {
 }
 
 /// Appends `1994-11-06 08:49` for people.
-pub(crate) fn push_minute(out: &mut String, ms: i64) {
+pub fn push_minute(out: &mut String, ms: i64) {
     let date = Date::of_ms(ms);
     date.push_day(out);
     out.push(' ');
@@ -104,14 +104,14 @@ pub(crate) fn push_minute(out: &mut String, ms: i64) {
 }
 
 /// `Sun, 06 Nov 1994 08:49:37 GMT`.
-pub(crate) fn http(ms: i64) -> String {
+pub fn http(ms: i64) -> String {
     let mut out = String::with_capacity(29);
     push_http(&mut out, ms);
     out
 }
 
 /// Reads a date in any of the three forms of RFC 9110, in seconds since 1970; none if it is not a date.
-pub(crate) fn parse_http_s(text: &str) -> Option<i64> {
+pub fn parse_http_s(text: &str) -> Option<i64> {
     let time = httpdate::parse_http_date(text.trim()).ok()?;
     match time.duration_since(std::time::UNIX_EPOCH) {
         Ok(after) => i64::try_from(after.as_secs()).ok(),

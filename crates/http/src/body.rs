@@ -11,10 +11,11 @@ use http_body::{Body, Frame, SizeHint};
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-type Pieces = Pin<Box<dyn Stream<Item = Result<Bytes>> + Send>>;
+/// Content in order, in pieces; an error ends it.
+pub type Pieces = Pin<Box<dyn Stream<Item = Result<Bytes>> + Send>>;
 
 /// An answer's body.
-pub struct DavBody(Inner);
+pub struct AnswerBody(Inner);
 
 enum Inner {
     Full(Bytes),
@@ -22,7 +23,7 @@ enum Inner {
     Done,
 }
 
-impl DavBody {
+impl AnswerBody {
     /// No body.
     pub const fn empty() -> Self {
         Self(Inner::Done)
@@ -49,13 +50,13 @@ impl DavBody {
     }
 }
 
-impl std::fmt::Debug for DavBody {
+impl std::fmt::Debug for AnswerBody {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("DavBody").field("exact_len", &self.exact_len()).finish_non_exhaustive()
+        f.debug_struct("AnswerBody").field("exact_len", &self.exact_len()).finish_non_exhaustive()
     }
 }
 
-impl Body for DavBody {
+impl Body for AnswerBody {
     type Data = Bytes;
     type Error = Error;
 
@@ -112,7 +113,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_stream_of_the_stated_length_is_whole() {
-        let body = DavBody::stream(pieces(&["ab", "c"]), Some(3));
+        let body = AnswerBody::stream(pieces(&["ab", "c"]), Some(3));
         assert_eq!(body.size_hint().exact(), Some(3));
         assert_eq!(body.collect().await.expect("whole").to_bytes(), "abc");
     }
@@ -120,7 +121,7 @@ mod tests {
     #[tokio::test]
     async fn a_stream_of_another_length_is_an_error() {
         for length in [2, 4] {
-            assert!(DavBody::stream(pieces(&["ab", "c"]), Some(length)).collect().await.is_err(), "{length}");
+            assert!(AnswerBody::stream(pieces(&["ab", "c"]), Some(length)).collect().await.is_err(), "{length}");
         }
     }
 }
