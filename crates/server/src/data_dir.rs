@@ -5,6 +5,7 @@
 //! DIR/lock          held exclusively by the server; contains its process id
 //! DIR/catalogue.db  the catalogue
 //! DIR/packs/        sealed packs
+//! DIR/scratch/      made when slow uploads need it; its file has no name and is encrypted under a key that only the server has
 //! DIR/tls/          the self-signed certificate, if one was asked for
 //! ```
 //!
@@ -174,6 +175,11 @@ impl DataDir {
     /// The folder of packs.
     pub fn packs(&self) -> PathBuf {
         self.root.join(PACKS)
+    }
+
+    /// The folder of the file that slow uploads wait in.
+    pub fn scratch(&self) -> PathBuf {
+        self.root.join("scratch")
     }
 
     /// The folder of the self-signed certificate.
