@@ -9,6 +9,8 @@ pub mod jobs;
 mod memory;
 pub mod reclaim;
 
+pub(crate) use memory::give_back as give_memory_back;
+
 pub use backup::{BackupReport, backup, restore};
 pub use check::{CheckOptions, CheckReport, check};
 pub use jobs::{JobOptions, Jobs};

@@ -6,32 +6,41 @@
 //! ```
 //! [`upload`] and [`read`] are the two pipelines, [`packer`] shares packs and syncs between uploads, [`budget`] bounds the memory of
 //! both, [`workers`] are the threads that compute, [`access`] decides who may. [`faces`] implements the trait with
-//! them. Care for what is stored (check, reclaim, backup) is in [`crate::care`].
+//! them. [`receive`] and [`spill`], [`stream`], [`cache`], [`copies`] and [`pace`] keep slow clients from stopping fast ones
+//! (docs/design/slow-clients.md). Care for what is stored (check, reclaim, backup) is in [`crate::care`].
 
 mod access;
 mod budget;
+mod cache;
+mod copies;
 mod faces;
 mod intake;
+mod pace;
 mod packer;
 mod patch;
 mod read;
+mod receive;
+mod spill;
+mod stream;
 mod transfer;
 mod upload;
 mod upload_runs;
 mod workers;
 
 use crate::care::frame::{self, Frame};
-use budget::{BUFFER_BYTES, Budget};
+use budget::{Downloads, Uploads};
 use holdfast_base::{Clock, Result};
 use holdfast_blob::BlobStore;
 use holdfast_meta::Catalogue;
 use packer::Packer;
+use spill::Spill;
+use std::path::PathBuf;
 use std::sync::Arc;
 use tokio::sync::Semaphore;
 use workers::Workers;
 
 /// How the engine is set up. Every bound on memory and size is here.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EngineOptions {
     /// Packs are closed at about this many bytes: large enough that a store holds few objects, small enough that reclaiming one
     /// is a short job.
@@ -42,6 +51,8 @@ pub struct EngineOptions {
     pub download_bytes: usize,
     /// Threads that hash, compress and cipher.
     pub workers: usize,
+    /// Folder for the scratch file that takes slow uploads; made when it is needed. What is in the file is encrypted and has no name.
+    pub scratch_folder: PathBuf,
 }
 
 impl Default for EngineOptions {
@@ -51,6 +62,7 @@ impl Default for EngineOptions {
             upload_bytes: 48 << 20,
             download_bytes: 48 << 20,
             workers: std::thread::available_parallelism().map_or(2, std::num::NonZero::get),
+            scratch_folder: std::env::temp_dir(),
         }
     }
 }
@@ -62,8 +74,9 @@ pub(crate) struct Shared {
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) packer: Packer,
     pub(crate) workers: Workers,
-    pub(crate) uploads: Budget,
-    pub(crate) downloads: Budget,
+    pub(crate) uploads: Uploads,
+    pub(crate) downloads: Downloads,
+    pub(crate) spill: Spill,
     /// Copies between spaces: see [`transfer`].
     pub(crate) copies: Semaphore,
 }
@@ -84,12 +97,12 @@ impl Engine {
         options: EngineOptions,
     ) -> Result<Self> {
         recover(&*catalogue, &*store).await?;
-        let spare = |bytes: usize| bytes / BUFFER_BYTES / 2;
         let shared = Shared {
             packer: Packer::start(store.clone(), catalogue.clone(), clock.clone(), options.pack_bytes),
             workers: Workers::start(options.workers)?,
-            uploads: Budget::new("uploads", options.upload_bytes, spare(options.upload_bytes)),
-            downloads: Budget::new("downloads", options.download_bytes, spare(options.download_bytes)),
+            uploads: Uploads::new(options.upload_bytes),
+            downloads: Downloads::new(options.download_bytes),
+            spill: Spill::new(options.scratch_folder),
             copies: Semaphore::new(transfer::COPIES_AT_ONCE),
             catalogue,
             store,

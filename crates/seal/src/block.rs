@@ -16,6 +16,7 @@
 //! Buffers: plaintext is gathered in a buffer whose first [`RECORD_PREFIX_BYTES`] bytes are room for frame, id and header, so that
 //! a block that does not shrink is encrypted where it lies and never copied.
 
+use crate::aside::IdHasher;
 use crate::codec::{Codec, CodecId, Compressor, Decompressor};
 use crate::keys::SpaceKey;
 use aws_lc_rs::aead::{AES_256_GCM, Aad, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
@@ -64,6 +65,11 @@ impl BlockKeys {
     /// The id of a block with this plaintext in this space.
     pub fn id(&self, plain: &[u8]) -> BlockId {
         BlockId(*blake3::keyed_hash(&self.id_key, plain).as_bytes())
+    }
+
+    /// Computes such an id from pieces.
+    pub fn id_hasher(&self) -> IdHasher {
+        IdHasher::new(&self.id_key)
     }
 
     fn cipher(&self, id: BlockId, salt: &[u8]) -> LessSafeKey {

@@ -3,6 +3,7 @@
 //! Everything that touches a cipher, a key or a byte layout of stored content is in this crate and nowhere else.
 //! docs/FORMAT.md describes the same encodings for somebody who writes a reader.
 
+pub mod aside;
 pub mod block;
 mod codec;
 pub mod keys;

@@ -5,6 +5,7 @@
 //! DIR/lock          held exclusively by the server; contains its process id
 //! DIR/catalogue.db  the catalogue
 //! DIR/packs/        sealed packs
+//! DIR/scratch/      made when slow uploads need it; its file has no name and is encrypted under a key that only the server has
 //! DIR/tls/          the self-signed certificate, if one was asked for
 //! DIR/sites.key     the key of the sites account
 //! DIR/address       while a server runs: its addresses
@@ -181,6 +182,11 @@ impl DataDir {
     /// Where a running server says how to reach it, for commands on this machine.
     pub fn address_file(&self) -> PathBuf {
         self.root.join("address")
+    }
+
+    /// The folder of the file that slow uploads wait in.
+    pub fn scratch(&self) -> PathBuf {
+        self.root.join("scratch")
     }
 
     /// The folder of the self-signed certificate.

@@ -41,7 +41,8 @@ impl LocalDrive {
         let shared: Arc<dyn Catalogue> = catalogue.clone();
         let clock: Arc<dyn Clock> = Arc::new(SystemClock);
         let store = Arc::new(FsStore::open(directory.packs())?);
-        let engine = Engine::start(shared.clone(), store, clock.clone(), EngineOptions::default()).await?;
+        let options = EngineOptions { scratch_folder: directory.scratch(), ..EngineOptions::default() };
+        let engine = Engine::start(shared.clone(), store, clock.clone(), options).await?;
         let authenticator = Authenticator::new(shared, clock, AuthOptions::default())?;
         let jobs = Jobs::start(engine.clone(), JobOptions::default());
         let sweeper = tokio::spawn(sweep(authenticator.clone()));

@@ -5,7 +5,7 @@
 /// system with another C library looks after itself.
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 #[expect(unsafe_code, reason = "a foreign function; see the safety comment")]
-pub(super) fn give_back() {
+pub(crate) fn give_back() {
     // SAFETY: malloc_trim(3) takes a number, may be called from any thread, and changes nothing that is in use. Its answer says
     // whether there was anything to return.
     let _ = unsafe { libc::malloc_trim(0) };
@@ -13,4 +13,4 @@ pub(super) fn give_back() {
 
 /// See the other one.
 #[cfg(not(all(target_os = "linux", target_env = "gnu")))]
-pub(super) fn give_back() {}
+pub(crate) fn give_back() {}

@@ -2,7 +2,7 @@
 
 use crate::{ContentStream, DigestAlgorithm};
 use aws_lc_rs::digest;
-use bytes::{Buf, Bytes};
+use bytes::Bytes;
 use futures_util::StreamExt;
 use holdfast_base::limits::FILE_BYTES_MAX;
 use holdfast_base::{Error, ErrorKind, Result};
@@ -29,18 +29,25 @@ impl Intake {
         self.received
     }
 
-    /// Fills `block` up to `full` bytes; answers whether the body goes on (perhaps with nothing). Safe to cancel: what was taken
-    /// is in `block`.
-    pub(crate) async fn fill(&mut self, block: &mut Vec<u8>, full: usize) -> Result<bool> {
-        while block.len() < full {
-            if self.chunk.is_empty() && !self.next_chunk().await? {
-                return Ok(false);
+    /// The next piece, of at most `most` bytes; none at the end. Safe to cancel.
+    pub(crate) async fn piece(&mut self, most: usize) -> Result<Option<Bytes>> {
+        // A body may end in empty chunks.
+        while self.chunk.is_empty() {
+            if !self.next_chunk().await? {
+                return Ok(None);
             }
-            let bytes = self.chunk.len().min(full - block.len());
-            block.extend_from_slice(&self.chunk[..bytes]);
-            self.chunk.advance(bytes);
         }
-        Ok(!(self.ended && self.chunk.is_empty()))
+        let piece = self.chunk.split_to(self.chunk.len().min(most));
+        if self.chunk.is_empty() {
+            // Even empty it would keep the memory of the whole, which whoever made it may be waiting for.
+            self.chunk = Bytes::new();
+        }
+        Ok(Some(piece))
+    }
+
+    /// Whether the body was taken to its end.
+    pub(crate) const fn has_ended(&self) -> bool {
+        self.ended && self.chunk.is_empty()
     }
 
     /// Takes the next chunk; false at the end, where length and digests are tested.

@@ -1,13 +1,16 @@
 //! The read pipeline: from a content's manifest to a stream of authenticated plaintext.
 //!
-//! Blocks are fetched, decrypted and decompressed ahead of the client, [`AHEAD_BLOCKS_MAX`] at most, and handed out in order. Each is
-//! authenticated by its id; the ids by their manifest chunk's tag; the size by the content's. A range touches the blocks it overlaps and
-//! no other.
+//! Blocks are fetched, decrypted and decompressed into the cache ([`super::cache`]), which also bounds their memory, and handed out in
+//! order ([`super::stream`]). Each is authenticated by its id; the ids by their manifest chunk's tag; the size by the content's. A
+//! range touches the blocks it overlaps and no other.
 //!
 //! Reclaim may move a block between the look-up of its place and the read; then it is looked up again.
 
 use super::Shared;
 use super::budget::Buffer;
+use super::cache::{Open, Want};
+use super::copies::Copies;
+use super::stream::Outflow;
 use super::workers::{INLINE_BYTES_MAX, with_tools};
 use crate::ContentStream;
 use bytes::Bytes;
@@ -20,8 +23,6 @@ use holdfast_seal::BlockKeys;
 use holdfast_seal::block::RECORD_OVERHEAD_BYTES;
 use std::sync::Arc;
 
-/// Blocks of one download that are fetched before the client takes them: keeps two cores busy beside the socket.
-const AHEAD_BLOCKS_MAX: usize = 4;
 /// Looking a block up again is needed at most once per reclaim that overtakes the read; more misses are damage.
 const LOOKUPS_MAX: usize = 4;
 
@@ -57,33 +58,43 @@ impl Reading {
             let piece = self.inline(range);
             return Ok(stream::once(async { piece }).boxed());
         }
-        let block_bytes = u64::from(self.content.block_bytes);
-        let blocks = range.start / block_bytes..range.end.div_ceil(block_bytes);
         // The first block is fetched before the answer begins, so that damage there is a status and not a broken body.
-        let chunks = Arc::new(Chunks::new(self.clone()));
-        let buffer = self.buffer().await;
-        let first = self.clone().piece(chunks.clone(), blocks.start, range, buffer).await?;
-        if blocks.end - blocks.start == 1 {
-            return Ok(stream::once(async { Ok(first) }).boxed());
-        }
-        // Buffers are taken in order: whoever waits for one has all blocks before it, so the client's reading frees it.
-        let reading = self.clone();
-        let buffers = stream::iter(blocks.start + 1..blocks.end).then(move |index| {
-            let reading = reading.clone();
-            async move { (index, reading.buffer().await) }
-        });
-        let rest = buffers.map(move |(index, buffer)| {
-            let fetch = AbortOnDrop(tokio::spawn(self.clone().piece(chunks.clone(), index, range, buffer)));
-            async move { fetch.finish().await }
-        });
-        Ok(stream::once(async { Ok(first) }).chain(rest.buffered(AHEAD_BLOCKS_MAX)).boxed())
+        let mut outflow = Outflow::new(self, range);
+        let first = outflow.piece().await?;
+        Ok(outflow.stream(first))
     }
 
-    /// Room for any block of this content.
-    async fn buffer(&self) -> Buffer {
-        let largest = self.content.size.min(u64::from(self.content.block_bytes));
-        let bytes = usize::try_from(largest).map_or(BLOCK_BYTES_MAX, |bytes| bytes.min(BLOCK_BYTES_MAX));
-        self.shared.downloads.take(bytes + RECORD_OVERHEAD_BYTES).await
+    /// Asks the cache for block `index`, which has this id.
+    pub(crate) fn want(self: &Arc<Self>, id: BlockId, index: u64) -> Want<OpenBlock> {
+        let open = OpenBlock { reading: self.clone(), id };
+        self.shared.downloads.cache.want((self.content.space, id), self.record_bytes(index), open)
+    }
+
+    /// Has it fetched if there is room.
+    pub(crate) fn fetch_ahead(self: &Arc<Self>, id: BlockId, index: u64) {
+        let open = OpenBlock { reading: self.clone(), id };
+        self.shared.downloads.cache.ahead((self.content.space, id), self.record_bytes(index), open);
+    }
+
+    /// Where copies for slow readers are made.
+    pub(crate) fn copies(&self) -> &Arc<Copies> {
+        &self.shared.downloads.copies
+    }
+
+    /// Bytes of every block but the last.
+    pub(crate) fn block_bytes(&self) -> u64 {
+        u64::from(self.content.block_bytes)
+    }
+
+    /// Plaintext bytes of block `index`.
+    pub(crate) fn length_of(&self, index: u64) -> u64 {
+        (self.content.size - index * self.block_bytes()).min(self.block_bytes())
+    }
+
+    /// Room for block `index` as it lies in the store or as it is opened.
+    fn record_bytes(&self, index: u64) -> usize {
+        let bytes = usize::try_from(self.length_of(index)).map_or(BLOCK_BYTES_MAX, |bytes| bytes.min(BLOCK_BYTES_MAX));
+        bytes + RECORD_OVERHEAD_BYTES
     }
 
     fn inline(&self, range: ByteRange) -> Result<Bytes> {
@@ -94,26 +105,6 @@ impl Reading {
         }
         let (start, end) = (to_usize(range.start)?, to_usize(range.end)?);
         Ok(Bytes::from(plain).slice(start..end))
-    }
-
-    /// The part of block `index` that lies in `range`.
-    async fn piece(
-        self: Arc<Self>,
-        chunks: Arc<Chunks>,
-        index: u64,
-        range: ByteRange,
-        buffer: Buffer,
-    ) -> Result<Bytes> {
-        let id = chunks.block(index).await?;
-        let (buffer, start) = self.fetch(id, buffer).await?;
-        let block_start = index * u64::from(self.content.block_bytes);
-        let length = (self.content.size - block_start).min(u64::from(self.content.block_bytes));
-        if (buffer.bytes.len() - start) as u64 != length {
-            return Err(Error::damaged(format!("block {id} has not the length its place in the file asks for")));
-        }
-        let from = start + to_usize(range.start.saturating_sub(block_start))?;
-        let to = start + to_usize((range.end - block_start).min(length))?;
-        Ok(buffer.into_bytes(from..to))
     }
 
     /// Reads and opens one block into `buffer`; answers it and where in it the plaintext starts.
@@ -164,33 +155,31 @@ fn to_usize(value: u64) -> Result<usize> {
     usize::try_from(value).map_err(|error| Error::internal("a length is over the machine's").with_source(error))
 }
 
-/// A task that ends when nobody waits for it any more.
-struct AbortOnDrop(tokio::task::JoinHandle<Result<Bytes>>);
-
-impl AbortOnDrop {
-    async fn finish(mut self) -> Result<Bytes> {
-        (&mut self.0).await.map_err(|error| Error::internal("reading a block failed").with_source(error))?
-    }
+/// One block of a reading, to be opened.
+#[derive(Clone)]
+pub(crate) struct OpenBlock {
+    reading: Arc<Reading>,
+    id: BlockId,
 }
 
-impl Drop for AbortOnDrop {
-    fn drop(&mut self) {
-        self.0.abort();
+impl Open for OpenBlock {
+    async fn open(self, buffer: Buffer) -> Result<(Buffer, usize)> {
+        self.reading.fetch(self.id, buffer).await
     }
 }
 
 /// The manifest chunks of one reading: the last one looked at is kept, since blocks are asked for nearly in order.
-struct Chunks {
+pub(crate) struct Chunks {
     reading: Arc<Reading>,
     last: tokio::sync::Mutex<Option<Arc<ManifestChunk>>>,
 }
 
 impl Chunks {
-    fn new(reading: Arc<Reading>) -> Self {
+    pub(crate) fn new(reading: Arc<Reading>) -> Self {
         Self { reading, last: tokio::sync::Mutex::default() }
     }
 
-    async fn block(&self, index: u64) -> Result<BlockId> {
+    pub(crate) async fn block(&self, index: u64) -> Result<BlockId> {
         let (chunk, at) = (index / MANIFEST_CHUNK_BLOCKS as u64, to_usize(index % MANIFEST_CHUNK_BLOCKS as u64)?);
         let mut last = self.last.lock().await;
         let loaded = match last.as_ref().filter(|loaded| loaded.index == chunk) {

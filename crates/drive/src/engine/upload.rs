@@ -9,15 +9,20 @@
 //!   while the body goes on; the commit then costs the same for a gigabyte as for a terabyte.
 //!
 //! A block the space has already is not written. Its plaintext is kept until the catalogue has taken a reference on it, since
-//! the block may be freed at that very moment; if it was, the plaintext is sealed after all ([`Missing`]).
+//! the block may be freed at that very moment; if it was, the plaintext is sealed after all ([`Missing`]). That may last as long as the
+//! client takes to send the rest, so it counts as received, and is set aside on the disk where memory is scarce ([`super::receive`]).
+//!
+//! A block is received in client-bound memory or on the disk, and moves to working memory when it is whole: nobody who waits for that
+//! waits for a client.
 //!
 //! Until the commit nobody sees anything. A failure at any point, or a client that vanishes, gives the upload up: reservation at once,
 //! references and bytes by reclaim.
 
 use super::access::Entered;
-use super::budget::Buffer;
+use super::budget::{Buffer, share_bytes};
 use super::intake::Intake;
 use super::packer::PackLease;
+use super::receive::Received;
 use super::upload_runs::{Runs, cut_runs};
 use super::workers::Tools;
 use super::{Engine, Shared};
@@ -55,8 +60,8 @@ pub(crate) struct Stored {
     pub(crate) id: BlockId,
     /// Where it was written; none if the space had it.
     pub(crate) lease: Option<PackLease>,
-    /// Its plaintext (behind room for a record's prefix), while it is only claimed.
-    plain: Option<Buffer>,
+    /// Its plaintext, while it is only claimed.
+    plain: Option<Received>,
 }
 
 impl Stored {
@@ -136,23 +141,24 @@ impl Target {
         for id in before {
             upload.push(Stored::known(id)).await?;
         }
-        let mut first = upload.next_buffer(declared).await?;
-        let mut more = intake.fill(&mut first.bytes, RECORD_PREFIX_BYTES + BLOCK_BYTES).await?;
+        let block = upload.next_block(declared).await?;
+        let (first, mut more, mut slow) = self.fill(&mut intake, block).await?;
         let whole = !more && upload.is_fresh() && after.0.is_empty();
-        if whole && first.bytes.len() <= RECORD_PREFIX_BYTES + INLINE_RAW_BYTES_MAX {
+        if whole && first.bytes() <= INLINE_RAW_BYTES_MAX {
             return upload.finish_tiny(first).await;
         }
         let mut block = first;
         loop {
-            if block.bytes.len() > RECORD_PREFIX_BYTES {
+            if block.bytes() > 0 {
                 upload.seal(block).await?;
             }
             if !more {
                 break;
             }
+            upload.slow = slow;
             upload.reserve_for(intake.received(), declared).await?;
-            block = upload.next_buffer(None).await?;
-            more = intake.fill(&mut block.bytes, RECORD_PREFIX_BYTES + BLOCK_BYTES).await?;
+            block = upload.next_block(None).await?;
+            (block, more, slow) = self.fill(&mut intake, block).await?;
         }
         upload.settle().await?;
         for id in after.0 {
@@ -162,7 +168,7 @@ impl Target {
     }
 
     /// Refuses what the disk has no room for, so that room is left for the catalogue.
-    async fn refuse_without_room(&self, bytes: u64) -> Result<()> {
+    pub(crate) async fn refuse_without_room(&self, bytes: u64) -> Result<()> {
         match self.shared.store.room().await? {
             Some(room) if room.free_bytes < bytes.saturating_add(SPARE_ROOM_BYTES) => Err(Error::new(
                 ErrorKind::NoSpace,
@@ -172,12 +178,13 @@ impl Target {
         }
     }
 
-    /// Hashes a block, looks it up, and seals and appends it unless the space has it.
-    async fn store_block(self: Arc<Self>, block: Buffer) -> Result<Stored> {
-        let (id, block) = self.identify(block).await?;
+    /// Hashes a block, looks it up, and seals and appends it unless the space has it. `expected` is its id where the block was out of our
+    /// hands since that was computed.
+    async fn store_block(self: Arc<Self>, block: Buffer, expected: Option<BlockId>) -> Result<Stored> {
+        let (id, block) = self.identify(block, expected).await?;
         if self.shared.catalogue.block_places(self.space, &[id]).await?.first().is_some_and(Option::is_some) {
             metrics::counter!("holdfast_blocks_deduplicated_total").increment(1);
-            return Ok(Stored { id, lease: None, plain: Some(block) });
+            return Ok(Stored { id, lease: None, plain: Some(self.keep(block).await?) });
         }
         let record = self.seal_block(id, block).await?;
         let bytes = record.bytes.len();
@@ -185,10 +192,27 @@ impl Target {
         Ok(Stored { id, lease: Some(lease), plain: None })
     }
 
-    async fn identify(&self, block: Buffer) -> Result<(BlockId, Buffer)> {
+    /// Keeps the plaintext of a block that is only claimed: half of the memory for receiving is for that, and then the disk.
+    async fn keep(&self, mut block: Buffer) -> Result<Received> {
+        let receiving = &self.shared.uploads.receiving;
+        let hold = if receiving.is_crowded() { None } else { receiving.try_take(share_bytes(block.bytes.capacity())) };
+        match hold {
+            Some(hold) => {
+                block.rehold(hold);
+                Ok(Received::Memory(block))
+            }
+            None => Ok(Received::Aside(Box::new(self.set_aside(block).await?))),
+        }
+    }
+
+    async fn identify(&self, block: Buffer, expected: Option<BlockId>) -> Result<(BlockId, Buffer)> {
         let (keys, bytes) = (self.keys.clone(), block.bytes.len());
         let hash = move |_: &mut Tools| Ok((keys.id(&block.bytes[RECORD_PREFIX_BYTES..]), block));
-        self.shared.workers.run(bytes, hash).await
+        let (id, block) = self.shared.workers.run(bytes, hash).await?;
+        if expected.is_some_and(|expected| expected != id) {
+            return Err(Error::unavailable("the disk gave back other bytes than were set aside on it; try again"));
+        }
+        Ok((id, block))
     }
 
     async fn seal_block(&self, id: BlockId, mut block: Buffer) -> Result<Buffer> {
@@ -220,7 +244,9 @@ impl Target {
             let plain = block.plain.take().ok_or_else(|| {
                 Error::new(ErrorKind::Conflict, "the file changed while a part of it was being replaced; try again")
             })?;
-            let record = self.seal_block(block.id, plain).await?;
+            let (plain, expected) = plain.to_work(self).await?;
+            let (id, plain) = self.identify(plain, expected.or(Some(block.id))).await?;
+            let record = self.seal_block(id, plain).await?;
             let bytes = record.bytes.len();
             let lease = self.shared.packer.append(record.into_bytes(0..bytes)).await?;
             run.blocks[at - run.first].written = Some(lease.place);
@@ -270,6 +296,8 @@ struct Upload {
     staged: Option<StagedUpload>,
     /// The run that is being synced and staged.
     staging: Option<JoinHandle<Result<()>>>,
+    /// Whether the client was slow with the last block.
+    slow: bool,
 }
 
 impl Drop for Upload {
@@ -289,6 +317,7 @@ impl Upload {
             stored: Vec::new(),
             staged: None,
             staging: None,
+            slow: false,
         };
         upload.target.refuse_without_room(declared.unwrap_or(0)).await?;
         if let Some(bytes) = declared.filter(|bytes| *bytes > (DIRECT_BLOCKS_MAX * BLOCK_BYTES) as u64) {
@@ -329,31 +358,31 @@ impl Upload {
         }
     }
 
-    /// An empty buffer for the next block. If the budget is spent, first gives back everything this upload holds.
-    async fn next_buffer(&mut self, declared: Option<u64>) -> Result<Buffer> {
-        let plain = declared.and_then(|bytes| usize::try_from(bytes).ok()).unwrap_or(BLOCK_BYTES).min(BLOCK_BYTES);
-        let (budget, bytes) = (self.target.shared.uploads.clone(), plain + RECORD_PREFIX_BYTES);
-        let mut buffer = if let Some(buffer) = budget.try_take(bytes) {
-            buffer
-        } else {
-            self.settle().await?;
-            if self.stored.iter().any(|block| block.plain.is_some()) {
-                self.stage_stored().await?;
-            }
-            self.wait_for_staging().await?;
-            budget.take(bytes).await
-        };
-        buffer.bytes.clear();
-        buffer.bytes.resize(RECORD_PREFIX_BYTES, 0);
-        Ok(buffer)
+    /// An empty block. If memory is short, first gives back what this upload holds.
+    async fn next_block(&mut self, declared: Option<u64>) -> Result<Received> {
+        let bytes = declared.and_then(|bytes| usize::try_from(bytes).ok()).unwrap_or(BLOCK_BYTES).min(BLOCK_BYTES);
+        let target = self.target.clone();
+        if let Some(block) = target.try_begin_block(bytes, self.slow) {
+            return Ok(block);
+        }
+        self.settle().await?;
+        if self.stored.iter().any(|block| block.plain.is_some()) {
+            self.stage_stored().await?;
+        }
+        self.wait_for_staging().await?;
+        if let Some(block) = target.try_begin_block(bytes, self.slow) {
+            return Ok(block);
+        }
+        target.begin_block(bytes, self.slow).await
     }
 
     /// Begins to seal a block; waits for the first of those before it if too many are on their way.
-    async fn seal(&mut self, block: Buffer) -> Result<()> {
+    async fn seal(&mut self, block: Received) -> Result<()> {
         while self.sealing.len() >= SEALING_BLOCKS_MAX {
             self.settle_one().await?;
         }
-        self.sealing.push_back(tokio::spawn(self.target.clone().store_block(block)));
+        let (block, expected) = block.to_work(&self.target).await?;
+        self.sealing.push_back(tokio::spawn(self.target.clone().store_block(block, expected)));
         Ok(())
     }
 
@@ -402,18 +431,19 @@ impl Upload {
     }
 
     /// Ends a body that fits one buffer: into the catalogue row if it is tiny when sealed, into a pack otherwise.
-    async fn finish_tiny(mut self, block: Buffer) -> Result<Ready> {
-        let size = (block.bytes.len() - RECORD_PREFIX_BYTES) as u64;
+    async fn finish_tiny(mut self, block: Received) -> Result<Ready> {
+        let size = block.bytes() as u64;
         if size == 0 {
             return Ok(Ready { content: NewContent::Empty, stored: Vec::new(), staged: None });
         }
         let target = self.target.clone();
-        if block.bytes.len() > INLINE_SEALED_BYTES_MAX && target.codec == Codec::None {
+        if block.bytes() > INLINE_SEALED_BYTES_MAX && target.codec == Codec::None {
             // It cannot become tiny, so it goes the way of any block.
             self.seal(block).await?;
             return self.finish(size).await;
         }
-        let id = target.keys.id(&block.bytes[RECORD_PREFIX_BYTES..]);
+        let (block, expected) = block.to_work(&target).await?;
+        let (id, block) = target.identify(block, expected).await?;
         let record = target.seal_block(id, block).await?;
         let record_bytes = record.bytes.len();
         let sealed = inline_part(&record.bytes);
