@@ -116,6 +116,13 @@ impl Engine {
         self.shared.packer.finish().await
     }
 
+    /// Forgets opened blocks that nobody reads, and gives memory that nobody uses back to the system.
+    pub fn give_memory_back(&self) {
+        self.shared.downloads.cache.clear();
+        self.shared.uploads.pool.clear();
+        crate::care::give_memory_back();
+    }
+
     /// The catalogue beneath.
     pub fn catalogue(&self) -> &Arc<dyn Catalogue> {
         &self.shared.catalogue

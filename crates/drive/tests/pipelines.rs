@@ -210,6 +210,7 @@ async fn a_flipped_bit_is_noticed_by_readers_and_by_check() {
     let pack = rig.memory_packs().await[0];
     for bit in [8 * 40, 8 * 60, 8 * 100, 8 * 50_000, 8 * 100_100] {
         rig.memory.flip_bit(pack, bit);
+        rig.engine.give_memory_back();
         let error = rig.get("file").await.map(|content| content.len()).expect_err("notices");
         assert_eq!(error.kind(), ErrorKind::Damaged, "bit {bit}");
         let options = holdfast_drive::care::CheckOptions { read_data: true, repair: false };

@@ -39,8 +39,7 @@ impl Jobs {
                 match reclaim(&engine, asked).await {
                     Ok(report) if report == super::ReclaimReport::default() => {}
                     Ok(report) => {
-                        engine.shared.downloads.cache.clear();
-                        super::memory::give_back();
+                        engine.give_memory_back();
                         tracing::info!(?report, "reclaimed");
                     }
                     Err(error) => tracing::error!(?error, "reclaim failed; it is tried again"),
