@@ -69,7 +69,7 @@ pub async fn changes_take_effect_at_once(catalogue: &Place) {
     let retention = Retention { days: 3, versions_max: Some(4), bytes_max: Some(5) };
     for compression in [Compression::None, Compression::Lz4, Compression::Zstd(19)] {
         let change =
-            SpaceChange { compression: Some(compression), retention: Some(retention), quota_bytes: Some(Some(77)) };
+            SpaceChange { compression: Some(compression), retention: Some(retention), quota_bytes: Some(Some(77)), owner: None };
         let changed = catalogue.change_space(stage.space, change).await.expect("changes");
         assert_eq!(catalogue.space(stage.space).await.expect("reads"), Some(changed.clone()));
         assert_eq!((changed.compression, changed.retention, changed.quota_bytes), (compression, retention, Some(77)));
