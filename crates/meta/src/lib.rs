@@ -7,6 +7,7 @@
 pub mod catalogue;
 #[cfg(any(test, feature = "conformance"))]
 pub mod conformance;
+pub mod migrate;
 pub mod postgres;
 mod sql;
 pub mod sqlite;

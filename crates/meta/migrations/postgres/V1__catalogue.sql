@@ -255,3 +255,10 @@ CREATE TABLE pack (
     created_ms  BIGINT NOT NULL
 );
 CREATE INDEX pack_spent ON pack (state, id) WHERE live_bytes = 0;
+
+-- At most one row: the catalogue that this one is, or was, copied from (src/migrate).
+CREATE TABLE migration (
+    id       BIGINT PRIMARY KEY CHECK (id = 1),
+    source   TEXT COLLATE "C" NOT NULL,
+    finished BIGINT NOT NULL
+);

@@ -7,9 +7,9 @@
 //! transaction is of no use any more and the error is told by whatever came after: [`PgLink::was_late`] says so.
 
 use super::fault::slow;
-use super::values::{Owned, type_of};
+use super::values::type_of;
 use crate::sql::fault::{DatabaseError, Done, Trouble};
-use crate::sql::seam::{Dialect, Each, EachOfMany, Flow, Link, Row, Value};
+use crate::sql::seam::{Dialect, Each, EachOfMany, Flow, Link, Owned, Row, Value};
 use futures_util::future::{MaybeDone, join, maybe_done};
 use futures_util::TryStreamExt;
 use std::cell::{Cell, RefCell};

@@ -6,35 +6,6 @@ use tokio_postgres::Row;
 use bytes::BytesMut;
 use tokio_postgres::types::{FromSql, IsNull, ToSql, Type, to_sql_checked};
 
-/// A value that outlives the call that gave it.
-#[derive(Debug, Clone)]
-pub(super) enum Owned {
-    Null,
-    Integer(i64),
-    Text(Box<str>),
-    Blob(Box<[u8]>),
-}
-
-impl Owned {
-    pub(super) fn of(value: Value<'_>) -> Self {
-        match value {
-            Value::Null => Self::Null,
-            Value::Integer(number) => Self::Integer(number),
-            Value::Text(text) => Self::Text(text.into()),
-            Value::Blob(bytes) => Self::Blob(bytes.into()),
-        }
-    }
-
-    pub(super) const fn value(&self) -> Value<'_> {
-        match self {
-            Self::Null => Value::Null,
-            Self::Integer(number) => Value::Integer(*number),
-            Self::Text(text) => Value::Text(text),
-            Self::Blob(bytes) => Value::Blob(bytes),
-        }
-    }
-}
-
 /// The type a parameter is declared with, so that the server need not guess; null leaves it to the server.
 pub(super) const fn type_of(value: Value<'_>) -> Type {
     match value {

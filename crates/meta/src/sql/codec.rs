@@ -267,7 +267,7 @@ pub(super) fn unsigned(bytes: i64) -> u64 {
 }
 
 /// A limit on rows as the database takes it.
-pub(super) fn rows(limit: usize) -> i64 {
+pub(crate) fn rows(limit: usize) -> i64 {
     i64::try_from(limit).unwrap_or(i64::MAX)
 }
 

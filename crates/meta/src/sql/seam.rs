@@ -35,6 +35,41 @@ pub(crate) enum Value<'v> {
     Blob(&'v [u8]),
 }
 
+/// A value that outlives the call that gave it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Owned {
+    /// See [`Value::Null`].
+    Null,
+    /// See [`Value::Integer`].
+    Integer(i64),
+    /// See [`Value::Text`].
+    Text(Box<str>),
+    /// See [`Value::Blob`].
+    Blob(Box<[u8]>),
+}
+
+impl Owned {
+    /// A copy of a value.
+    pub(crate) fn of(value: Value<'_>) -> Self {
+        match value {
+            Value::Null => Self::Null,
+            Value::Integer(number) => Self::Integer(number),
+            Value::Text(text) => Self::Text(text.into()),
+            Value::Blob(bytes) => Self::Blob(bytes.into()),
+        }
+    }
+
+    /// As a value.
+    pub(crate) const fn value(&self) -> Value<'_> {
+        match self {
+            Self::Null => Value::Null,
+            Self::Integer(number) => Value::Integer(*number),
+            Self::Text(text) => Value::Text(text),
+            Self::Blob(bytes) => Value::Blob(bytes),
+        }
+    }
+}
+
 /// Something that goes into a parameter.
 pub(crate) trait ToValue {
     /// As a value.

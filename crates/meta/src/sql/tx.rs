@@ -151,3 +151,12 @@ impl Link for Tx<'_> {
 /// Past every id that PostgreSQL's sequence of blocks gave out.
 pub(crate) const POSTGRES_IDS_END: &str =
     "SELECT CASE WHEN is_called THEN last_value + 256 ELSE last_value END FROM id_block";
+
+/// A number greater than every id that was given out, as the database has it outside of a transaction that changes it.
+pub(crate) fn ids_end(link: &dyn Link) -> Done<i64> {
+    let sql = match link.dialect() {
+        Dialect::Sqlite => "SELECT next_id FROM counter WHERE only = 1",
+        Dialect::Postgres => POSTGRES_IDS_END,
+    };
+    sql::only(link, sql, (), |row| row.get(0))
+}

@@ -21,3 +21,9 @@ async fn new_database() -> String {
 async fn connect(url: &str, options: &Options) -> Arc<PostgresCatalogue> {
     Arc::new(PostgresCatalogue::connect(url, options).await.expect("connects"))
 }
+
+mod faults;
+mod nodes;
+mod opening;
+mod proxy;
+mod trips;

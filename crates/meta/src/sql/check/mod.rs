@@ -19,8 +19,8 @@ mod tree;
 use super::engine::{Engine, Ops, Reading, Scope};
 use super::fault::{Done, Fault};
 use super::query as sql;
-use super::seam::{Dialect, Flow, Link, Params, Row};
-use super::tx::Tx;
+use super::seam::{Flow, Link, Params, Row};
+use super::tx::{Tx, ids_end};
 use crate::types::Finding;
 use holdfast_base::{Error, ErrorKind, Result};
 
@@ -148,12 +148,6 @@ impl Checker<'_> {
 
     /// A number greater than every id that was given out.
     fn ids_end(&self) -> Done<i64> {
-        match (self.mender, self.link.dialect()) {
-            (Some(tx), _) => tx.ids_end(),
-            (None, Dialect::Sqlite) => {
-                sql::only(self.link, "SELECT next_id FROM counter WHERE only = 1", (), |row| row.get(0))
-            }
-            (None, Dialect::Postgres) => sql::only(self.link, crate::sql::tx::POSTGRES_IDS_END, (), |row| row.get(0)),
-        }
+        self.mender.map_or_else(|| ids_end(self.link), Tx::ids_end)
     }
 }
