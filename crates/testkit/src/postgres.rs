@@ -117,7 +117,16 @@ impl PostgresServer {
     pub fn sql(&self, database: &str, sql: &str) -> io::Result<String> {
         let output = self
             .program("psql")
-            .args(["--no-psqlrc", "--quiet", "--tuples-only", "--no-align", "--set", "ON_ERROR_STOP=1", "--command", sql])
+            .args([
+                "--no-psqlrc",
+                "--quiet",
+                "--tuples-only",
+                "--no-align",
+                "--set",
+                "ON_ERROR_STOP=1",
+                "--command",
+                sql,
+            ])
             .arg(self.url(database))
             .output()?;
         if !output.status.success() {
@@ -138,7 +147,8 @@ impl PostgresServer {
     /// Starts it again on the same folder and port, and waits until it answers.
     pub fn resume(&mut self) -> io::Result<()> {
         let folder = self.folder.clone();
-        let mut server: Vec<OsString> = vec![self.programs.join("postgres").into(), "-D".into(), folder.join("data").into()];
+        let mut server: Vec<OsString> =
+            vec![self.programs.join("postgres").into(), "-D".into(), folder.join("data").into()];
         let fixed = [
             format!("port={}", self.address.port()),
             format!("listen_addresses={}", self.address.ip()),

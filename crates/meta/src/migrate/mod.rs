@@ -69,11 +69,7 @@ pub async fn migrate(
     }
 }
 
-async fn run<A: Engine, B: Engine>(
-    from: &A,
-    to: &B,
-    progress: &mut (dyn FnMut(Progress) + Send),
-) -> Result<Migrated> {
+async fn run<A: Engine, B: Engine>(from: &A, to: &B, progress: &mut (dyn FnMut(Progress) + Send)) -> Result<Migrated> {
     let source = from.read(Reading::Scan, identity).await?;
     to.write("migrate", Scope::Administration, move |tx| claim(tx, &source)).await?;
     let mut migrated = Migrated::default();
@@ -87,8 +83,12 @@ async fn run<A: Engine, B: Engine>(
         migrated.copied += rows;
     }
     let end = from.read(Reading::Point, ids_end).await?;
-    to.write("migrate", Scope::Administration, move |tx| if tx.ids_end()? < end { tx.skip_ids_to(end) } else { Ok(()) })
-        .await?;
+    to.write(
+        "migrate",
+        Scope::Administration,
+        move |tx| if tx.ids_end()? < end { tx.skip_ids_to(end) } else { Ok(()) },
+    )
+    .await?;
     for table in &TABLES {
         let (ours, theirs) = (sum(from, table, progress).await?, sum(to, table, progress).await?);
         if ours != theirs {
@@ -160,11 +160,7 @@ struct Sum {
     hash: u64,
 }
 
-async fn sum<E: Engine>(
-    engine: &E,
-    table: &'static Table,
-    progress: &mut (dyn FnMut(Progress) + Send),
-) -> Result<Sum> {
+async fn sum<E: Engine>(engine: &E, table: &'static Table, progress: &mut (dyn FnMut(Progress) + Send)) -> Result<Sum> {
     let mut sum = Sum::default();
     let mut last: Option<Line> = None;
     loop {

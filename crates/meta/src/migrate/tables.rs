@@ -96,8 +96,7 @@ impl Table {
 
     /// The greatest key.
     pub(super) fn last_key(&self, link: &dyn Link) -> Done<Option<Vec<Owned>>> {
-        let down: Vec<String> =
-            self.columns.iter().take(self.keys).map(|column| format!("{column} DESC")).collect();
+        let down: Vec<String> = self.columns.iter().take(self.keys).map(|column| format!("{column} DESC")).collect();
         let sql = format!("SELECT {} FROM {} ORDER BY {} LIMIT 1", self.key(), self.name, down.join(", "));
         sql::first(link, &sql, (), line)
     }
@@ -106,8 +105,11 @@ impl Table {
     pub(super) fn after(&self, link: &dyn Link, key: Option<&[Owned]>, limit: usize) -> Done<Vec<Vec<Owned>>> {
         let mut params: Vec<Value<'_>> = key.into_iter().flatten().map(Owned::value).collect();
         let places: Vec<String> = (1..=params.len()).map(|place| format!("?{place}")).collect();
-        let beyond =
-            if params.is_empty() { String::new() } else { format!("WHERE ({}) > ({}) ", self.key(), places.join(", ")) };
+        let beyond = if params.is_empty() {
+            String::new()
+        } else {
+            format!("WHERE ({}) > ({}) ", self.key(), places.join(", "))
+        };
         params.push(Value::Integer(rows(limit)));
         let sql = format!(
             "SELECT {} FROM {} {beyond}ORDER BY {} LIMIT ?{}",

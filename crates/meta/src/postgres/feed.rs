@@ -95,11 +95,8 @@ impl Shared {
 impl Feed {
     /// Starts the thread.
     pub(super) fn start(connector: &Arc<Connector>, options: &Options) -> Result<Self> {
-        let shared = Arc::new(Shared {
-            changes: broadcast::Sender::new(CHANGES),
-            known: Mutex::default(),
-            more: Notify::new(),
-        });
+        let shared =
+            Arc::new(Shared { changes: broadcast::Sender::new(CHANGES), known: Mutex::default(), more: Notify::new() });
         let (stop, stopped) = watch::channel(false);
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let follower = Follower {

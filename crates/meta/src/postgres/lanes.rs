@@ -275,12 +275,7 @@ fn answer(batch: Vec<Box<dyn Job>>, failure: Option<&Error>) {
     }
 }
 
-fn transaction(
-    link: &PgLink,
-    block: &Block,
-    batch: &mut [Box<dyn Job>],
-    careful: bool,
-) -> Result<Vec<Change>, Broke> {
+fn transaction(link: &PgLink, block: &Block, batch: &mut [Box<dyn Job>], careful: bool) -> Result<Vec<Change>, Broke> {
     link.control("BEGIN ISOLATION LEVEL READ COMMITTED");
     let single = batch.len() == 1;
     let scope = batch.first().map_or(Scope::Alone, |job| job.scope());

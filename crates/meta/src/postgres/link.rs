@@ -10,8 +10,8 @@ use super::fault::slow;
 use super::values::type_of;
 use crate::sql::fault::{DatabaseError, Done, Trouble};
 use crate::sql::seam::{Dialect, Each, EachOfMany, Flow, Link, Owned, Row, Value};
-use futures_util::future::{MaybeDone, join, maybe_done};
 use futures_util::TryStreamExt;
+use futures_util::future::{MaybeDone, join, maybe_done};
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::future::poll_fn;
@@ -235,9 +235,7 @@ fn numbered(sql: &str) -> String {
 async fn send(client: &Client, kept: &Kept) -> Result<(), Error> {
     match kept {
         Kept::Control(sql) => client.batch_execute(sql).await,
-        Kept::Put(statement, params) => {
-            client.execute_raw(statement, params.iter().map(Owned::value)).await.map(drop)
-        }
+        Kept::Put(statement, params) => client.execute_raw(statement, params.iter().map(Owned::value)).await.map(drop),
     }
 }
 
@@ -323,7 +321,8 @@ impl Link for PgLink {
                     rows.try_collect::<Vec<_>>().await
                 }
             });
-            let answers = self.exchange(async { in_order(queries).await.into_iter().collect::<Result<Vec<_>, _>>() })?;
+            let answers =
+                self.exchange(async { in_order(queries).await.into_iter().collect::<Result<Vec<_>, _>>() })?;
             for (index, rows) in answers.iter().enumerate() {
                 for row in rows {
                     each(number * PIPELINE + index, &Row::new(row))?;

@@ -2,8 +2,8 @@
 
 use crate::sql::fault::Done;
 use crate::sql::seam::{Columns, Value, damaged};
-use tokio_postgres::Row;
 use bytes::BytesMut;
+use tokio_postgres::Row;
 use tokio_postgres::types::{FromSql, IsNull, ToSql, Type, to_sql_checked};
 
 /// The type a parameter is declared with, so that the server need not guess; null leaves it to the server.

@@ -1,17 +1,17 @@
 //! Accounts.
 
-use super::engine::{Engine, Ops, Scope};
 use super::codec::{self, account_columns, signed};
+use super::engine::{Engine, Ops, Scope};
 use super::fault::{Done, refuse};
 use super::lock_check::end_locks_of;
+use super::query as sql;
+use super::seam::Link;
 use super::slots::insert_slot;
 use super::spaces::{NewRow, insert_space, remove_space};
-use super::query as sql;
 use super::tx::Tx;
 use crate::types::{Account, AccountChange, NewAccount};
 use holdfast_base::name::check_account_name;
 use holdfast_base::{AccountId, Error, ErrorKind, Result, SpaceId};
-use super::seam::Link;
 
 impl<E: Engine> Ops<'_, E> {
     pub(super) async fn create_account(&self, new: NewAccount) -> Result<Account> {

@@ -13,8 +13,8 @@ use crate::types::{
     StagedRun, Traffic, TrashEntry, Version,
 };
 use async_trait::async_trait;
-use tokio::sync::broadcast;
 use holdfast_base::{AccountId, BlockId, ContentId, DrivePath, NodeId, NodeName, PackId, PackName, Result, SpaceId};
+use tokio::sync::broadcast;
 
 /// Rows up to which a read is a point read: some tens of microseconds.
 const INLINE_ROWS: usize = 64;
@@ -325,7 +325,9 @@ impl<E: Engine> Catalogue for E {
     }
 
     async fn ping(&self) -> Result<()> {
-        let read = |link: &dyn Link| super::query::only(link, "SELECT count(*) FROM space_sum WHERE space_id = 0", (), |_| Ok(()));
+        let read = |link: &dyn Link| {
+            super::query::only(link, "SELECT count(*) FROM space_sum WHERE space_id = 0", (), |_| Ok(()))
+        };
         self.read(Reading::Point, read).await?;
         self.probe().await
     }

@@ -17,8 +17,28 @@ macro_rules! node_columns {
     };
     ($of:literal) => {
         concat!(
-            $of, "id, ", $of, "space_id, ", $of, "parent_id, ", $of, "name, ", $of, "kind, ", $of, "content_id, ", $of,
-            "size, ", $of, "seq, ", $of, "created_ms, ", $of, "modified_ms, ", $of, "has_properties"
+            $of,
+            "id, ",
+            $of,
+            "space_id, ",
+            $of,
+            "parent_id, ",
+            $of,
+            "name, ",
+            $of,
+            "kind, ",
+            $of,
+            "content_id, ",
+            $of,
+            "size, ",
+            $of,
+            "seq, ",
+            $of,
+            "created_ms, ",
+            $of,
+            "modified_ms, ",
+            $of,
+            "has_properties"
         )
     };
 }

@@ -3,13 +3,13 @@
 //! The copy grows in the space's limbo and takes its place when it is whole. So a folder can be copied into itself (the copy
 //! is never part of what is walked), and what is replaced at the destination may be part of what was copied.
 
-use super::engine::{Engine, Ops, Scope};
 use super::codec::{self, node_columns, signed};
 use super::contents;
+use super::engine::{Engine, Ops, Scope};
 use super::fault::Done;
+use super::query as sql;
 use super::relocate::{both_ends, check_destination};
 use super::remove::discard;
-use super::query as sql;
 use super::state::SpaceState;
 use super::tree_write::insert_node;
 use super::tx::Tx;

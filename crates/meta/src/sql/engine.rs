@@ -3,8 +3,8 @@
 use super::check::Part;
 use super::fault::{Done, Fault};
 use super::seam::Link;
-use super::tx::Tx;
 pub(crate) use super::tx::Scope;
+use super::tx::Tx;
 use crate::catalogue::Change;
 use holdfast_base::Result;
 use tokio::sync::broadcast;

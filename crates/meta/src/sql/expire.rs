@@ -3,8 +3,8 @@
 //! Three bounds: age, versions of one file (kept at each commit; looked at here only after the bound was lowered, which sets
 //! `sweep`), and bytes of versions and trash together.
 
-use super::engine::{Engine, Ops, Reading, Scope};
 use super::codec::{rows, signed};
+use super::engine::{Engine, Ops, Reading, Scope};
 use super::fault::Done;
 use super::query as sql;
 use super::seam::Link;

@@ -114,7 +114,8 @@ fn node_step(tx: &Tx<'_>, root: i64, limit: usize) -> Done<usize> {
 /// Removes nodes that have no members (any more), with their versions, properties and references.
 fn remove_files<'l>(tx: &Tx<'_>, nodes: impl Iterator<Item = &'l Leaving> + Clone) -> Done<()> {
     let mut unused: Vec<ContentId> = nodes.clone().filter_map(|node| node.content).collect();
-    let files: Vec<Value<'_>> = nodes.clone().filter(|node| node.kind == 1).map(|node| Value::Integer(node.id)).collect();
+    let files: Vec<Value<'_>> =
+        nodes.clone().filter(|node| node.kind == 1).map(|node| Value::Integer(node.id)).collect();
     let sql = "DELETE FROM version WHERE node_id = ?1 RETURNING content_id";
     tx.query_many(sql, 1, &files, &mut |_, row| {
         unused.extend(row.get::<Option<i64>>(0)?.map(ContentId));

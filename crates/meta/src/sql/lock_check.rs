@@ -71,12 +71,7 @@ pub(super) fn check(tx: &Tx<'_>, space: &mut SpaceState, spot: &Spot<'_>, change
 }
 
 /// Whether one of `locks`, if there are any, was submitted by its holder.
-fn allow<'l>(
-    tx: &Tx<'_>,
-    spot: &Spot<'_>,
-    guard: &Guard,
-    locks: impl Iterator<Item = &'l Covering>,
-) -> Done<()> {
+fn allow<'l>(tx: &Tx<'_>, spot: &Spot<'_>, guard: &Guard, locks: impl Iterator<Item = &'l Covering>) -> Done<()> {
     let mut blocking = None;
     for lock in locks {
         if lock.account == guard.account && guard.tokens.contains(&lock.token) {
@@ -106,11 +101,8 @@ fn allow_below<'l>(
 /// The refusal that names the lock's root.
 pub(super) fn locked<T>(tx: &Tx<'_>, spot: &Spot<'_>, root: i64) -> Done<T> {
     let (path, root) = (spot.path, path_of(tx, root)?);
-    let message = if root == *path {
-        format!("{path} is locked")
-    } else {
-        format!("{path} is locked by a lock on {root}")
-    };
+    let message =
+        if root == *path { format!("{path} is locked") } else { format!("{path} is locked by a lock on {root}") };
     refuse(ErrorKind::Locked, message)
 }
 

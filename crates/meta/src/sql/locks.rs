@@ -130,7 +130,8 @@ fn no_conflict(tx: &Tx<'_>, space: SpaceId, spot: &Spot<'_>, node: i64, new: &Ne
         Ok(())
     })?;
     let covers = |root: i64, deep: bool| root == node || deep;
-    let conflict = covering.iter().find(|(root, exclusive, deep)| covers(*root, *deep) && (new.exclusive || *exclusive));
+    let conflict =
+        covering.iter().find(|(root, exclusive, deep)| covers(*root, *deep) && (new.exclusive || *exclusive));
     if let Some(&(root, ..)) = conflict {
         return locked(tx, spot, root);
     }

@@ -1,16 +1,16 @@
 //! Members of spaces, and spaces as their members see them.
 
-use super::engine::{Engine, Ops, Scope};
 use super::accounts::{by_id, no_account};
 use super::codec::{self, role_number};
+use super::engine::{Engine, Ops, Scope};
 use super::fault::{Done, refuse};
 use super::lock_check::end_locks_of;
-use super::spaces::{SPACE_COLUMNS, find, no_space, space, space_columns};
 use super::query as sql;
+use super::seam::Link;
+use super::spaces::{SPACE_COLUMNS, find, no_space, space, space_columns};
 use super::tx::Tx;
 use crate::types::{Membership, Role, Space};
 use holdfast_base::{AccountId, Error, ErrorKind, Result, SpaceId};
-use super::seam::Link;
 
 /// Columns of a membership, after [`space_columns`].
 macro_rules! member_columns {
@@ -65,11 +65,7 @@ fn keep_an_owner(tx: &Tx<'_>, space: SpaceId, account: AccountId) -> Done<()> {
 }
 
 /// A space by name, with an account's membership if it has one.
-pub(super) fn by_name(
-    link: &dyn Link,
-    name: &str,
-    account: AccountId,
-) -> Done<Option<(Space, Option<Membership>)>> {
+pub(super) fn by_name(link: &dyn Link, name: &str, account: AccountId) -> Done<Option<(Space, Option<Membership>)>> {
     let sql = concat!(
         "SELECT ",
         space_columns!(),

@@ -1,14 +1,14 @@
 //! Failed sign-ins and traffic: counters, and how their tables stay small.
 
-use super::engine::{Engine, Ops, Reading, Scope};
 use super::codec::{rows, signed, unsigned};
+use super::engine::{Engine, Ops, Reading, Scope};
 use super::fault::Done;
 use super::query as sql;
+use super::seam::Link;
 use super::tx::Tx;
 use crate::catalogue::Attempts;
 use crate::types::Traffic;
 use holdfast_base::{AccountId, Result};
-use super::seam::Link;
 
 /// Lapsed counts removed with each new failure: more than one, so that a flood of names cannot outrun it.
 const SWEPT: i64 = 16;
@@ -92,6 +92,9 @@ mod tests {
 
     #[test]
     fn days_have_dates() {
-        assert_eq!([date(0), date(59), date(-1), date(20_000)], ["1970-01-01", "1970-03-01", "1969-12-31", "2024-10-04"]);
+        assert_eq!(
+            [date(0), date(59), date(-1), date(20_000)],
+            ["1970-01-01", "1970-03-01", "1969-12-31", "2024-10-04"]
+        );
     }
 }

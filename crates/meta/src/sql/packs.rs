@@ -1,16 +1,16 @@
 //! Packs and the places of blocks.
 
-use super::engine::{Engine, Ops, Reading, Scope};
 use super::blocks::{add_all_live, add_to};
 use super::codec::{self, block_columns, pack_columns, signed};
+use super::engine::{Engine, Ops, Reading, Scope};
 use super::fault::{Done, refuse};
 use super::query as sql;
+use super::seam::{Link, Row, Value};
 use super::tx::Tx;
 use crate::catalogue::MovedBlock;
 use crate::types::{BlockPlace, Pack};
 use holdfast_base::{BlockId, Error, ErrorKind, PackId, PackName, Result, SpaceId};
 use std::collections::BTreeSet;
-use super::seam::{Link, Row, Value};
 
 impl<E: Engine> Ops<'_, E> {
     pub(super) async fn open_pack(&self, name: PackName, now_ms: i64) -> Result<PackId> {
@@ -36,11 +36,12 @@ impl<E: Engine> Ops<'_, E> {
     }
 
     pub(super) async fn packs(&self, after: Option<PackId>, limit: usize) -> Result<Vec<Pack>> {
-        self.0.read(Reading::Scan, move |link| {
-            let sql = concat!("SELECT ", pack_columns!(), " FROM pack WHERE id > ?1 ORDER BY id LIMIT ?2");
-            sql::all(link, sql, (after.map_or(0, |pack| pack.0), codec::rows(limit)), codec::pack)
-        })
-        .await
+        self.0
+            .read(Reading::Scan, move |link| {
+                let sql = concat!("SELECT ", pack_columns!(), " FROM pack WHERE id > ?1 ORDER BY id LIMIT ?2");
+                sql::all(link, sql, (after.map_or(0, |pack| pack.0), codec::rows(limit)), codec::pack)
+            })
+            .await
     }
 
     pub(super) async fn pack_blocks(
@@ -78,15 +79,16 @@ impl<E: Engine> Ops<'_, E> {
             };
             self.0.write("dead_packs", Scope::Alone, work).await?;
         }
-        self.0.read(Reading::Scan, move |link| {
-            let sql = concat!(
-                "SELECT ",
-                pack_columns!(),
-                " FROM pack WHERE live_bytes = 0 AND state = 2 ORDER BY id LIMIT ?1"
-            );
-            sql::all(link, sql, [codec::rows(limit)], codec::pack)
-        })
-        .await
+        self.0
+            .read(Reading::Scan, move |link| {
+                let sql = concat!(
+                    "SELECT ",
+                    pack_columns!(),
+                    " FROM pack WHERE live_bytes = 0 AND state = 2 ORDER BY id LIMIT ?1"
+                );
+                sql::all(link, sql, [codec::rows(limit)], codec::pack)
+            })
+            .await
     }
 
     pub(super) async fn forget_pack(&self, pack: PackId) -> Result<()> {

@@ -4,6 +4,7 @@ use super::engine::{Engine, Ops, Scope};
 use super::fault::{Done, refuse};
 use super::lock_check::{self, Change};
 use super::query as sql;
+use super::seam::{Link, Value};
 use super::state::SpaceState;
 use super::tx::Tx;
 use super::walk::walk;
@@ -11,7 +12,6 @@ use crate::catalogue::Guard;
 use crate::types::{Node, Property, PropertyChange};
 use holdfast_base::limits::PROPERTIES_BYTES_MAX;
 use holdfast_base::{DrivePath, ErrorKind, NodeId, Result, SpaceId};
-use super::seam::{Link, Value};
 
 impl<E: Engine> Ops<'_, E> {
     pub(super) async fn change_properties(
@@ -22,7 +22,9 @@ impl<E: Engine> Ops<'_, E> {
         guard: &Guard,
     ) -> Result<Node> {
         let (path, changes, guard) = (path.clone(), changes.to_vec(), guard.clone());
-        self.0.write("change_properties", Scope::Space(space), move |tx| change(tx, space, &path, &changes, &guard)).await
+        self.0
+            .write("change_properties", Scope::Space(space), move |tx| change(tx, space, &path, &changes, &guard))
+            .await
     }
 }
 

@@ -31,12 +31,7 @@ pub(crate) fn first<T>(
 }
 
 /// The only row of a query that always has one (an aggregate).
-pub(crate) fn only<T>(
-    link: &dyn Link,
-    sql: &str,
-    params: impl Params,
-    read: impl Fn(&Row<'_>) -> Done<T>,
-) -> Done<T> {
+pub(crate) fn only<T>(link: &dyn Link, sql: &str, params: impl Params, read: impl Fn(&Row<'_>) -> Done<T>) -> Done<T> {
     first(link, sql, params, read)?.ok_or_else(|| damaged("a row is missing").into())
 }
 

@@ -6,8 +6,8 @@
 use super::engine::{Engine, Ops, Scope};
 use super::fault::{Done, refuse};
 use super::lock_check::{self, Change, end_locks};
-use super::remove::{discard, reparent};
 use super::query as sql;
+use super::remove::{discard, reparent};
 use super::state::SpaceState;
 use super::tx::Tx;
 use super::walk::{Spot, walk};

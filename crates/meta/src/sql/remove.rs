@@ -1,7 +1,7 @@
 //! Removing: whatever it is, it is one re-parenting and one row in the trash.
 
-use super::engine::{Engine, Ops, Scope};
 use super::codec::node_kind_number;
+use super::engine::{Engine, Ops, Scope};
 use super::fault::Done;
 use super::lock_check::{self, Change, end_locks};
 use super::query as sql;

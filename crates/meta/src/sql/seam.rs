@@ -272,7 +272,8 @@ impl<'r> Row<'r> {
 
     /// A column as a value of ours. What does not fit is damage.
     pub(crate) fn get<T: FromValue>(&self, column: usize) -> Done<T> {
-        T::from_value(self.0.value(column)?).ok_or_else(|| damaged(format!("column {column} is of another kind")).into())
+        T::from_value(self.0.value(column)?)
+            .ok_or_else(|| damaged(format!("column {column} is of another kind")).into())
     }
 
     /// A column as it is.

@@ -1,14 +1,14 @@
 //! Credential slots.
 
-use super::engine::{Engine, Ops, Scope};
 use super::accounts::{by_id, count_generation, no_account};
 use super::codec::{self, account_columns, slot_columns, slot_kind_number};
+use super::engine::{Engine, Ops, Scope};
 use super::fault::{Done, refuse};
 use super::query as sql;
+use super::seam::Link;
 use super::tx::Tx;
 use crate::types::{Account, NewSlot, Slot, SlotKind};
 use holdfast_base::{AccountId, Error, ErrorKind, Result};
-use super::seam::Link;
 
 impl<E: Engine> Ops<'_, E> {
     pub(super) async fn put_slot(&self, account: AccountId, slot: NewSlot, now_ms: i64) -> Result<Slot> {
@@ -30,9 +30,7 @@ impl<E: Engine> Ops<'_, E> {
     }
 
     pub(super) async fn touch_slot(&self, slot: i64, now_ms: i64) -> Result<()> {
-        let work = move |tx: &Tx<'_>| {
-            sql::put(tx, "UPDATE slot SET used_ms = ?2 WHERE id = ?1", (slot, now_ms))
-        };
+        let work = move |tx: &Tx<'_>| sql::put(tx, "UPDATE slot SET used_ms = ?2 WHERE id = ?1", (slot, now_ms));
         self.0.write("touch_slot", Scope::Alone, work).await
     }
 }

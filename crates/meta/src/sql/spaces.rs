@@ -1,18 +1,18 @@
 //! Spaces.
 
-use super::engine::{Engine, Ops, Scope};
 use super::accounts::{by_id, no_account};
 use super::codec::{compression, compression_text, signed};
+use super::engine::{Engine, Ops, Scope};
 use super::fault::{Done, refuse};
-use super::slots;
 use super::query as sql;
+use super::seam::{Link, Row};
+use super::slots;
 use super::tree_write::insert_node;
 use super::tx::Tx;
 use super::uploads::abandon;
 use crate::types::{Compression, NewSpace, Node, NodeKind, Retention, Space, SpaceChange, Usage};
 use holdfast_base::name::check_account_name;
 use holdfast_base::{AccountId, ContentId, Error, ErrorKind, NodeId, Result, SpaceId, Uid};
-use super::seam::{Link, Row};
 
 /// Columns of [`space`].
 macro_rules! space_columns {
@@ -110,6 +110,7 @@ pub(super) fn insert_space(tx: &Tx<'_>, new: &NewRow<'_>) -> Done<SpaceId> {
     insert_node(tx, 0, &id.to_string(), &node)?;
     let sql = "INSERT INTO member (space_id, account_id, role, wrapped_key) VALUES (?1, ?2, 2, ?3)";
     sql::put(tx, sql, (id.0, new.owner.0, new.wrapped_key))?;
+    tx.changed(id, 1);
     Ok(id)
 }
 
@@ -128,11 +129,19 @@ pub(super) fn remove_space(tx: &Tx<'_>, id: SpaceId) -> Done<()> {
         slots::remove(tx, AccountId(account), slot)?;
     }
     sql::put(tx, "DELETE FROM node_lock WHERE space_id = ?1", [id.0])?;
-    sql::put(tx, "INSERT INTO garbage (node_id) SELECT root_id FROM space WHERE id = ?1 ON CONFLICT DO NOTHING", [id.0])?;
+    sql::put(
+        tx,
+        "INSERT INTO garbage (node_id) SELECT root_id FROM space WHERE id = ?1 ON CONFLICT DO NOTHING",
+        [id.0],
+    )?;
     // From here on no path leads into the space.
     let sql = "UPDATE node SET parent_id = -space_id, name = 'g' || CAST(id AS TEXT) WHERE parent_id = 0 AND name = ?1";
     sql::put(tx, sql, [id.to_string()])?;
-    sql::put(tx, "INSERT INTO garbage (node_id) SELECT node_id FROM trash WHERE space_id = ?1 ON CONFLICT DO NOTHING", [id.0])?;
+    sql::put(
+        tx,
+        "INSERT INTO garbage (node_id) SELECT node_id FROM trash WHERE space_id = ?1 ON CONFLICT DO NOTHING",
+        [id.0],
+    )?;
     sql::put(tx, "DELETE FROM trash WHERE space_id = ?1", [id.0])?;
     // Sums and memberships go with the row.
     sql::put(tx, "DELETE FROM space WHERE id = ?1", [id.0])?;

@@ -7,8 +7,8 @@
 use super::codec::{signed, unsigned};
 use super::fault::{Done, refuse};
 use super::query as sql;
-use super::tx::Tx;
 use super::seam::Link;
+use super::tx::Tx;
 use crate::types::{Account, Retention, Space};
 use holdfast_base::size::format_bytes;
 use holdfast_base::{AccountId, Error, ErrorKind, SpaceId};

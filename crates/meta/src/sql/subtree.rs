@@ -2,8 +2,8 @@
 
 use super::fault::Done;
 use super::query as sql;
-use holdfast_base::Error;
 use super::seam::Link;
+use holdfast_base::Error;
 
 /// Folders above a node before they are taken for a circle: far more than moves can pile up.
 const LEVELS_MAX: i64 = 1 << 20;

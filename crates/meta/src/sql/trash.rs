@@ -4,12 +4,13 @@
 //! `versions_dropped` of the space says whether one that was computed on a reading connection still holds when it
 //! reaches the writer. Purging takes the sums out of the space's usage at once and leaves the rows to `release_garbage`.
 
-use super::engine::{Engine, Ops, Reading, Scope};
 use super::codec::{self, unsigned};
+use super::engine::{Engine, Ops, Reading, Scope};
 use super::fault::{Done, refuse};
 use super::lock_check::{self, Change};
-use super::remove;
 use super::query as sql;
+use super::remove;
+use super::seam::{self, Link};
 use super::state::SpaceState;
 use super::subtree::{Sizes, sizes_of};
 use super::tx::Tx;
@@ -17,7 +18,6 @@ use super::walk::walk;
 use crate::catalogue::Guard;
 use crate::types::{Node, TrashEntry};
 use holdfast_base::{AccountId, DrivePath, Error, ErrorKind, NodeId, Result, SpaceId};
-use super::seam::{self, Link};
 
 /// Sums of trash entries computed on a reading connection, valid while the space's count of dropped versions is the same.
 #[derive(Debug, Clone, Default)]
@@ -50,7 +50,9 @@ impl<E: Engine> Ops<'_, E> {
         guard: &Guard,
     ) -> Result<Node> {
         let (to, guard) = (to.cloned(), guard.clone());
-        self.0.write("restore_trash", Scope::Space(space), move |tx| restore(tx, space, entry, to.as_ref(), &guard)).await
+        self.0
+            .write("restore_trash", Scope::Space(space), move |tx| restore(tx, space, entry, to.as_ref(), &guard))
+            .await
     }
 
     pub(super) async fn purge_trash(&self, space: SpaceId, entry: Option<i64>) -> Result<u64> {
@@ -86,12 +88,7 @@ fn read_entry(row: &seam::Row<'_>) -> Done<Row> {
     })
 }
 
-fn list(
-    link: &dyn Link,
-    space: SpaceId,
-    before: Option<i64>,
-    limit: usize,
-) -> Done<(Vec<TrashEntry>, Measured)> {
+fn list(link: &dyn Link, space: SpaceId, before: Option<i64>, limit: usize) -> Done<(Vec<TrashEntry>, Measured)> {
     let sql = "SELECT id, node_id, kind, path, deleted_ms, by_id, bytes, version_bytes, nodes FROM trash \
                WHERE space_id = ?1 AND id < ?2 ORDER BY id DESC LIMIT ?3";
     let rows = sql::all(link, sql, (space.0, before.unwrap_or(i64::MAX), codec::rows(limit)), read_entry)?;

@@ -1,13 +1,13 @@
 //! Reading the tree and contents.
 
+use super::chain::{Chain, chain};
 use super::codec::{self, content_columns, node_columns, signed};
 use super::fault::Done;
 use super::query as sql;
-use super::chain::{Chain, chain};
+use super::seam::Link;
 use crate::catalogue::Found;
 use crate::types::{Content, ManifestChunk, Node};
 use holdfast_base::{BlockId, ContentId, DrivePath, Error, NodeId, NodeName, SpaceId};
-use super::seam::Link;
 
 /// Walks a path as far as it exists.
 pub(super) fn find(link: &dyn Link, space: SpaceId, path: &DrivePath, with_content: bool) -> Done<Found> {
@@ -24,12 +24,7 @@ pub(super) fn find(link: &dyn Link, space: SpaceId, path: &DrivePath, with_conte
 }
 
 /// Members of a folder in byte order of name.
-pub(super) fn children(
-    link: &dyn Link,
-    folder: NodeId,
-    after: Option<&NodeName>,
-    limit: usize,
-) -> Done<Vec<Node>> {
+pub(super) fn children(link: &dyn Link, folder: NodeId, after: Option<&NodeName>, limit: usize) -> Done<Vec<Node>> {
     // No name is empty, so every name comes after the empty one.
     let after = after.map_or("", |name| name.as_str());
     let sql =
@@ -62,8 +57,7 @@ pub(super) fn all_contents(link: &dyn Link, after: Option<ContentId>, limit: usi
 /// A chunk of a manifest.
 pub(super) fn manifest_chunk(link: &dyn Link, content: ContentId, index: u64) -> Done<Option<ManifestChunk>> {
     let sql = "SELECT tag, blocks FROM manifest WHERE content_id = ?1 AND chunk = ?2";
-    let row =
-        sql::first(link, sql, (content.0, signed(index)), |row| Ok((row.get(0)?, row.get::<Vec<u8>>(1)?)))?;
+    let row = sql::first(link, sql, (content.0, signed(index)), |row| Ok((row.get(0)?, row.get::<Vec<u8>>(1)?)))?;
     let Some((tag, bytes)) = row else { return Ok(None) };
     let (ids, rest) = bytes.as_chunks::<{ BlockId::BYTES }>();
     if !rest.is_empty() {

@@ -1,8 +1,8 @@
 //! Making folders and writing files.
 
-use super::engine::{Engine, Ops, Scope};
 use super::codec::{node_kind_number, signed};
 use super::contents;
+use super::engine::{Engine, Ops, Scope};
 use super::fault::{Done, Fault, refuse};
 use super::lock_check::{self, Change};
 use super::query as sql;

@@ -1,9 +1,9 @@
 //! Uploads under way: a content without references, whose blocks arrive in runs and whose bytes are reserved.
 
-use super::engine::{Engine, Ops, Reading, Scope};
 use super::blocks::append_run;
 use super::codec::{pack_columns, signed};
 use super::contents::{self, Row};
+use super::engine::{Engine, Ops, Reading, Scope};
 use super::fault::{Done, refuse};
 use super::query as sql;
 use super::seam::Link;

@@ -7,9 +7,9 @@
 //! Making an old version current *moves* it: its row goes and the version it replaces becomes one, so usage stays as it
 //! was and restoring works in a space that is full.
 
-use super::engine::{Engine, Ops, Reading, Scope};
 use super::codec::{self, signed};
 use super::contents::{self, Bytes};
+use super::engine::{Engine, Ops, Reading, Scope};
 use super::fault::Done;
 use super::lock_check::{self, Change};
 use super::query as sql;
@@ -99,8 +99,7 @@ fn prune(tx: &Tx<'_>, state: &mut SpaceState, node: i64, keep: u32) -> Done<()> 
 /// Removes one version for good. Versions of files in the trash count there, too; those of purged files count nowhere.
 pub(super) fn drop_version(tx: &Tx<'_>, state: &mut SpaceState, node: i64, seq: i64) -> Done<()> {
     let sql = "DELETE FROM version WHERE node_id = ?1 AND seq = ?2 RETURNING content_id, size";
-    let row =
-        sql::first(tx, sql, (node, seq), |row| Ok((row.get::<Option<i64>>(0)?, row.get::<i64>(1)?)))?;
+    let row = sql::first(tx, sql, (node, seq), |row| Ok((row.get::<Option<i64>>(0)?, row.get::<i64>(1)?)))?;
     let (content, size) = row.ok_or_else(no_version)?;
     contents::release(tx, content.map(ContentId))?;
     state.versions_dropped += 1;

@@ -4,11 +4,11 @@ use super::chain::{Chain, chain, child};
 use super::codec;
 use super::fault::{Done, refuse};
 use super::query as sql;
+use super::seam::{Dialect, Link};
 use crate::catalogue::Expect;
 use crate::types::{Node, NodeKind};
 use holdfast_base::limits::PATH_DEPTH_MAX;
 use holdfast_base::{DrivePath, Error, ErrorKind, NodeName, Result, SpaceId};
-use super::seam::{Dialect, Link};
 
 /// What lies at a path.
 #[derive(Debug)]
@@ -42,9 +42,8 @@ fn step_by_step<'p>(link: &dyn Link, space: SpaceId, root: i64, path: &'p DriveP
     above.push(folder);
     for name in folders {
         let sql = "SELECT id, kind FROM node WHERE parent_id = ?1 AND name = ?2";
-        let step = sql::first(link, sql, (folder, name.as_str()), |row| {
-            Ok((row.get::<i64>(0)?, codec::node_kind(row, 1)?))
-        })?;
+        let step =
+            sql::first(link, sql, (folder, name.as_str()), |row| Ok((row.get::<i64>(0)?, codec::node_kind(row, 1)?)))?;
         let Some((id, NodeKind::Folder)) = step else {
             return Ok(Spot { path, above, has_parent: false, node: None });
         };

@@ -5,9 +5,9 @@
 //! a connection of the second, small pool, so that a long scan never keeps a point read waiting. Connections are opened when
 //! first needed and are replaced after an I/O error.
 
+use super::open::{Opener, Purpose};
 use crate::sql::fault::{Done, Fault, Trouble};
 use crate::sql::query as sql;
-use super::open::{Opener, Purpose};
 use holdfast_base::Result;
 use rusqlite::Connection;
 use std::sync::{Condvar, Mutex, PoisonError};

@@ -55,8 +55,7 @@ impl Writer {
         let (queue, jobs) = mpsc::channel(QUEUE);
         let changes = broadcast::Sender::new(CHANGES);
         let worker = WriterThread { opener, log, connection: Some(connection), changes: changes.clone() };
-        let thread =
-            std::thread::Builder::new().name("catalogue-write".to_owned()).spawn(move || worker.work(jobs))?;
+        let thread = std::thread::Builder::new().name("catalogue-write".to_owned()).spawn(move || worker.work(jobs))?;
         Ok(Self { queue, thread: Mutex::new(Some(thread)), changes })
     }
 

@@ -38,8 +38,14 @@ async fn two_nodes_leave_a_sound_catalogue() {
     for (number, name) in ["lab", "press"].into_iter().enumerate() {
         let uid = holdfast_base::Uid([u8::try_from(number).unwrap_or(0); 16]);
         let owner = ana.account.id;
-        let new =
-            crate::types::NewSpace { uid, name: name.to_owned(), owner, wrapped_key: vec![1], quota_bytes: None, now_ms: 1 };
+        let new = crate::types::NewSpace {
+            uid,
+            name: name.to_owned(),
+            owner,
+            wrapped_key: vec![1],
+            quota_bytes: None,
+            now_ms: 1,
+        };
         spaces.push(nodes[1].create_space(new).await.expect("makes").id);
     }
     let mut callers = tokio::task::JoinSet::new();

@@ -101,7 +101,8 @@ async fn changes_of_other_nodes_are_told_and_found() {
         let poll_every = if notify { Duration::from_hours(1) } else { Duration::from_millis(20) };
         let options = Options { notify, poll_every, ..Options::default() };
         let (here, there) = (connect(&url, &options).await, connect(&url, &options).await);
-        let stage = Stage::account(&(Arc::clone(&here) as Arc<dyn Catalogue>), if notify { "ana" } else { "ben" }).await;
+        let stage =
+            Stage::account(&(Arc::clone(&here) as Arc<dyn Catalogue>), if notify { "ana" } else { "ben" }).await;
         let (account, home) = stage;
         let (mut own, mut other) = (here.changes(), there.changes());
         // Until the other node listens it cannot be told; so something changes until it hears.
@@ -119,9 +120,10 @@ async fn changes_of_other_nodes_are_told_and_found() {
                 stage.write(&format!("f{number}"), 1).await;
             }
         };
-        let change = tokio::select! { change = heard => change, () = keep_changing => unreachable!("it goes on for ever") };
+        let change =
+            tokio::select! { change = heard => change, () = keep_changing => unreachable!("it goes on for ever") };
         let seq = there.space(home.id).await.expect("reads").expect("the space").seq;
-        assert!(change.seq > 1 && change.seq <= seq, "{change:?} {seq}");
+        assert!((1..=seq).contains(&change.seq), "{change:?} {seq}");
         let first = own.recv().await.expect("is told");
         assert_eq!((first.space, first.seq), (home.id, 2));
     }

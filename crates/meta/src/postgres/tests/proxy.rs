@@ -3,7 +3,7 @@
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicU8, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 
 /// What happens to the next commit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -64,8 +64,12 @@ fn pass(client: TcpStream, server: TcpStream, shared: &Arc<Shared>) {
     client.set_nodelay(true).expect("sets");
     server.set_nodelay(true).expect("sets");
     let answered = Arc::new(AtomicBool::new(true));
-    let (from, to, state, turn) =
-        (client.try_clone().expect("clones"), server.try_clone().expect("clones"), Arc::clone(shared), Arc::clone(&answered));
+    let (from, to, state, turn) = (
+        client.try_clone().expect("clones"),
+        server.try_clone().expect("clones"),
+        Arc::clone(shared),
+        Arc::clone(&answered),
+    );
     std::thread::spawn(move || requests(from, to, &state, &turn));
     let state = Arc::clone(shared);
     std::thread::spawn(move || answers(server, client, &state, &answered));

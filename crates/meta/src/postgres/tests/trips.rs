@@ -49,7 +49,10 @@ async fn an_operation_waits_as_often_as_is_written_down() {
         count!("write a new small file", catalogue.commit_file(space, &path(FILE), inline(5), 0, &guard));
         count!("find with content", catalogue.find(space, &path(FILE), true));
         count!("overwrite it", catalogue.commit_file(space, &path(FILE), inline(6), 0, &guard));
-        count!("write a file of 16 new blocks", catalogue.commit_file(space, &path("b"), blocks(many(round * 16)), 0, &guard));
+        count!(
+            "write a file of 16 new blocks",
+            catalogue.commit_file(space, &path("b"), blocks(many(round * 16)), 0, &guard)
+        );
         let known = (0..16).map(|name| claimed(round * 16 + name)).collect();
         count!("write a file of 16 known blocks", catalogue.commit_file(space, &path("c"), blocks(known), 0, &guard));
         count!("make a folder", catalogue.make_folder(space, &path("a/new"), &guard));

@@ -87,8 +87,7 @@ fn properties(checker: &mut Checker<'_>) -> Done<()> {
     let sql = "SELECT id FROM node WHERE has_properties <> \
                CASE WHEN EXISTS (SELECT 1 FROM property WHERE node_id = node.id) THEN 1 ELSE 0 END";
     for node in checker.ids(sql)? {
-        let sql =
-            "UPDATE node SET has_properties = \
+        let sql = "UPDATE node SET has_properties = \
                    CASE WHEN EXISTS (SELECT 1 FROM property WHERE node_id = node.id) THEN 1 ELSE 0 END WHERE id = ?1";
         let message = format!("node {node} does not say rightly whether it has properties");
         checker.mend("node-properties", message, false, sql, [node], "set it right")?;
