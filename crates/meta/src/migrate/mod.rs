@@ -168,7 +168,7 @@ async fn sum<E: Engine>(engine: &E, table: &'static Table, progress: &mut (dyn F
         let read = move |link: &dyn Link| table.after(link, after.as_deref(), BATCH_ROWS);
         let batch = engine.read(Reading::Scan, read).await?;
         sum.rows += batch.len() as u64;
-        sum.hash = batch.iter().flatten().fold(sum.hash, |hash, value| add(hash, value));
+        sum.hash = batch.iter().flatten().fold(sum.hash, add);
         progress(Progress { table: table.name, rows: sum.rows, comparing: true });
         match batch.into_iter().next_back() {
             Some(line) => last = Some(line.into_iter().take(table.keys).collect()),

@@ -87,7 +87,7 @@ fn show(host: &Host) -> String {
 
 /// What the parser says, with its cause.
 fn explain(error: &tokio_postgres::Error) -> String {
-    std::error::Error::source(error).map_or_else(|| error.to_string(), |cause| cause.to_string())
+    std::error::Error::source(error).map_or_else(|| error.to_string(), ToString::to_string)
 }
 
 /// Takes the password out of a message.

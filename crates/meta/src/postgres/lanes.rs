@@ -287,35 +287,17 @@ fn transaction(link: &PgLink, block: &Block, batch: &mut [Box<dyn Job>], careful
         if !single {
             link.control("SAVEPOINT operation");
         }
-        let mark = link.mark();
-        let tx = Tx::new(link, &ids, scope);
-        let mut ran = job.run(&tx);
-        let told = tx.into_changes();
-        if let (Ran::Well, true) = (&ran, careful)
-            && let Err(fault) = link.flush()
-        {
-            let error = database_error(fault)?;
-            job.fail(error.clone());
-            ran = Ran::Failed(error);
-        }
-        match ran {
-            Ran::Well => {
-                any = true;
-                changes.extend(told);
-            }
-            Ran::Refused => link.forget(mark),
-            Ran::Failed(error) if error.trouble != Trouble::Statement => return Err(broke(error.into())),
-            Ran::Failed(_) if link.was_late() && !careful => return Err(Broke::Late),
-            Ran::Failed(_) => link.forget(mark),
-        }
-        match (single, &ran) {
+        let told = run_one(&ids, scope, job.as_mut(), careful)?;
+        match (single, &told) {
             (true, _) => {}
-            (false, Ran::Well) => link.control("RELEASE SAVEPOINT operation"),
-            (false, _) => {
+            (false, Some(_)) => link.control("RELEASE SAVEPOINT operation"),
+            (false, None) => {
                 link.control("ROLLBACK TO SAVEPOINT operation");
                 link.control("RELEASE SAVEPOINT operation");
             }
         }
+        any |= told.is_some();
+        changes.extend(told.into_iter().flatten());
     }
     if !any {
         // Nothing to keep; every operation has its answer.
@@ -330,6 +312,28 @@ fn transaction(link: &PgLink, block: &Block, batch: &mut [Box<dyn Job>], careful
         }
         Err(CommitFault::NotMade(error)) => Err(broke(error.into())),
     }
+}
+
+/// Runs an operation; answers its changes if they are to be kept.
+fn run_one(ids: &PgIds<'_>, scope: Scope, job: &mut dyn Job, careful: bool) -> Result<Option<Vec<Change>>, Broke> {
+    let link = ids.link;
+    let mark = link.mark();
+    let tx = Tx::new(link, ids, scope);
+    let mut ran = job.run(&tx);
+    if let (Ran::Well, true) = (&ran, careful)
+        && let Err(fault) = link.flush()
+    {
+        let error = database_error(fault)?;
+        job.fail(error.clone());
+        ran = Ran::Failed(error);
+    }
+    match ran {
+        Ran::Well => return Ok(Some(tx.into_changes())),
+        Ran::Failed(error) if error.trouble != Trouble::Statement => return Err(broke(error.into())),
+        Ran::Failed(_) if link.was_late() && !careful => return Err(Broke::Late),
+        Ran::Refused | Ran::Failed(_) => link.forget(mark),
+    }
+    Ok(None)
 }
 
 /// Locks what the batch is about, before its first savepoint: what is locked after one is let go when it is taken back.

@@ -217,8 +217,8 @@ fn live_on(link: &dyn Link, space: SpaceId, nodes: &[i64], now_ms: i64) -> Done<
     })?;
     let mut locks = Vec::new();
     for group in named.chunk_by(|left, right| left.0 == right.0) {
-        let names = group.iter().filter_map(|(_, _, name)| name.as_deref()).map(NodeName::new);
-        let path = DrivePath::from_names(names.collect::<Result<_>>()?)?;
+        let path = group.iter().filter_map(|(_, _, name)| name.as_deref()).map(NodeName::new);
+        let path = DrivePath::from_names(path.collect::<Result<_>>()?)?;
         locks.extend(group.first().map(|(_, lock, _)| Lock { path, ..lock.clone() }));
     }
     Ok(locks)

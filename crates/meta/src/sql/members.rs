@@ -75,11 +75,11 @@ pub(super) fn by_name(link: &dyn Link, name: &str, account: AccountId) -> Done<O
           LEFT JOIN member ON member.space_id = space.id AND member.account_id = ?2 \
           LEFT JOIN account ON account.id = member.account_id WHERE space.name = ?1"
     );
-    Ok(sql::first(link, sql, (name, account.0), |row| {
+    sql::first(link, sql, (name, account.0), |row| {
         let is_member = row.get::<Option<i64>>(SPACE_COLUMNS)?.is_some();
         let membership = is_member.then(|| codec::membership(row, SPACE_COLUMNS)).transpose()?;
         Ok((space(row)?, membership))
-    })?)
+    })
 }
 
 /// The spaces an account is a member of: its home first, then by name.

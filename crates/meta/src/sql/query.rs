@@ -69,16 +69,16 @@ pub(crate) fn in_lists_after(
     for part in ids.chunks(LIST_IDS) {
         let Some(&last) = part.last() else { continue };
         let places = part.len().next_power_of_two();
-        let mut list = String::with_capacity(places * 5);
+        let mut inside = String::with_capacity(places * 5);
         for place in 0..places {
             let comma = if place == 0 { "" } else { ", " };
             // Writing to a string cannot fail.
-            let _ = write!(list, "{comma}?{}", before.len() + place + 1);
+            let _ = write!(inside, "{comma}?{}", before.len() + place + 1);
         }
         let mut params = before.to_vec();
         params.extend(part.iter().map(|&id| Value::Integer(id)));
         params.resize(before.len() + places, Value::Integer(last));
-        run(&list, &params)?;
+        run(&inside, &params)?;
     }
     Ok(())
 }

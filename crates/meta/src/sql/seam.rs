@@ -210,23 +210,23 @@ impl<T: ToValue + ?Sized> ToValue for &T {
 /// The parameters of one statement: a tuple, an array, or `()`.
 pub(crate) trait Params {
     /// Hands them over as a slice.
-    fn with<R>(&self, run: impl FnOnce(&[Value<'_>]) -> R) -> R;
+    fn with<R>(self, run: impl FnOnce(&[Value<'_>]) -> R) -> R;
 }
 
 impl Params for () {
-    fn with<R>(&self, run: impl FnOnce(&[Value<'_>]) -> R) -> R {
+    fn with<R>(self, run: impl FnOnce(&[Value<'_>]) -> R) -> R {
         run(&[])
     }
 }
 
 impl<T: ToValue, const N: usize> Params for [T; N] {
-    fn with<R>(&self, run: impl FnOnce(&[Value<'_>]) -> R) -> R {
+    fn with<R>(self, run: impl FnOnce(&[Value<'_>]) -> R) -> R {
         run(&self.each_ref().map(ToValue::value))
     }
 }
 
 impl Params for &[Value<'_>] {
-    fn with<R>(&self, run: impl FnOnce(&[Value<'_>]) -> R) -> R {
+    fn with<R>(self, run: impl FnOnce(&[Value<'_>]) -> R) -> R {
         run(self)
     }
 }
@@ -234,7 +234,7 @@ impl Params for &[Value<'_>] {
 macro_rules! tuples {
     ($($($name:ident $place:tt),+;)+) => {
         $(impl<$($name: ToValue),+> Params for ($($name,)+) {
-            fn with<R>(&self, run: impl FnOnce(&[Value<'_>]) -> R) -> R {
+            fn with<R>(self, run: impl FnOnce(&[Value<'_>]) -> R) -> R {
                 run(&[$(self.$place.value()),+])
             }
         })+

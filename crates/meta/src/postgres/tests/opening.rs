@@ -99,7 +99,7 @@ async fn changes_of_other_nodes_are_told_and_found() {
     for notify in [true, false] {
         // Without notifications, only looking finds them; with, only telling is quick enough.
         let poll_every = if notify { Duration::from_hours(1) } else { Duration::from_millis(20) };
-        let options = Options { notify, poll_every, ..Options::default() };
+        let options = Options { poll_every, notify, ..Options::default() };
         let (here, there) = (connect(&url, &options).await, connect(&url, &options).await);
         let stage =
             Stage::account(&(Arc::clone(&here) as Arc<dyn Catalogue>), if notify { "ana" } else { "ben" }).await;
