@@ -9,10 +9,12 @@ set -euo pipefail
 # tool -> Debian package
 declare -A package=(
     [cc]=gcc [curl]=curl [rclone]=rclone [cadaver]=cadaver [litmus]=litmus [fuse3]=fuse3 [zstd]=zstd [openssl]=openssl
-    [davfs2]=davfs2 [xz]=xz-utils [time]=time [nginx]=nginx-light [wrk]=wrk [h2load]=nghttp2-client
+    [davfs2]=davfs2 [xz]=xz-utils [time]=time [postgresql]=postgresql [nginx]=nginx-light [wrk]=wrk [h2load]=nghttp2-client
 )
 # tool -> what is looked for on the PATH, where that is not the tool's name
 declare -A command=([fuse3]=fusermount3 [davfs2]=mount.davfs)
+# tool -> what is looked for elsewhere, where it is on nobody's PATH
+declare -A file=([postgresql]='/usr/lib/postgresql/*/bin/initdb')
 
 missing=()
 for tool in "$@"; do
@@ -21,6 +23,9 @@ for tool in "$@"; do
             echo "need: building $tool (once; it is kept in ${CARGO_HOME:-$HOME/.cargo}/bin)"
             cargo install --locked "$tool"
         fi
+        continue
+    fi
+    if [[ -n ${file[$tool]:-} ]] && compgen -G "${file[$tool]}" >/dev/null; then
         continue
     fi
     if ! command -v "${command[$tool]:-$tool}" >/dev/null && ! [[ -x /usr/sbin/${command[$tool]:-$tool} || -x /sbin/${command[$tool]:-$tool} ]]; then
@@ -39,7 +44,12 @@ if ((EUID != 0)); then
 fi
 echo "need: installing ${missing[*]}"
 export DEBIAN_FRONTEND=noninteractive
-apt-get install --yes --no-install-recommends "${missing[@]}" >/dev/null 2>&1 || {
+if [[ " ${missing[*]} " == *" postgresql "* && ! -e /etc/postgresql-common/createcluster.conf ]]; then
+    # Only the programs are wanted: tests start servers of their own, and none is to run beside them.
+    install -d /etc/postgresql-common
+    echo 'create_main_cluster = false' >/etc/postgresql-common/createcluster.conf
+fi
+apt-get install --yes --no-install-recommends -o Dpkg::Options::=--force-confold "${missing[@]}" >/dev/null 2>&1 || {
     apt-get update >/dev/null
-    apt-get install --yes --no-install-recommends "${missing[@]}" >/dev/null
+    apt-get install --yes --no-install-recommends -o Dpkg::Options::=--force-confold "${missing[@]}" >/dev/null
 }

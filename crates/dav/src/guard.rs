@@ -5,8 +5,8 @@
 //! that it is tested once more inside the transaction: when a condition spoke of an entity tag, the node must still have
 //! the very version that was looked at. A request without conditions costs no walk.
 //!
-//! For COPY and MOVE the conditional headers speak of the source and the drive's expectation of the target, so there only
-//! lists of `If` that are tagged with the target carry over into the transaction.
+//! For COPY and MOVE the conditional headers speak of the source, and lists of `If` of whatever they are tagged with: there are
+//! two expectations then, and the transaction tests both.
 
 use crate::call::Call;
 use crate::fault::Fault;
@@ -105,41 +105,65 @@ fn resource(call: &Call, own: &Location, tag: Option<&str>) -> Option<Location> 
     }
 }
 
-/// Evaluates every precondition of a request to `own` and makes the drive's conditions for the node at `changed`: the same
-/// place, but for COPY and MOVE.
-pub(crate) async fn conditions(call: &Call, own: &Location, changed: &Location) -> Result<Conditions, Fault> {
+/// Evaluates every precondition of a request to `at` and makes the drive's conditions for the node there.
+pub(crate) async fn conditions(call: &Call, at: &Location) -> Result<Conditions, Fault> {
+    let ([expect], tokens) = evaluate(call, at, [at]).await?;
+    Ok(Conditions { expect, tokens })
+}
+
+/// The same for COPY and MOVE: the conditions for the target, and what is expected of the source.
+pub(crate) async fn transfer_conditions(
+    call: &Call,
+    from: &Location,
+    to: &Location,
+) -> Result<(Conditions, Expect), Fault> {
+    let ([source, expect], tokens) = evaluate(call, from, [from, to]).await?;
+    Ok((Conditions { expect, tokens }, source))
+}
+
+/// Evaluates every precondition of a request to `own`; answers what it says of each of `places`, and the lock tokens submitted.
+async fn evaluate<const N: usize>(
+    call: &Call,
+    own: &Location,
+    places: [&Location; N],
+) -> Result<([Expect; N], Vec<String>), Fault> {
+    let mut expects = [Expect::Any; N];
     let header = call.header("if")?.map(|text| parse::if_header(&text)).transpose()?;
     let conditional = [IF_MATCH, IF_NONE_MATCH, IF_UNMODIFIED_SINCE].iter().any(|name| call.has(name));
-    if header.is_none() && !conditional {
-        return Ok(Conditions::default());
-    }
     let mut sight = Sight { call, seen: Vec::new() };
-    let mut expect = Expect::Any;
     if let Some(header) = &header {
         if !sight.any_list_holds(own, header).await? {
             return Err(Fault::precondition_failed(
                 "no list of the If header holds: the resource changed, or the lock is gone or another one",
             ));
         }
-        let about_version = header.0.iter().any(|group| {
-            let tags = group.lists.iter().flatten().any(|condition| matches!(condition, Condition::Tag { .. }));
-            tags && resource(call, own, group.resource.as_deref()).as_ref() == Some(changed)
-        });
-        if about_version {
-            let index = sight.at(changed).await?;
-            expect = sight.seen.get(index).map_or(Expect::Any, Seen::exact);
+        for (place, expect) in places.iter().zip(&mut expects) {
+            if speaks_of_version(call, own, header, place) {
+                let index = sight.at(place).await?;
+                *expect = sight.seen.get(index).map_or(Expect::Any, Seen::exact);
+            }
         }
     }
     if conditional {
         let index = sight.at(own).await?;
         if let Some(seen) = sight.seen.get(index) {
             let needed = http_conditions(call, seen)?;
-            if own == changed && expect == Expect::Any {
-                expect = needed;
+            for (_, expect) in places.iter().zip(&mut expects).filter(|(place, _)| **place == own) {
+                if *expect == Expect::Any {
+                    *expect = needed;
+                }
             }
         }
     }
-    Ok(Conditions { expect, tokens: header.map(|header| header.tokens()).unwrap_or_default() })
+    Ok((expects, header.map(|header| header.tokens()).unwrap_or_default()))
+}
+
+/// Whether an `If` header has a list with an entity tag about this place.
+fn speaks_of_version(call: &Call, own: &Location, header: &IfHeader, place: &Location) -> bool {
+    header.0.iter().any(|group| {
+        let tags = group.lists.iter().flatten().any(|condition| matches!(condition, Condition::Tag { .. }));
+        tags && resource(call, own, group.resource.as_deref()).as_ref() == Some(place)
+    })
 }
 
 /// `If-Match`, `If-Unmodified-Since` and `If-None-Match` of a change, in the order of RFC 9110 section 13.2.2.

@@ -128,6 +128,8 @@ pub struct Transfer {
     pub overwrite: bool,
     /// For a copy of a folder: with its members.
     pub deep: bool,
+    /// What must hold of the source; the conditions speak of the target.
+    pub source_expect: Expect,
 }
 
 /// A lock asked for.

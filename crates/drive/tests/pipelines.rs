@@ -270,8 +270,14 @@ async fn a_tree_moves_between_spaces_and_is_sealed_anew() {
     rig.engine.make_folder(&rig.ana, &at("tree"), Conditions::default()).await.expect("makes");
     rig.put("tree/a", &even_bytes(1, 2 * MIB)).await.expect("writes");
     rig.put("tree/b", b"tiny").await.expect("writes");
-    let transfer =
-        Transfer { from: at("tree"), to: at_space("lab", "here"), copy: false, overwrite: false, deep: true };
+    let transfer = Transfer {
+        from: at("tree"),
+        to: at_space("lab", "here"),
+        copy: false,
+        overwrite: false,
+        deep: true,
+        source_expect: Expect::Any,
+    };
     rig.engine.relocate(&rig.ana, &transfer, Conditions::default()).await.expect("moves");
     assert!(rig.get("tree/a").await.is_err(), "it is gone from where it was");
     let walk = rig.engine.walk(&ben, &at_space("lab", "here/a")).await.expect("a member walks");

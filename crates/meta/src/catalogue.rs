@@ -11,6 +11,7 @@ use crate::types::{
 };
 use async_trait::async_trait;
 use holdfast_base::{AccountId, BlockId, ContentId, DrivePath, NodeId, NodeName, PackId, PackName, Result, SpaceId};
+use tokio::sync::broadcast;
 
 /// What must be true of a node for a change to happen; tested in the transaction of the change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -77,6 +78,8 @@ pub struct Relocation {
     pub overwrite: bool,
     /// For a copy of a folder: whether its members come too (Depth: infinity rather than 0).
     pub deep: bool,
+    /// Expectation on the source; that of the guard is on the destination.
+    pub source_expect: Expect,
 }
 
 /// An upload that is under way: a content without references whose blocks arrive in runs.
@@ -119,6 +122,15 @@ pub struct MovedBlock {
     pub from: Place,
     /// Where it is now, synced.
     pub to: Place,
+}
+
+/// A space counted a change.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Change {
+    /// The space.
+    pub space: SpaceId,
+    /// Its count after the change; see [`Space::seq`].
+    pub seq: i64,
 }
 
 /// The database of a drive. See the module for what every method promises.
@@ -172,7 +184,8 @@ pub trait Catalogue: Send + Sync + 'static {
     async fn spaces_of(&self, account: AccountId) -> Result<Vec<(Space, Membership)>>;
     /// All spaces, in name order.
     async fn all_spaces(&self) -> Result<Vec<Space>>;
-    /// Changes a space.
+    /// Changes a space. A new owner has to be a member (`Conflict`), becomes an owner among the members, and needs room in its
+    /// quota (`NoSpace`); a home space stays with its account (`Conflict`).
     async fn change_space(&self, id: SpaceId, change: SpaceChange) -> Result<Space>;
     /// Removes a group space with everything in it (its content becomes garbage for reclaim). A home space is `Conflict`.
     async fn remove_space(&self, id: SpaceId, now_ms: i64) -> Result<()>;
@@ -311,4 +324,8 @@ pub trait Catalogue: Send + Sync + 'static {
     async fn all_contents(&self, after: Option<ContentId>, limit: usize) -> Result<Vec<Content>>;
     /// A reading and writing probe for readiness.
     async fn ping(&self) -> Result<()>;
+    /// Changes of spaces from now on, each after it is on disk. Several changes of a space may be told as one, the last. Changes by
+    /// other processes are told by databases that serve several, within seconds. A receiver that is too slow is told that it
+    /// missed some: then, and at its start, it looks at [`Space::seq`] itself.
+    fn changes(&self) -> broadcast::Receiver<Change>;
 }

@@ -1,11 +1,15 @@
 //! The catalogue: names, versions, quota, locks, accounts, and where every block lies.
 //!
-//! One trait of whole operations, [`Catalogue`], with one implementation a database: [`sqlite`] (the embedded default). One
-//! suite, `conformance`, proves an implementation; everything above this crate speaks to the trait.
+//! One trait of whole operations, [`Catalogue`], in two databases: [`sqlite`] (the embedded default) and [`postgres`] (many
+//! nodes). What an operation does is written once, in [`sql`], over a small seam; a database supplies connections, transactions, its
+//! writer and its migrations. One suite, `conformance`, proves both; everything above this crate speaks to the trait.
 
 pub mod catalogue;
 #[cfg(any(test, feature = "conformance"))]
 pub mod conformance;
+pub mod migrate;
+pub mod postgres;
+mod sql;
 pub mod sqlite;
 pub mod types;
 

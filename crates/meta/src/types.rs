@@ -240,6 +240,8 @@ pub struct SpaceChange {
     pub retention: Option<Retention>,
     /// New quota (inner none: unlimited).
     pub quota_bytes: Option<Option<u64>>,
+    /// The account it counts against from now on.
+    pub owner: Option<AccountId>,
 }
 
 /// Membership of one account in one space.

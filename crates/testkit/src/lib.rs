@@ -6,6 +6,7 @@
 //! | [`data`] | bytes, text, trees and names, made from seeds |
 //! | [`http`] | a blocking client, also for requests no correct client sends |
 //! | [`model`] | a reference tree with the answers RFC 4918 allows, and random operations on it |
+//! | [`postgres`] | a PostgreSQL server, started, crashed, asked |
 //! | [`scan`] | a search of a whole folder for bytes that must not be there |
 //! | [`server`] | the built program, started, killed, asked |
 //! | [`rng`] | the seeded generator behind everything that is random here |
@@ -21,6 +22,7 @@ pub mod crashdisk;
 pub mod data;
 pub mod http;
 pub mod model;
+pub mod postgres;
 pub mod rng;
 pub mod scan;
 pub mod server;

@@ -237,6 +237,7 @@ async fn set(args: SetArgs, json: bool) -> anyhow::Result<ExitCode> {
         compression: args.compression,
         retention: (retention != old).then_some(retention),
         quota_bytes: args.quota.map(|quota| quota.0),
+        owner: None,
     };
     if change == SpaceChange::default() && retention == old {
         let nothing = args.keep_days.is_none() && args.keep_versions.is_none() && args.keep_bytes.is_none();

@@ -21,7 +21,7 @@ pub(crate) async fn mkcol(call: &Call, target: &Target, mut body: RequestBody) -
         drain(call, body).await;
         return Err(Fault::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "MKCOL takes no body"));
     }
-    let guard = guard::conditions(call, at, at).await?;
+    let guard = guard::conditions(call, at).await?;
     let outcome = call.drive.make_folder(&call.who, at, guard).await;
     // A parent that is a file is as bad as one that is missing (RFC 4918 section 9.3.1).
     if let Err(error) = &outcome
@@ -42,7 +42,7 @@ pub(crate) async fn delete(call: &Call, target: &Target) -> Answer {
     if call.depth(Depth::Infinity)? == Depth::One {
         return Err(Fault::bad_request("DELETE takes everything below a folder: its Depth is infinity"));
     }
-    let guard = guard::conditions(call, at, at).await?;
+    let guard = guard::conditions(call, at).await?;
     changed(call, &[at], call.drive.remove(&call.who, at, guard).await).await?;
     Ok(empty(StatusCode::NO_CONTENT))
 }

@@ -26,7 +26,7 @@ pub(crate) async fn lock(call: &Call, target: &Target, body: RequestBody) -> Ans
     };
     let seconds = parse::timeout_s(&call.header("timeout")?.unwrap_or_default());
     let request = LockRequest { exclusive: info.exclusive, deep, owner_xml: info.owner_xml, seconds };
-    let guard = guard::conditions(call, at, at).await?;
+    let guard = guard::conditions(call, at).await?;
     let (lock, change) = match call.drive.lock(&call.who, at, request, guard).await {
         Ok(taken) => taken,
         Err(error) if error.kind() == ErrorKind::Locked => {
@@ -49,7 +49,7 @@ pub(crate) async fn lock(call: &Call, target: &Target, body: RequestBody) -> Ans
 
 /// Extends the first lock of the `If` header that covers the target.
 async fn refresh(call: &Call, at: &Location) -> Answer {
-    let guard = guard::conditions(call, at, at).await?;
+    let guard = guard::conditions(call, at).await?;
     if guard.tokens.is_empty() {
         return Err(Fault::bad_request("a LOCK without a body extends a lock: name its token in an If header"));
     }

@@ -31,7 +31,7 @@ enum Verdict {
 pub(crate) async fn proppatch(call: &Call, target: &Target, body: RequestBody) -> Answer {
     let at = place(target)?;
     let updates = parse::property_update(&read_xml(body).await?)?;
-    let guard = guard::conditions(call, at, at).await?;
+    let guard = guard::conditions(call, at).await?;
     let judged: Vec<(PropName, Verdict)> = updates.into_iter().map(judge).collect();
     let refused = judged.iter().any(|(_, verdict)| !matches!(verdict, Verdict::Do(_)));
     let node = if refused {

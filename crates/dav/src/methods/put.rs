@@ -77,7 +77,7 @@ async fn checked(call: &Call, target: &Target, body_bytes: Option<u64>) -> Resul
         return Err(Fault::new(StatusCode::NOT_IMPLEMENTED, "a checksum can only be verified for a whole file"));
     }
     let modified_ms = call.header(X_OC_MTIME)?.map(|text| parse::mtime_ms(&text)).transpose()?;
-    let conditions = guard::conditions(call, at, at).await?;
+    let conditions = guard::conditions(call, at).await?;
     let patch = patch.map(|patch| Patch { start: patch.range.start, total: patch.total });
     Ok(WriteOptions { conditions, length, modified_ms, patch, digests })
 }

@@ -24,14 +24,14 @@ pub(crate) async fn transfer(call: &Call, target: Target, copy: bool) -> Answer 
         _ => return Err(Fault::bad_request("the Depth of a MOVE is infinity")),
     };
     refuse_loops(&from, &to, copy && !deep)?;
-    let mut guard = guard::conditions(call, &from, &to).await?;
+    let (mut guard, source_expect) = guard::transfer_conditions(call, &from, &to).await?;
     if !overwrite {
         if matches!(guard.expect, Expect::Present | Expect::Seq(_)) {
             return Err(exists());
         }
         guard.expect = Expect::Absent;
     }
-    let order = Transfer { from: from.clone(), to: to.clone(), copy, overwrite, deep };
+    let order = Transfer { from: from.clone(), to: to.clone(), copy, overwrite, deep, source_expect };
     let outcome = call.drive.relocate(&call.who, &order, guard).await;
     if let Err(error) = &outcome {
         match error.kind() {

@@ -38,6 +38,7 @@ impl Engine {
             to: transfer.to.path.clone(),
             overwrite: transfer.overwrite,
             deep: transfer.deep,
+            source_expect: transfer.source_expect,
         };
         if transfer.copy {
             self.shared.catalogue.copy(&relocation, &guard).await
@@ -56,6 +57,15 @@ impl Engine {
     ) -> Result<Changed> {
         let _turn = self.shared.copies.acquire().await.map_err(|_| Error::unavailable("the drive is stopping"))?;
         let source = self.node_at(from, &transfer.from).await?;
+        if let Expect::Seq(seq) = transfer.source_expect
+            && source.seq != seq
+        {
+            let message = format!("{} was changed meanwhile: load it again", transfer.from);
+            return Err(Error::new(ErrorKind::PreconditionFailed, message));
+        }
+        if transfer.source_expect == Expect::Absent {
+            return Err(Error::new(ErrorKind::PreconditionFailed, format!("{} exists already", transfer.from)));
+        }
         let there = self.shared.catalogue.find(to.space.id, &transfer.to.path, false).await?;
         if there.node(&transfer.to.path).is_some() && !transfer.overwrite {
             return Err(Error::new(ErrorKind::PreconditionFailed, format!("{} exists already", transfer.to)));
@@ -70,6 +80,7 @@ impl Engine {
             to: transfer.to.path.clone(),
             overwrite: transfer.overwrite,
             deep: true,
+            source_expect: Expect::Any,
         };
         let placed = match copied {
             Ok(()) => self.shared.catalogue.relocate(&relocation, guard).await,
@@ -83,8 +94,9 @@ impl Engine {
         }
         let placed = placed?;
         if !transfer.copy {
-            let any = Guard { expect: Expect::Any, ..guard.clone() };
-            self.shared.catalogue.remove(from.space.id, &transfer.from.path, &any).await?;
+            // What was written to the source while it was copied is not thrown away with it.
+            let same = Guard { expect: transfer.source_expect, ..guard.clone() };
+            self.shared.catalogue.remove(from.space.id, &transfer.from.path, &same).await?;
         }
         Ok(placed)
     }

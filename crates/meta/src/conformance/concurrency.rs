@@ -73,6 +73,7 @@ async fn act(stage: &Stage, pack: PackId, random: u64, step: u64) -> Result<()> 
         to: some_path(40),
         overwrite: random & 64 == 0,
         deep: true,
+        source_expect: Expect::Any,
     };
     match random % 10 {
         0 | 1 => drop(catalogue.make_folder(stage.space, &some_path(20), &guard).await?),

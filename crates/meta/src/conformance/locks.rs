@@ -2,7 +2,7 @@
 
 use super::stage::{Stage, guard_of, kind, path};
 use crate::catalogue::{Catalogue, Guard};
-use crate::types::{Lock, PropertyChange};
+use crate::types::{Lock, PropertyChange, Role};
 use holdfast_base::{ErrorKind, Result};
 use std::sync::Arc;
 
@@ -207,4 +207,56 @@ pub async fn a_place_between_locks_is_free(catalogue: &Place) {
         .await
         .expect("another space has no locks");
     assert!(written.is_ok());
+}
+
+pub async fn a_refusal_names_the_lock(catalogue: &Place) {
+    let stage = Stage::new(catalogue).await;
+    for folder in ["a", "a/b", "a/b/c"] {
+        stage.folder(folder).await;
+    }
+    lock(&stage, "a/b", "t", true, true).await.expect("locks");
+    let message = |result: Result<()>| result.expect_err("is locked").to_string();
+    let write = stage.try_write("a/b/c/f", 1, &stage.guard()).await.map(drop);
+    assert_eq!(message(write), "/a/b/c/f is locked by a lock on /a/b");
+    assert_eq!(message(stage.remove("a").await), "/a is locked by a lock on /a/b");
+    assert_eq!(message(stage.remove("a/b").await), "/a/b is locked");
+    let second = |at: &'static str, deep| lock(&stage, at, "u", true, deep);
+    assert_eq!(message(second("a/b/c", false).await.map(drop)), "/a/b/c is locked by a lock on /a/b");
+    assert_eq!(message(second("a", true).await.map(drop)), "/a is locked by a lock on /a/b");
+}
+
+pub async fn locks_are_listed_with_their_paths(catalogue: &Place) {
+    let stage = Stage::new(catalogue).await;
+    stage.folder("a").await;
+    stage.folder("a/b").await;
+    let mut nodes = vec![stage.node("").await.expect("the root").id, stage.node("a").await.expect("is there").id];
+    // More nodes than one list holds.
+    for number in 0..600 {
+        nodes.push(stage.write(&format!("a/b/f{number}"), 1).await.node.id);
+    }
+    let mut taken = Vec::new();
+    for (at, token) in [("a", "t1"), ("a/b/f0", "t2"), ("a/b/f0", "t3"), ("a/b/f599", "t4")] {
+        taken.push(lock(&stage, at, token, false, false).await.expect("locks"));
+    }
+    lock(&stage, "a/b", "unlisted", false, false).await.expect("locks");
+    let mut listed = catalogue.locks_on(stage.space, &nodes, 2_000).await.expect("reads");
+    listed.sort_by(|left, right| left.token.cmp(&right.token));
+    assert_eq!(listed, taken);
+    assert!(catalogue.locks_on(stage.space, &nodes, 100_000).await.expect("reads").is_empty(), "they have lapsed");
+}
+
+pub async fn locks_of_an_account_end_with_it(catalogue: &Place) {
+    let stage = Stage::new(catalogue).await;
+    stage.write("f", 1).await;
+    let guard = other(&stage, &[]).await;
+    let at = path("f");
+    let lock_it = || catalogue.lock(stage.space, &at, stage.new_lock("t", true, false), &guard);
+    lock_it().await.expect("locks");
+    assert_eq!(kind(stage.remove("f").await), ErrorKind::Locked);
+    catalogue.put_member(stage.space, guard.account, Role::Editor, vec![1]).await.expect("adds");
+    catalogue.remove_member(stage.space, guard.account).await.expect("removes");
+    stage.write("f", 2).await;
+    lock_it().await.expect("locks");
+    catalogue.remove_account(guard.account, 9).await.expect("removes");
+    stage.write("f", 3).await;
 }

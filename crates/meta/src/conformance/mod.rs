@@ -41,14 +41,16 @@ macro_rules! catalogue_conformance {
                 a_slot_of_a_single_kind_is_replaced, a_token_is_found_by_its_lookup, failed_sign_ins_count_and_lapse,
                 traffic_is_summed_by_day, a_removed_account_leaves_nothing, a_shared_space_keeps_its_owner;
             spaces: spaces_are_listed_home_first, a_space_keeps_an_owner, changes_take_effect_at_once,
-                a_removed_space_leaves_nothing, a_home_space_does_not_go_alone, members_come_and_go;
+                a_removed_space_leaves_nothing, a_home_space_does_not_go_alone, members_come_and_go,
+                a_space_is_handed_over_to_a_member, changes_are_told_after_they_are_made;
             tree: a_walk_answers_what_exists, a_file_is_no_folder, what_is_there_is_not_made_again,
                 expectations_are_tested_with_the_change, members_are_listed_in_byte_order_and_pages,
                 nodes_below_are_counted_up_to_a_limit, a_change_counts_for_its_node_alone,
                 properties_change_in_order_or_not_at_all, content_is_read_back, the_root_stays;
             relocation: a_move_keeps_what_a_node_is, a_move_replaces_only_if_told_to, nothing_moves_into_itself,
                 a_node_can_replace_its_own_folder, a_copy_shares_content, a_copy_is_deep_or_not,
-                a_folder_is_copied_into_itself_as_it_was, a_copy_may_replace_a_part_of_its_source;
+                a_folder_is_copied_into_itself_as_it_was, a_copy_may_replace_a_part_of_its_source,
+                the_source_is_what_it_was_expected_to_be;
             versions: an_overwritten_file_keeps_its_version, a_space_without_retention_keeps_none,
                 the_newest_versions_stay, an_old_version_is_made_current_without_more_bytes, a_version_is_removed_for_good,
                 versions_expire_by_age, versions_expire_by_bytes, versions_expire_when_the_bound_is_lowered;
@@ -58,7 +60,8 @@ macro_rules! catalogue_conformance {
             locks: a_locked_file_is_written_by_its_holder_only, a_lock_on_a_folder_protects_its_members,
                 a_deep_lock_covers_what_is_below, a_folder_with_a_lock_inside_stays, shared_locks_share,
                 locks_that_conflict_are_refused, a_lapsed_lock_is_nothing, a_lock_makes_an_empty_file,
-                locks_are_refreshed_and_released_by_their_holder, locks_do_not_move, a_place_between_locks_is_free;
+                locks_are_refreshed_and_released_by_their_holder, locks_do_not_move, a_place_between_locks_is_free,
+                a_refusal_names_the_lock, locks_are_listed_with_their_paths, locks_of_an_account_end_with_it;
             quota: a_space_is_full_at_its_quota, an_account_is_full_over_all_its_spaces, reserved_bytes_count,
                 what_was_reserved_can_be_committed, deleting_works_when_over_quota, a_copy_over_quota_leaves_nothing,
                 a_file_may_shrink_over_quota;

@@ -139,3 +139,21 @@ pub async fn a_copy_may_replace_a_part_of_its_source(catalogue: &Place) {
     assert_eq!(stage.used().await, (2, 0));
     assert_eq!(catalogue.trash(stage.space, None, 9).await.expect("reads").len(), 1);
 }
+
+pub async fn the_source_is_what_it_was_expected_to_be(catalogue: &Place) {
+    let stage = Stage::new(catalogue).await;
+    let seq = stage.write("f", 1).await.node.seq;
+    stage.write("there", 1).await;
+    let expecting = |source_expect| Relocation { source_expect, ..stage.relocation("f", "there", true) };
+    for wrong in [Expect::Seq(seq + 1), Expect::Absent] {
+        let copied = catalogue.copy(&expecting(wrong), &stage.guard()).await;
+        let moved = catalogue.relocate(&expecting(wrong), &stage.guard()).await;
+        assert_eq!((kind(copied), kind(moved)), (ErrorKind::PreconditionFailed, ErrorKind::PreconditionFailed));
+    }
+    // That of the guard is on the destination.
+    let gone = catalogue.copy(&expecting(Expect::Seq(seq)), &stage.expecting(Expect::Seq(seq))).await;
+    assert_eq!(kind(gone), ErrorKind::PreconditionFailed);
+    catalogue.copy(&expecting(Expect::Present), &stage.guard()).await.expect("copies");
+    catalogue.relocate(&expecting(Expect::Seq(seq)), &stage.guard()).await.expect("moves");
+    assert_eq!(stage.tree().await, ["there"]);
+}

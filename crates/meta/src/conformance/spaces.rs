@@ -2,7 +2,7 @@
 
 use super::stage::{self, Stage, kind, path, slot};
 use crate::catalogue::Catalogue;
-use crate::types::{Compression, NewSlot, NewSpace, Retention, Role, SlotKind, SpaceChange};
+use crate::types::{AccountChange, Compression, NewSlot, NewSpace, Retention, Role, SlotKind, SpaceChange};
 use holdfast_base::{AccountId, ErrorKind, SpaceId, Uid};
 use std::sync::Arc;
 
@@ -68,8 +68,12 @@ pub async fn changes_take_effect_at_once(catalogue: &Place) {
     assert_eq!((space.compression, space.retention), (Compression::default(), Retention::default()));
     let retention = Retention { days: 3, versions_max: Some(4), bytes_max: Some(5) };
     for compression in [Compression::None, Compression::Lz4, Compression::Zstd(19)] {
-        let change =
-            SpaceChange { compression: Some(compression), retention: Some(retention), quota_bytes: Some(Some(77)) };
+        let change = SpaceChange {
+            compression: Some(compression),
+            retention: Some(retention),
+            quota_bytes: Some(Some(77)),
+            owner: None,
+        };
         let changed = catalogue.change_space(stage.space, change).await.expect("changes");
         assert_eq!(catalogue.space(stage.space).await.expect("reads"), Some(changed.clone()));
         assert_eq!((changed.compression, changed.retention, changed.quota_bytes), (compression, retention, Some(77)));
@@ -108,4 +112,45 @@ pub async fn a_home_space_does_not_go_alone(catalogue: &Place) {
     let stage = Stage::new(catalogue).await;
     assert_eq!(kind(catalogue.remove_space(stage.space, 9).await), ErrorKind::Conflict);
     assert_eq!(kind(catalogue.remove_space(SpaceId(999), 9).await), ErrorKind::NotFound);
+}
+
+pub async fn a_space_is_handed_over_to_a_member(catalogue: &Place) {
+    let stage = Stage::new(catalogue).await;
+    let (other, home) = Stage::account(catalogue, "bo").await;
+    let id = group(catalogue, "group", stage.account.id).await;
+    let here = Stage { catalogue: Arc::clone(catalogue), account: stage.account.clone(), space: id };
+    here.write("f", 40).await;
+    let to = |account: AccountId| SpaceChange { owner: Some(account), ..SpaceChange::default() };
+    assert_eq!(kind(catalogue.change_space(id, to(other.id)).await), ErrorKind::Conflict, "is no member");
+    assert_eq!(kind(catalogue.change_space(id, to(AccountId(999_999))).await), ErrorKind::NotFound);
+    assert_eq!(kind(catalogue.change_space(home.id, to(stage.account.id)).await), ErrorKind::Conflict, "is a home");
+    catalogue.put_member(id, other.id, Role::Reader, vec![1]).await.expect("adds");
+    let quota = |bytes| AccountChange { quota_bytes: Some(Some(bytes)), ..AccountChange::default() };
+    catalogue.change_account(other.id, quota(39)).await.expect("changes");
+    assert_eq!(kind(catalogue.change_space(id, to(other.id)).await), ErrorKind::NoSpace, "has no room for it");
+    catalogue.change_account(other.id, quota(50)).await.expect("changes");
+    let space = catalogue.change_space(id, to(other.id)).await.expect("hands over");
+    assert_eq!(space.owner, other.id);
+    assert_eq!(catalogue.space(id).await.expect("reads"), Some(space));
+    let (_, member) = catalogue.space_by_name("group", other.id).await.expect("reads").expect("is there");
+    assert_eq!(member.expect("is a member").role, Role::Owner);
+    assert_eq!(catalogue.account_used_bytes(other.id).await.expect("reads"), 40);
+    assert_eq!(catalogue.account_used_bytes(stage.account.id).await.expect("reads"), 0);
+    assert_eq!(kind(here.try_write("g", 11, &here.guard()).await), ErrorKind::NoSpace, "the new owner's quota counts");
+    here.write("g", 10).await;
+    // The account that made it may go now, and the space stays.
+    catalogue.remove_account(stage.account.id, 9).await.expect("removes");
+    assert_eq!(here.tree().await, ["f", "g"]);
+}
+
+pub async fn changes_are_told_after_they_are_made(catalogue: &Place) {
+    let stage = Stage::new(catalogue).await;
+    let mut changes = catalogue.changes();
+    let before = catalogue.space(stage.space).await.expect("reads").expect("is there").seq;
+    stage.write("f", 1).await;
+    assert_eq!(kind(stage.try_write("none/f", 1, &stage.guard()).await), ErrorKind::Conflict);
+    stage.folder("d").await;
+    let told = [changes.recv().await.expect("is told"), changes.recv().await.expect("is told")];
+    assert_eq!(told.map(|change| (change.space, change.seq)), [(stage.space, before + 1), (stage.space, before + 2)]);
+    assert!(changes.try_recv().is_err(), "a refusal changes nothing");
 }

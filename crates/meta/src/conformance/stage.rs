@@ -113,7 +113,14 @@ impl Stage {
 
     /// A relocation of a whole tree.
     pub fn relocation(&self, from: &str, to: &str, overwrite: bool) -> Relocation {
-        Relocation { space: self.space, from: path(from), to: path(to), overwrite, deep: true }
+        Relocation {
+            space: self.space,
+            from: path(from),
+            to: path(to),
+            overwrite,
+            deep: true,
+            source_expect: Expect::Any,
+        }
     }
 
     /// What is at a path.

@@ -1,67 +1,34 @@
 //! The catalogue in SQLite: the embedded default.
 //!
-//! **How it works.** One thread writes (`writer`): operations queue up, run one after another in one transaction, each in a
+//! **How it works.** One thread writes ([`writer`]): operations queue up, run one after another in one transaction, each in a
 //! savepoint, and are answered when the shared commit is on disk. Readers have connections of their own and, in WAL mode, wait
 //! for nobody. Since there is one writer, an operation reads what it needs, changes it in memory and writes it back without
-//! anything changing in between; another process (an administration command) is kept out by `BEGIN IMMEDIATE`.
+//! anything changing in between; another process (an administration command) is kept out by `BEGIN IMMEDIATE`. What the
+//! operations do is in [`crate::sql`].
 //!
-//! **How the tables work together.** `node` is clustered by (parent, name): a path is one look-up a name, a listing is one range.
-//! A file's bytes are a `content` row, shared by copies and versions and counted by `refs`; tiny content lies in the row,
-//! other content is a `manifest` of block ids, and `block` says where each lies and how many manifest places refer to it.
-//! `space_sum` and `pack.live_bytes` are sums over these, changed in the same transaction, and constraints keep them from
-//! going below zero. What is deleted is re-parented (`remove`), what is purged stops counting, and its rows go step by step
-//! (`garbage`). `check` proves every sum and reference.
-//!
-//! **Limits.** One machine, one file, one writer: some 50 µs of processor for each small change, and a sync for each batch. An
-//! operation's memory is bounded by its request; copying, purging a folder nobody measured and checking cost O(nodes) time,
-//! during which other writers wait (a check without repair holds up nobody). Page caches are bounded by named limits in
-//! `open`, the log by those in `wal`, queues by those in `writer`.
+//! **Limits.** One machine, one file, one writer: some 50 µs of processor for each small change, and a sync for each batch.
+//! Changes another process makes are not told to those who follow changes. Page caches are bounded by named limits in
+//! [`open`], the log by those in [`wal`], queues by those in [`writer`].
 
-mod accounts;
-mod blocks;
-mod catalogue_impl;
-mod check;
-mod codec;
-mod contents;
-mod copy;
-mod expire;
+mod counter;
+mod damage;
+mod engine_impl;
 mod fault;
-mod garbage;
-mod job;
-mod lock_check;
-mod locks;
-mod members;
-mod metering;
+mod link;
 mod open;
-mod packs;
-mod properties;
 mod readers;
-mod relocate;
-mod remove;
 mod row_sum;
-mod slots;
+mod rows;
+mod shrink;
 mod snapshot;
-mod spaces;
-mod sql;
-mod state;
-mod subtree;
 #[cfg(test)]
 mod tests;
-mod trash;
-mod tree_read;
-mod tree_write;
-mod tx;
-mod uploads;
-mod versions;
 mod wal;
-mod walk;
 mod writer;
 
-use fault::Done;
 use holdfast_base::{Error, Result};
 use open::Opener;
 use readers::Readers;
-use rusqlite::Connection;
 use std::path::Path;
 use std::sync::Arc;
 use wal::LogKeeper;
@@ -112,27 +79,6 @@ impl SqliteCatalogue {
         tokio::task::spawn_blocking(move || self.writer.stop())
             .await
             .map_err(|error| Error::internal("closing the catalogue failed").with_source(error))
-    }
-
-    const fn writer(&self) -> &Writer {
-        &self.writer
-    }
-
-    /// For point reads.
-    const fn readers(&self) -> &Readers {
-        &self.readers
-    }
-
-    /// Runs a read that may take long on a thread where that stops nobody; its statements see one state.
-    async fn scan<T, F>(&self, read: F) -> Result<T>
-    where
-        T: Send + 'static,
-        F: FnOnce(&Connection) -> Done<T> + Send + 'static,
-    {
-        let scanners = Arc::clone(&self.scanners);
-        tokio::task::spawn_blocking(move || scanners.read_snapshot(read))
-            .await
-            .map_err(|error| Error::internal("a read of the catalogue met a defect").with_source(error))?
     }
 }
 

@@ -5,9 +5,9 @@
 //! a connection of the second, small pool, so that a long scan never keeps a point read waiting. Connections are opened when
 //! first needed and are replaced after an I/O error.
 
-use super::fault::{Done, Fault, explain, spoils_connection};
 use super::open::{Opener, Purpose};
-use super::sql;
+use crate::sql::fault::{Done, Fault, Trouble};
+use crate::sql::query as sql;
 use holdfast_base::Result;
 use rusqlite::Connection;
 use std::sync::{Condvar, Mutex, PoisonError};
@@ -35,10 +35,10 @@ impl Readers {
     /// Runs a read of several statements, which all see the same state.
     pub(super) fn read_snapshot<T>(&self, read: impl FnOnce(&Connection) -> Done<T>) -> Result<T> {
         self.read(|connection| {
-            sql::run(connection, "BEGIN", [])?;
+            sql::run(connection, "BEGIN", ())?;
             let done = read(connection);
-            let ended = sql::run(connection, "COMMIT", []);
-            done.and_then(|value| ended.map(|_| value).map_err(Fault::from))
+            let ended = sql::run(connection, "COMMIT", ());
+            done.and_then(|value| ended.map(|_| value))
         })
     }
 
@@ -70,10 +70,10 @@ impl Lease<'_> {
     fn settle<T>(&mut self, done: Done<T>) -> Result<T> {
         done.map_err(|fault| match fault {
             Fault::Database(error) => {
-                if spoils_connection(&error) {
+                if error.trouble == Trouble::Connection {
                     self.connection = None;
                 }
-                explain(error)
+                error.into()
             }
             refused => refused.into(),
         })

@@ -7,18 +7,22 @@
 //!
 //! An operation that was handed over runs even if its caller goes away meanwhile.
 
-use super::fault::{Done, Fault, explain, spoils_connection};
-use super::job::{BatchFailure, Job, Operation, Ran};
+use super::counter::Counter;
+use super::fault::explain;
 use super::open::{Opener, Purpose};
-use super::sql;
-use super::tx::Tx;
 use super::wal::LogKeeper;
-use holdfast_base::{Error, Result};
+use crate::catalogue::Change;
+use crate::sql::fault::{DatabaseError, Done, Fault, Trouble};
+use crate::sql::job::{BatchFailure, Job, Operation, Ran};
+use crate::sql::query as sql;
+use crate::sql::tx::{Scope, Tx};
+use holdfast_base::{Error, Result, SpaceId};
 use rusqlite::Connection;
+use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
-use tokio::sync::mpsc;
+use tokio::sync::{broadcast, mpsc};
 
 /// Operations that may wait; a caller beyond waits for room. Each is an upload's metadata of 100 KiB at most, mostly far less.
 const QUEUE: usize = 512;
@@ -29,6 +33,9 @@ const BATCH_OPERATIONS: usize = 256;
 /// Time a batch takes in operations before it is committed.
 const BATCH_TIME: Duration = Duration::from_millis(20);
 
+/// Changes kept for a receiver that is behind; one that is further behind is told so.
+const CHANGES: usize = 1_024;
+
 enum Message {
     Run(Box<dyn Job>),
     Stop,
@@ -38,6 +45,7 @@ enum Message {
 pub(super) struct Writer {
     queue: mpsc::Sender<Message>,
     thread: Mutex<Option<JoinHandle<()>>>,
+    changes: broadcast::Sender<Change>,
 }
 
 impl Writer {
@@ -45,35 +53,32 @@ impl Writer {
     pub(super) fn start(opener: Opener, log: LogKeeper) -> Result<Self> {
         let connection = opener.open(Purpose::Write).map_err(explain)?;
         let (queue, jobs) = mpsc::channel(QUEUE);
-        let thread = std::thread::Builder::new()
-            .name("catalogue-write".to_owned())
-            .spawn(move || WriterThread { opener, log, connection: Some(connection) }.work(jobs))?;
-        Ok(Self { queue, thread: Mutex::new(Some(thread)) })
+        let changes = broadcast::Sender::new(CHANGES);
+        let worker = WriterThread { opener, log, connection: Some(connection), changes: changes.clone() };
+        let thread = std::thread::Builder::new().name("catalogue-write".to_owned()).spawn(move || worker.work(jobs))?;
+        Ok(Self { queue, thread: Mutex::new(Some(thread)), changes })
     }
 
-    /// Runs an operation and answers when it is on disk.
-    pub(super) async fn submit<T, F>(&self, name: &'static str, work: F) -> Result<T>
-    where
-        T: Send + 'static,
-        F: FnOnce(&Tx<'_>) -> Done<T> + Send + 'static,
-    {
-        self.submit_explained(name, work, |fault| Err(fault.into())).await
-    }
-
-    /// As [`Self::submit`], with a say in what a refusal means.
-    pub(super) async fn submit_explained<T, F>(
+    /// Runs an operation and answers when it is on disk; `explain` says what a refusal means.
+    pub(super) async fn submit<T, F>(
         &self,
         name: &'static str,
+        scope: Scope,
         work: F,
         explain: fn(Fault) -> Result<T>,
     ) -> Result<T>
     where
         T: Send + 'static,
-        F: FnOnce(&Tx<'_>) -> Done<T> + Send + 'static,
+        F: Fn(&Tx<'_>) -> Done<T> + Send + 'static,
     {
-        let (job, answer) = Operation::boxed(name, work, explain);
+        let (job, answer) = Operation::boxed(name, scope, work, explain);
         self.queue.send(Message::Run(job)).await.map_err(|_| closed())?;
         answer.await.map_err(|_| closed())?
+    }
+
+    /// Changes from now on.
+    pub(super) fn subscribe(&self) -> broadcast::Receiver<Change> {
+        self.changes.subscribe()
     }
 
     /// Lets queued operations finish and ends the thread. Blocks for as long as that takes.
@@ -101,7 +106,11 @@ struct WriterThread {
     opener: Opener,
     log: LogKeeper,
     connection: Option<Connection>,
+    changes: broadcast::Sender<Change>,
 }
+
+/// Changes of a batch, the last of each space.
+type Changes = BTreeMap<SpaceId, i64>;
 
 impl WriterThread {
     fn work(mut self, mut jobs: mpsc::Receiver<Message>) {
@@ -128,10 +137,11 @@ impl WriterThread {
     ) -> bool {
         let mut going_on = true;
         let mut next = Some(first);
+        let mut changes = Changes::new();
         let began = Instant::now();
-        let result = self.transaction(|tx| {
+        let result = self.transaction(|connection, ids| {
             while let Some(mut job) = next.take() {
-                let ran = in_savepoint(tx, job.as_mut());
+                let ran = in_savepoint(connection, ids, job.as_mut(), &mut changes);
                 batch.push(job);
                 ran?;
                 if batch.len() < BATCH_OPERATIONS && began.elapsed() < BATCH_TIME {
@@ -148,7 +158,7 @@ impl WriterThread {
         batch.extend(next.take());
         metrics::histogram!("holdfast_catalogue_batch_operations").record(batch.len() as f64);
         metrics::gauge!("holdfast_catalogue_queue_depth").set(jobs.len() as f64);
-        let answer = result.map_err(|error| {
+        let answer = result.map(|()| self.tell(&changes)).map_err(|error| {
             tracing::error!(?error, operations = batch.len(), "a batch of the catalogue failed");
             BatchFailure::new(&error)
         });
@@ -162,46 +172,55 @@ impl WriterThread {
         going_on
     }
 
+    fn tell(&self, changes: &Changes) {
+        for (&space, &seq) in changes {
+            // Nobody may be listening.
+            let _ = self.changes.send(Change { space, seq });
+        }
+    }
+
     /// Begins, works, commits; on any failure rolls back and, if need be, gives the connection up.
-    fn transaction(&mut self, work: impl FnOnce(&Tx<'_>) -> rusqlite::Result<()>) -> Result<()> {
+    fn transaction(&mut self, work: impl FnOnce(&Connection, &Counter<'_>) -> Done<()>) -> Result<()> {
         let connection = match self.connection.take() {
             Some(connection) => connection,
             None => self.opener.open(Purpose::Write).map_err(explain)?,
         };
         let done = attempt(&connection, work);
-        if let Err(error) = &done {
+        if let Err(fault) = &done {
             let clean = connection.is_autocommit() || connection.execute_batch("ROLLBACK").is_ok();
-            if spoils_connection(error) || !clean {
-                return done.map_err(explain);
+            let spoiled = matches!(fault, Fault::Database(DatabaseError { trouble: Trouble::Connection, .. }));
+            if spoiled || !clean {
+                return done.map_err(Error::from);
             }
         }
         self.connection = Some(connection);
-        done.map_err(explain)
+        done.map_err(Error::from)
     }
 }
 
-fn attempt(connection: &Connection, work: impl FnOnce(&Tx<'_>) -> rusqlite::Result<()>) -> rusqlite::Result<()> {
-    sql::run(connection, "BEGIN IMMEDIATE", [])?;
-    let tx = Tx::begin(connection)?;
-    work(&tx)?;
-    tx.finish()?;
+fn attempt(connection: &Connection, work: impl FnOnce(&Connection, &Counter<'_>) -> Done<()>) -> Done<()> {
+    sql::run(connection, "BEGIN IMMEDIATE", ())?;
+    let ids = Counter::begin(connection)?;
+    work(connection, &ids)?;
+    ids.finish()?;
     let began = Instant::now();
-    sql::run(connection, "COMMIT", [])?;
+    sql::run(connection, "COMMIT", ())?;
     metrics::histogram!("holdfast_catalogue_commit_seconds").record(began.elapsed().as_secs_f64());
     Ok(())
 }
 
 /// Runs one operation so that its failure leaves no trace. An error here ends the batch.
-fn in_savepoint(tx: &Tx<'_>, job: &mut dyn Job) -> rusqlite::Result<()> {
-    sql::run(tx, "SAVEPOINT operation", [])?;
-    match job.run(tx) {
-        Ran::Well => {}
+fn in_savepoint(connection: &Connection, ids: &Counter<'_>, job: &mut dyn Job, changes: &mut Changes) -> Done<()> {
+    sql::run(connection, "SAVEPOINT operation", ())?;
+    let tx = Tx::new(connection, ids, job.scope());
+    match job.run(&tx) {
+        Ran::Well => changes.extend(tx.into_changes().iter().map(|change| (change.space, change.seq))),
         // A full disk or an I/O error ends the whole transaction: then what was done before in this batch is gone, too.
-        Ran::Failed(error) if tx.is_autocommit() => return Err(rusqlite::Error::SqliteFailure(error, None)),
+        Ran::Failed(error) if connection.is_autocommit() => return Err(error.into()),
         Ran::Refused | Ran::Failed(_) => {
-            sql::run(tx, "ROLLBACK TO operation", [])?;
+            sql::run(connection, "ROLLBACK TO operation", ())?;
         }
     }
-    sql::run(tx, "RELEASE operation", [])?;
+    sql::run(connection, "RELEASE operation", ())?;
     Ok(())
 }

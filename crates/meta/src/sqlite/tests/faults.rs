@@ -3,9 +3,11 @@
 use super::Place;
 use crate::catalogue::Catalogue;
 use crate::conformance::{Stage, finish, kind, path};
-use crate::sqlite::fault::{Done, refuse};
-use crate::sqlite::tx::Tx;
-use crate::sqlite::{Options, SqliteCatalogue, sql};
+use crate::sql::engine::{Engine, Scope};
+use crate::sql::fault::{Done, refuse};
+use crate::sql::query as sql;
+use crate::sql::tx::Tx;
+use crate::sqlite::{Options, SqliteCatalogue};
 use crate::types::NewContent;
 use holdfast_base::{ErrorKind, Result};
 use std::sync::Arc;
@@ -16,7 +18,7 @@ async fn half_done(catalogue: &SqliteCatalogue, key: &'static str, end: fn() -> 
         sql::run(tx, "INSERT INTO attempt (key, failures, last_ms) VALUES (?1, 1, 1)", [key])?;
         end()
     };
-    catalogue.writer().submit("half_done", work).await
+    catalogue.write("half_done", Scope::Alone, work).await
 }
 
 #[tokio::test]
@@ -45,11 +47,11 @@ async fn a_broken_rule_is_taken_back() {
     stage.write("f", 5).await;
     let space = stage.space.0;
     let work = move |tx: &Tx<'_>| {
-        sql::run(tx, "DELETE FROM node WHERE name = 'f'", [])?;
+        sql::run(tx, "DELETE FROM node WHERE name = 'f'", ())?;
         sql::run(tx, "UPDATE space_sum SET used_bytes = used_bytes - 6 WHERE space_id = ?1", [space])?;
         Ok(())
     };
-    assert_eq!(kind(catalogue.writer().submit("negative", work).await), ErrorKind::Internal);
+    assert_eq!(kind(catalogue.write("negative", Scope::Alone, work).await), ErrorKind::Internal);
     assert_eq!((stage.tree().await.len(), stage.used().await), (1, (5, 0)));
 }
 

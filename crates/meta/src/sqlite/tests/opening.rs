@@ -48,6 +48,36 @@ async fn a_catalogue_of_a_newer_program_is_refused_untouched() {
 }
 
 #[tokio::test]
+async fn a_catalogue_of_the_first_schema_is_brought_up_to_date() {
+    let place = Place::new();
+    let catalogue = place.open();
+    let stage = Stage::new(&(Arc::clone(&catalogue) as Arc<dyn Catalogue>)).await;
+    stage.write("f", 5).await;
+    let lock = stage.new_lock("t", true, false);
+    catalogue.lock(stage.space, &crate::conformance::path("f"), lock, &stage.guard()).await.expect("locks");
+    let (space, account) = (stage.space, stage.account.clone());
+    drop(stage);
+    catalogue.close().await.expect("closes");
+    // Back to what the first program left: its triggers, its number, and no word of what came later.
+    let triggers = include_str!("../../../migrations/sqlite/V1__catalogue.sql");
+    let triggers =
+        &triggers[triggers.find("CREATE TRIGGER").expect("is there")..triggers.rfind("END;").expect("is there") + 4];
+    let back = format!(
+        "{triggers} DROP TABLE migration; DELETE FROM refinery_schema_history WHERE version > 1; PRAGMA user_version = 1;"
+    );
+    place.raw().execute_batch(&back).expect("writes");
+    let catalogue: Arc<dyn Catalogue> = place.open();
+    let stage = Stage { catalogue, account, space };
+    let guard = stage.holding(&["t"]);
+    stage.catalogue.unlock(stage.space, &crate::conformance::path("f"), "t", &guard).await.expect("unlocks");
+    stage.write("f", 6).await;
+    // A trigger that was left would have counted the lock twice.
+    finish(&stage.catalogue).await;
+    let version: i64 = place.raw().query_row("PRAGMA user_version", [], |row| row.get(0)).expect("reads");
+    assert_eq!(version, 2);
+}
+
+#[tokio::test]
 async fn another_database_is_refused() {
     let place = Place::new();
     place.raw().execute_batch("CREATE TABLE somebody_elses (id INTEGER)").expect("writes");

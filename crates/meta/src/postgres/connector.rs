@@ -1,0 +1,155 @@
+//! Making connections, and not hammering a server that is down.
+//!
+//! Whoever needs a connection while the database was up a moment ago tries for [`super::Options::patience`], with growing pauses of
+//! random length; that carries operations over a restart. Once that failed the database counts as down: everybody else
+//! fails at once, but for one attempt after each pause.
+
+use super::Options;
+use super::address::{Address, refused};
+use super::fault::{down, slow};
+use super::link::PgLink;
+use crate::sql::fault::DatabaseError;
+use holdfast_base::{Error, Result};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+use tokio_postgres::{Client, NoTls};
+
+/// Pauses between attempts: the first, and what they grow to.
+const PAUSE: Duration = Duration::from_millis(50);
+const PAUSE_MAX: Duration = Duration::from_secs(2);
+
+/// Time the client waits beyond the server's own time-out, which has the better message.
+const GRACE: Duration = Duration::from_secs(5);
+
+/// Time after which the server ends a transaction whose client says nothing: a node that is cut off lets go of its locks.
+const IDLE_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// Time a row lock is waited for, below the statement's own time-out: then the operation is run again.
+const LOCK_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Makes connections to one database.
+pub(super) struct Connector {
+    address: Address,
+    connect_timeout: Duration,
+    patience: Duration,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    failures: u32,
+    down: bool,
+    next_attempt: Option<Instant>,
+}
+
+impl Connector {
+    /// For the database at `url`.
+    pub(super) fn new(url: &str, options: &Options) -> Result<Self> {
+        Ok(Self {
+            address: Address::parse(url, options)?,
+            connect_timeout: options.connect_timeout,
+            patience: options.patience,
+            state: Mutex::default(),
+        })
+    }
+
+    /// The server, for logs.
+    pub(super) fn server(&self) -> String {
+        self.address.server()
+    }
+
+    /// An error of connecting that names the server.
+    pub(super) fn refused(&self, error: DatabaseError) -> Error {
+        refused(&self.address, error)
+    }
+
+    /// A connection, as soon as there is one; see the module for how long that is tried. `statement` is the time a statement
+    /// may take.
+    pub(super) fn connect(&self, statement: Duration) -> Result<PgLink, DatabaseError> {
+        let deadline = Instant::now() + self.patience;
+        loop {
+            let waiting = self.state().next_attempt.filter(|at| *at > Instant::now());
+            if waiting.is_some() && self.state().down {
+                return Err(down("it was tried a moment ago"));
+            }
+            let error = match self.attempt(statement) {
+                Ok(link) => {
+                    *self.state() = State::default();
+                    return Ok(link);
+                }
+                Err(error) => error,
+            };
+            let pause = self.failed();
+            if self.state().down || Instant::now() + pause > deadline {
+                self.state().down = true;
+                return Err(error);
+            }
+            std::thread::sleep(pause);
+        }
+    }
+
+    /// One attempt.
+    pub(super) fn attempt(&self, statement: Duration) -> Result<PgLink, DatabaseError> {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        let runtime = runtime.map_err(|error| down(&error.to_string()))?;
+        let opened = runtime.block_on(async {
+            let open = async {
+                let client = self.open().await?;
+                client.batch_execute(&settings(statement)).await?;
+                Ok::<_, tokio_postgres::Error>(client)
+            };
+            tokio::time::timeout(self.connect_timeout + GRACE, open).await
+        });
+        let client = opened.map_err(|_| slow())??;
+        Ok(PgLink::new(runtime, client, statement + GRACE))
+    }
+
+    /// A connection whose other half runs on the current runtime.
+    async fn open(&self) -> Result<Client, tokio_postgres::Error> {
+        let config = &self.address.config;
+        if let Some(tls) = &self.address.tls {
+            let (client, connection) = config.connect(tls.clone()).await?;
+            tokio::spawn(connection);
+            Ok(client)
+        } else {
+            let (client, connection) = config.connect(NoTls).await?;
+            tokio::spawn(connection);
+            Ok(client)
+        }
+    }
+
+    /// The address, for a connection of another kind.
+    pub(super) const fn address(&self) -> &Address {
+        &self.address
+    }
+
+    /// Counts a failure and answers the pause after it.
+    fn failed(&self) -> Duration {
+        let mut state = self.state();
+        state.failures = state.failures.saturating_add(1);
+        let pause = jittered(PAUSE.saturating_mul(1 << state.failures.min(10)).min(PAUSE_MAX));
+        state.next_attempt = Some(Instant::now() + pause);
+        pause
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Settings of a session.
+fn settings(statement: Duration) -> String {
+    format!(
+        "SET statement_timeout = {}; SET lock_timeout = {}; SET idle_in_transaction_session_timeout = {}",
+        statement.as_millis(),
+        LOCK_TIMEOUT.min(statement).as_millis(),
+        IDLE_TIMEOUT.as_millis()
+    )
+}
+
+/// Between half a pause and a whole one, so that many who wait do not come at once.
+pub(super) fn jittered(pause: Duration) -> Duration {
+    use std::hash::{BuildHasher, RandomState};
+    let random = u32::try_from(RandomState::new().hash_one(0u8) % 1_024).unwrap_or(0);
+    pause / 2 + pause / 2_048 * random
+}

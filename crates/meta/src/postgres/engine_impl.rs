@@ -1,0 +1,60 @@
+//! What PostgreSQL gives the operations.
+
+use super::PostgresCatalogue;
+use crate::catalogue::Change;
+use crate::sql::check::Part;
+use crate::sql::engine::{Engine, Reading, Scope};
+use crate::sql::fault::{Done, Fault};
+use crate::sql::query as sql;
+use crate::sql::seam::Link;
+use crate::sql::tx::Tx;
+use holdfast_base::Result;
+use tokio::sync::broadcast;
+
+impl Engine for PostgresCatalogue {
+    /// One recursive statement.
+    const WALK: Reading = Reading::Point;
+
+    /// The database checks its own structure.
+    const OWN_PARTS: &'static [Part] = &[];
+
+    async fn read<T, F>(&self, reading: Reading, read: F) -> Result<T>
+    where
+        T: Send + 'static,
+        F: Fn(&dyn Link) -> Done<T> + Send + 'static,
+    {
+        match reading {
+            Reading::Point => self.points.read(false, read).await,
+            Reading::Snapshot => self.points.read(true, read).await,
+            Reading::Scan => self.scans.read(true, read).await,
+        }
+    }
+
+    async fn submit<T, F>(
+        &self,
+        name: &'static str,
+        scope: Scope,
+        work: F,
+        explain: fn(Fault) -> Result<T>,
+    ) -> Result<T>
+    where
+        T: Send + 'static,
+        F: Fn(&Tx<'_>) -> Done<T> + Send + 'static,
+    {
+        self.lanes.submit(name, scope, work, explain).await
+    }
+
+    /// The database does so by itself.
+    async fn shrink(&self) -> Result<()> {
+        Ok(())
+    }
+
+    async fn probe(&self) -> Result<()> {
+        let beat = |tx: &Tx<'_>| sql::put(tx, "UPDATE administration SET beats = beats + 1 WHERE id = 2", ());
+        self.write("ping", Scope::Alone, beat).await
+    }
+
+    fn subscribe(&self) -> broadcast::Receiver<Change> {
+        self.feed.subscribe()
+    }
+}

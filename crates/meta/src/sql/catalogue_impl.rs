@@ -1,0 +1,338 @@
+//! The trait's methods, each handed to its subject. What may touch many rows is a scan.
+
+use super::codec::unsigned;
+use super::engine::{Engine, Ops, Reading};
+use super::seam::Link;
+use super::{accounts, members, metering, packs, properties, slots, spaces, state, tree_read};
+use crate::catalogue::{
+    Attempts, Catalogue, Change, Changed, Found, Guard, Missing, MovedBlock, NewUpload, Relocation,
+};
+use crate::types::{
+    Account, AccountChange, BlockPlace, Content, Finding, Lock, ManifestChunk, Membership, NewAccount, NewContent,
+    NewLock, NewSlot, NewSpace, Node, Pack, Property, PropertyChange, Role, Slot, SlotKind, Space, SpaceChange,
+    StagedRun, Traffic, TrashEntry, Version,
+};
+use async_trait::async_trait;
+use holdfast_base::{AccountId, BlockId, ContentId, DrivePath, NodeId, NodeName, PackId, PackName, Result, SpaceId};
+use tokio::sync::broadcast;
+
+/// Rows up to which a read is a point read: some tens of microseconds.
+const INLINE_ROWS: usize = 64;
+
+#[async_trait]
+impl<E: Engine> Catalogue for E {
+    async fn create_account(&self, new: NewAccount) -> Result<Account> {
+        Ops(self).create_account(new).await
+    }
+
+    async fn account_by_name(&self, name: &str) -> Result<Option<Account>> {
+        let name = name.to_owned();
+        self.read(Reading::Point, move |link| accounts::by_name(link, &name)).await
+    }
+
+    async fn account(&self, id: AccountId) -> Result<Option<Account>> {
+        self.read(Reading::Point, move |link| accounts::by_id(link, id)).await
+    }
+
+    async fn accounts(&self) -> Result<Vec<Account>> {
+        self.read(Reading::Scan, accounts::all).await
+    }
+
+    async fn change_account(&self, id: AccountId, change: AccountChange) -> Result<Account> {
+        Ops(self).change_account(id, change).await
+    }
+
+    async fn remove_account(&self, id: AccountId, _now_ms: i64) -> Result<()> {
+        Ops(self).remove_account(id).await
+    }
+
+    async fn slots(&self, account: AccountId) -> Result<Vec<Slot>> {
+        self.read(Reading::Point, move |link| slots::of_account(link, account)).await
+    }
+
+    async fn slot_by_lookup(&self, kind: SlotKind, lookup: &str) -> Result<Option<(Account, Slot)>> {
+        let lookup = lookup.to_owned();
+        self.read(Reading::Point, move |link| slots::by_lookup(link, kind, &lookup)).await
+    }
+
+    async fn put_slot(&self, account: AccountId, slot: NewSlot, now_ms: i64) -> Result<Slot> {
+        Ops(self).put_slot(account, slot, now_ms).await
+    }
+
+    async fn remove_slot(&self, account: AccountId, slot: i64) -> Result<()> {
+        Ops(self).remove_slot(account, slot).await
+    }
+
+    async fn touch_slot(&self, slot: i64, now_ms: i64) -> Result<()> {
+        Ops(self).touch_slot(slot, now_ms).await
+    }
+
+    async fn attempts(&self, key: &str) -> Result<Attempts> {
+        let key = key.to_owned();
+        self.read(Reading::Point, move |link| metering::attempts(link, &key)).await
+    }
+
+    async fn attempt_failed(&self, key: &str, now_ms: i64, lapse_ms: i64) -> Result<Attempts> {
+        Ops(self).attempt_failed(key, now_ms, lapse_ms).await
+    }
+
+    async fn attempt_succeeded(&self, key: &str) -> Result<()> {
+        Ops(self).attempt_succeeded(key).await
+    }
+
+    async fn add_traffic(&self, traffic: Vec<(AccountId, Traffic)>, now_ms: i64) -> Result<()> {
+        Ops(self).add_traffic(traffic, now_ms).await
+    }
+
+    async fn traffic(&self, account: AccountId, days: usize) -> Result<Vec<(String, Traffic)>> {
+        self.read(Reading::Scan, move |link| metering::traffic(link, account, days)).await
+    }
+
+    async fn create_space(&self, new: NewSpace) -> Result<Space> {
+        Ops(self).create_space(new).await
+    }
+
+    async fn space_by_name(&self, name: &str, account: AccountId) -> Result<Option<(Space, Option<Membership>)>> {
+        let name = name.to_owned();
+        self.read(Reading::Point, move |link| members::by_name(link, &name, account)).await
+    }
+
+    async fn space(&self, id: SpaceId) -> Result<Option<Space>> {
+        self.read(Reading::Point, move |link| spaces::find(link, id)).await
+    }
+
+    async fn spaces_of(&self, account: AccountId) -> Result<Vec<(Space, Membership)>> {
+        self.read(Reading::Point, move |link| members::of_account(link, account)).await
+    }
+
+    async fn all_spaces(&self) -> Result<Vec<Space>> {
+        self.read(Reading::Scan, spaces::all).await
+    }
+
+    async fn change_space(&self, id: SpaceId, change: SpaceChange) -> Result<Space> {
+        Ops(self).change_space(id, change).await
+    }
+
+    async fn remove_space(&self, id: SpaceId, _now_ms: i64) -> Result<()> {
+        Ops(self).remove_space(id).await
+    }
+
+    async fn put_member(&self, space: SpaceId, account: AccountId, role: Role, wrapped_key: Vec<u8>) -> Result<()> {
+        Ops(self).put_member(space, account, role, wrapped_key).await
+    }
+
+    async fn remove_member(&self, space: SpaceId, account: AccountId) -> Result<()> {
+        Ops(self).remove_member(space, account).await
+    }
+
+    async fn members(&self, space: SpaceId) -> Result<Vec<Membership>> {
+        self.read(Reading::Point, move |link| members::of_space(link, space)).await
+    }
+
+    async fn account_used_bytes(&self, account: AccountId) -> Result<u64> {
+        self.read(Reading::Point, move |link| state::account_bytes(link, account).map(unsigned)).await
+    }
+
+    async fn find(&self, space: SpaceId, path: &DrivePath, with_content: bool) -> Result<Found> {
+        let path = path.clone();
+        self.read(E::WALK, move |link| tree_read::find(link, space, &path, with_content)).await
+    }
+
+    async fn children(&self, folder: NodeId, after: Option<&NodeName>, limit: usize) -> Result<Vec<Node>> {
+        let after = after.cloned();
+        let reading = if limit <= INLINE_ROWS { Reading::Point } else { Reading::Scan };
+        self.read(reading, move |link| tree_read::children(link, folder, after.as_ref(), limit)).await
+    }
+
+    async fn count_below(&self, folder: NodeId, limit: usize) -> Result<usize> {
+        self.read(Reading::Scan, move |link| tree_read::count_below(link, folder, limit)).await
+    }
+
+    async fn properties(&self, nodes: &[NodeId]) -> Result<Vec<(NodeId, Vec<Property>)>> {
+        let reading = if nodes.len() <= INLINE_ROWS { Reading::Point } else { Reading::Scan };
+        let nodes = nodes.to_vec();
+        self.read(reading, move |link| properties::of_nodes(link, &nodes)).await
+    }
+
+    async fn locks_on(&self, space: SpaceId, nodes: &[NodeId], now_ms: i64) -> Result<Vec<Lock>> {
+        Ops(self).locks_on(space, nodes, now_ms).await
+    }
+
+    async fn content(&self, id: ContentId) -> Result<Option<Content>> {
+        self.read(Reading::Point, move |link| tree_read::content(link, id)).await
+    }
+
+    async fn manifest_chunk(&self, content: ContentId, index: u64) -> Result<Option<ManifestChunk>> {
+        self.read(Reading::Point, move |link| tree_read::manifest_chunk(link, content, index)).await
+    }
+
+    async fn block_places(&self, space: SpaceId, ids: &[BlockId]) -> Result<Vec<Option<BlockPlace>>> {
+        let reading = if ids.len() <= INLINE_ROWS { Reading::Point } else { Reading::Scan };
+        let ids = ids.to_vec();
+        self.read(reading, move |link| packs::places(link, space, &ids)).await
+    }
+
+    async fn make_folder(&self, space: SpaceId, path: &DrivePath, guard: &Guard) -> Result<Node> {
+        Ops(self).make_folder(space, path, guard).await
+    }
+
+    async fn commit_file(
+        &self,
+        space: SpaceId,
+        path: &DrivePath,
+        content: NewContent,
+        modified_ms: i64,
+        guard: &Guard,
+    ) -> Result<std::result::Result<Changed, Missing>> {
+        Ops(self).commit_file(space, path, content, modified_ms, guard).await
+    }
+
+    async fn remove(&self, space: SpaceId, path: &DrivePath, guard: &Guard) -> Result<()> {
+        Ops(self).remove(space, path, guard).await
+    }
+
+    async fn relocate(&self, relocation: &Relocation, guard: &Guard) -> Result<Changed> {
+        Ops(self).relocate(relocation, guard).await
+    }
+
+    async fn copy(&self, relocation: &Relocation, guard: &Guard) -> Result<Changed> {
+        Ops(self).copy(relocation, guard).await
+    }
+
+    async fn change_properties(
+        &self,
+        space: SpaceId,
+        path: &DrivePath,
+        changes: &[PropertyChange],
+        guard: &Guard,
+    ) -> Result<Node> {
+        Ops(self).change_properties(space, path, changes, guard).await
+    }
+
+    async fn lock(&self, space: SpaceId, path: &DrivePath, new: NewLock, guard: &Guard) -> Result<(Lock, Changed)> {
+        Ops(self).lock(space, path, new, guard).await
+    }
+
+    async fn refresh_lock(
+        &self,
+        space: SpaceId,
+        path: &DrivePath,
+        token: &str,
+        expires_ms: i64,
+        guard: &Guard,
+    ) -> Result<Lock> {
+        Ops(self).refresh_lock(space, path, token, expires_ms, guard).await
+    }
+
+    async fn unlock(&self, space: SpaceId, path: &DrivePath, token: &str, guard: &Guard) -> Result<()> {
+        Ops(self).unlock(space, path, token, guard).await
+    }
+
+    async fn versions(&self, node: NodeId) -> Result<Vec<Version>> {
+        Ops(self).versions(node).await
+    }
+
+    async fn restore_version(&self, space: SpaceId, path: &DrivePath, seq: i64, guard: &Guard) -> Result<Node> {
+        Ops(self).restore_version(space, path, seq, guard).await
+    }
+
+    async fn remove_version(&self, node: NodeId, seq: i64) -> Result<()> {
+        Ops(self).remove_version(node, seq).await
+    }
+
+    async fn trash(&self, space: SpaceId, before: Option<i64>, limit: usize) -> Result<Vec<TrashEntry>> {
+        Ops(self).trash(space, before, limit).await
+    }
+
+    async fn restore_trash(&self, space: SpaceId, entry: i64, to: Option<&DrivePath>, guard: &Guard) -> Result<Node> {
+        Ops(self).restore_trash(space, entry, to, guard).await
+    }
+
+    async fn purge_trash(&self, space: SpaceId, entry: Option<i64>) -> Result<u64> {
+        Ops(self).purge_trash(space, entry).await
+    }
+
+    async fn expire(&self, now_ms: i64, limit: usize) -> Result<usize> {
+        Ops(self).expire(now_ms, limit).await
+    }
+
+    async fn begin_upload(&self, upload: NewUpload) -> Result<ContentId> {
+        Ops(self).begin_upload(upload).await
+    }
+
+    async fn reserve_more(&self, upload: ContentId, bytes: u64) -> Result<()> {
+        Ops(self).reserve_more(upload, bytes).await
+    }
+
+    async fn stage(&self, upload: ContentId, run: StagedRun) -> Result<std::result::Result<(), Missing>> {
+        Ops(self).stage(upload, run).await
+    }
+
+    async fn abandon_upload(&self, upload: ContentId) -> Result<()> {
+        Ops(self).abandon_upload(upload).await
+    }
+
+    async fn open_pack(&self, name: PackName, now_ms: i64) -> Result<PackId> {
+        Ops(self).open_pack(name, now_ms).await
+    }
+
+    async fn seal_pack(&self, pack: PackId, total_bytes: u64) -> Result<()> {
+        Ops(self).seal_pack(pack, total_bytes).await
+    }
+
+    async fn packs(&self, after: Option<PackId>, limit: usize) -> Result<Vec<Pack>> {
+        Ops(self).packs(after, limit).await
+    }
+
+    async fn pack_blocks(&self, pack: PackId, from: u64, limit: usize) -> Result<Vec<(SpaceId, BlockPlace)>> {
+        Ops(self).pack_blocks(pack, from, limit).await
+    }
+
+    async fn move_blocks(&self, moves: Vec<MovedBlock>) -> Result<usize> {
+        Ops(self).move_blocks(moves).await
+    }
+
+    async fn dead_packs(&self, limit: usize) -> Result<Vec<Pack>> {
+        Ops(self).dead_packs(limit).await
+    }
+
+    async fn forget_pack(&self, pack: PackId) -> Result<()> {
+        Ops(self).forget_pack(pack).await
+    }
+
+    async fn release_garbage(&self, limit: usize) -> Result<usize> {
+        Ops(self).release_garbage(limit).await
+    }
+
+    async fn recover(&self) -> Result<Vec<Pack>> {
+        Ops(self).recover().await
+    }
+
+    async fn check(&self, repair: bool) -> Result<Vec<Finding>> {
+        Ops(self).check(repair).await
+    }
+
+    async fn all_blocks(
+        &self,
+        after: Option<(SpaceId, BlockId)>,
+        limit: usize,
+    ) -> Result<Vec<(SpaceId, BlockPlace, u64)>> {
+        self.read(Reading::Scan, move |link| packs::all_blocks(link, after, limit)).await
+    }
+
+    async fn all_contents(&self, after: Option<ContentId>, limit: usize) -> Result<Vec<Content>> {
+        self.read(Reading::Scan, move |link| tree_read::all_contents(link, after, limit)).await
+    }
+
+    async fn ping(&self) -> Result<()> {
+        let read = |link: &dyn Link| {
+            super::query::only(link, "SELECT count(*) FROM space_sum WHERE space_id = 0", (), |_| Ok(()))
+        };
+        self.read(Reading::Point, read).await?;
+        self.probe().await
+    }
+
+    fn changes(&self) -> broadcast::Receiver<Change> {
+        self.subscribe()
+    }
+}

@@ -1,0 +1,102 @@
+//! The nodes along a path, from the root of a space down.
+//!
+//! In this process a path is a point read a name. Over a network it is one recursive query, whatever the depth: the names are
+//! handed over as a small table of (level, name), filled up to a power of two with names nothing has, so that there are
+//! few different statements and each stays prepared.
+
+use super::codec::{self, NODE_COLUMNS, content_columns, node_columns};
+use super::fault::Done;
+use super::query as sql;
+use super::seam::{Dialect, Link, Value};
+use crate::types::{Content, Node, NodeKind};
+use holdfast_base::{DrivePath, SpaceId};
+use std::fmt::Write;
+
+/// What lies along a path.
+#[derive(Debug, Default)]
+pub(super) struct Chain {
+    /// The nodes that exist: the root, folders, and whatever is last.
+    pub(super) nodes: Vec<Node>,
+    /// The content of what is at the path's end, if it was asked for and there is one.
+    pub(super) content: Option<Content>,
+}
+
+/// Walks a path as far as it exists. Nothing is found in a space that does not exist.
+pub(super) fn chain(link: &dyn Link, space: SpaceId, path: &DrivePath, with_content: bool) -> Done<Chain> {
+    match link.dialect() {
+        Dialect::Sqlite => step_by_step(link, space, path, with_content),
+        Dialect::Postgres => at_once(link, space, path, with_content),
+    }
+}
+
+/// A member of a folder.
+pub(super) fn child(link: &dyn Link, parent: i64, name: &str) -> Done<Option<Node>> {
+    let sql = concat!("SELECT ", node_columns!(), " FROM node WHERE parent_id = ?1 AND name = ?2");
+    sql::first(link, sql, (parent, name), codec::node)
+}
+
+fn step_by_step(link: &dyn Link, space: SpaceId, path: &DrivePath, with_content: bool) -> Done<Chain> {
+    let mut names = path.names().iter();
+    let mut nodes = Vec::with_capacity(path.names().len() + 1);
+    let mut next = child(link, 0, &space.to_string())?;
+    while let Some(node) = next.take() {
+        let (id, is_folder) = (node.id.0, node.kind == NodeKind::Folder);
+        nodes.push(node);
+        if let Some(name) = names.next()
+            && is_folder
+        {
+            next = child(link, id, name.as_str())?;
+        }
+    }
+    let end = nodes.get(path.names().len()).and_then(|node| node.content);
+    let content = match end.filter(|_| with_content) {
+        Some(id) => super::tree_read::content(link, id)?,
+        None => None,
+    };
+    Ok(Chain { nodes, content })
+}
+
+fn at_once(link: &dyn Link, space: SpaceId, path: &DrivePath, with_content: bool) -> Done<Chain> {
+    let names = path.names();
+    let root = space.to_string();
+    let places = names.len().max(1).next_power_of_two();
+    let end = if with_content { names.len() } else { usize::MAX };
+    let mut params = Vec::with_capacity(places + 2);
+    params.extend([Value::Text(&root), Value::Integer(codec::rows(end))]);
+    params.extend(names.iter().map(|name| Value::Text(name.as_str())));
+    // No node has an empty name.
+    params.resize(places + 2, Value::Text(""));
+    let mut chain = Chain { nodes: Vec::with_capacity(names.len() + 1), content: None };
+    let mut rows = sql::all(link, &statement(places), params.as_slice(), |row| {
+        let has_content = row.get::<Option<i64>>(NODE_COLUMNS)?.is_some();
+        Ok((codec::node(row)?, has_content.then(|| codec::content(row, NODE_COLUMNS)).transpose()?))
+    })?;
+    if let Some((_, content)) = rows.last_mut() {
+        chain.content = content.take();
+    }
+    chain.nodes.extend(rows.into_iter().map(|(node, _)| node));
+    Ok(chain)
+}
+
+/// The query for up to `places` names.
+fn statement(places: usize) -> String {
+    let mut sql = "WITH RECURSIVE step (level, name) AS (VALUES ".to_owned();
+    for place in 0..places {
+        let comma = if place == 0 { "" } else { ", " };
+        // Writing to a string cannot fail.
+        let _ = write!(sql, "{comma}(CAST({} AS BIGINT), CAST(?{} AS TEXT))", place + 1, place + 3);
+    }
+    sql.push_str(concat!(
+        "), chain AS (SELECT CAST(0 AS BIGINT) AS level, ",
+        node_columns!(),
+        " FROM node WHERE parent_id = 0 AND name = ?1 UNION ALL SELECT step.level, ",
+        node_columns!("node."),
+        " FROM chain JOIN step ON step.level = chain.level + 1 \
+          JOIN node ON node.parent_id = chain.id AND node.name = step.name WHERE chain.kind = 0) SELECT ",
+        node_columns!("chain."),
+        ", ",
+        content_columns!(),
+        " FROM chain LEFT JOIN content ON content.id = chain.content_id AND chain.level = ?2 ORDER BY chain.level"
+    ));
+    sql
+}

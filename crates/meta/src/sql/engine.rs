@@ -1,0 +1,69 @@
+//! What a database engine gives the operations: reads, writes, and the feed of changes.
+
+use super::check::Part;
+use super::fault::{Done, Fault};
+use super::seam::Link;
+pub(crate) use super::tx::Scope;
+use super::tx::Tx;
+use crate::catalogue::Change;
+use holdfast_base::Result;
+use tokio::sync::broadcast;
+
+/// How a read is to be run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Reading {
+    /// Few rows, and either one statement or several that need not see the same state.
+    Point,
+    /// Few rows by several statements that see one state.
+    Snapshot,
+    /// Possibly many rows; its statements see one state.
+    Scan,
+}
+
+/// A database.
+pub(crate) trait Engine: Send + Sync + 'static {
+    /// How a path is walked.
+    const WALK: Reading;
+
+    /// Parts of a check that are this database's alone; they come first.
+    const OWN_PARTS: &'static [Part];
+
+    /// Runs a read; it may be run again on another connection.
+    fn read<T, F>(&self, reading: Reading, read: F) -> impl Future<Output = Result<T>> + Send
+    where
+        T: Send + 'static,
+        F: Fn(&dyn Link) -> Done<T> + Send + 'static;
+
+    /// Runs an operation and answers when it is on disk; `explain` says what a refusal means.
+    fn submit<T, F>(
+        &self,
+        name: &'static str,
+        scope: Scope,
+        work: F,
+        explain: fn(Fault) -> Result<T>,
+    ) -> impl Future<Output = Result<T>> + Send
+    where
+        T: Send + 'static,
+        F: Fn(&Tx<'_>) -> Done<T> + Send + 'static;
+
+    /// Runs an operation whose refusals are errors.
+    fn write<T, F>(&self, name: &'static str, scope: Scope, work: F) -> impl Future<Output = Result<T>> + Send
+    where
+        T: Send + 'static,
+        F: Fn(&Tx<'_>) -> Done<T> + Send + 'static,
+    {
+        self.submit(name, scope, work, |fault| Err(fault.into()))
+    }
+
+    /// Gives space back to the file system, if the database does not do so by itself.
+    fn shrink(&self) -> impl Future<Output = Result<()>> + Send;
+
+    /// Writes something that nobody reads, to find out whether the disk takes it.
+    fn probe(&self) -> impl Future<Output = Result<()>> + Send;
+
+    /// Changes from now on.
+    fn subscribe(&self) -> broadcast::Receiver<Change>;
+}
+
+/// The operations on an engine.
+pub(crate) struct Ops<'e, E>(pub(crate) &'e E);

@@ -1,0 +1,52 @@
+//! The operations of the catalogue, written once for every database.
+//!
+//! **How it works.** An operation reads what it needs, changes it in memory and writes it back, inside a transaction in
+//! which nothing of its space changes in between: an [`engine`] gives it a connection ([`seam`]) and keeps others away, SQLite
+//! because it has one writer, PostgreSQL by row locks ([`tx`]). Statements are plain SQL that both understand; the few places
+//! where they differ ask for the [`seam::Dialect`].
+//!
+//! **How the tables work together.** `node` is ordered by (parent, name): a path is one look-up a name, a listing is one range.
+//! A file's bytes are a `content` row, shared by copies and versions and counted by `refs`; tiny content lies in the row,
+//! other content is a `manifest` of block ids, and `block` says where each lies and how many manifest places refer to it.
+//! `space_sum` and `pack.live_bytes` are sums over these, changed in the same transaction, and constraints keep them from
+//! going below zero. What is deleted is re-parented (`remove`), what is purged stops counting, and its rows go step by step
+//! (`garbage`). `check` proves every sum and reference.
+//!
+//! **Limits.** An operation's memory is bounded by its request; copying, and purging a folder nobody measured, cost O(nodes) time,
+//! during which other writers of the space wait (in SQLite, all writers). A check without repair holds up nobody; one
+//! with repair holds up writers for as long as a part that is damaged takes.
+
+mod accounts;
+mod blocks;
+mod catalogue_impl;
+pub(crate) mod chain;
+pub(crate) mod check;
+pub(crate) mod codec;
+mod contents;
+mod copy;
+pub(crate) mod engine;
+mod expire;
+pub(crate) mod fault;
+mod garbage;
+pub(crate) mod job;
+mod lock_check;
+mod locks;
+mod members;
+mod metering;
+mod packs;
+mod properties;
+pub(crate) mod query;
+mod relocate;
+mod remove;
+pub(crate) mod seam;
+mod slots;
+mod spaces;
+mod state;
+mod subtree;
+mod trash;
+mod tree_read;
+mod tree_write;
+pub(crate) mod tx;
+mod uploads;
+mod versions;
+mod walk;

@@ -1,0 +1,150 @@
+//! A space while an operation changes it: its sums, its bounds, and the one place where quota is tested.
+//!
+//! An operation loads the state, changes the sums in memory next to the rows it changes, and saves. Saving tests the
+//! quota: only an operation that ends with more bytes used and reserved than it began with can be over it, so deleting,
+//! purging and committing what was reserved always work.
+
+use super::codec::{signed, unsigned};
+use super::fault::{Done, refuse};
+use super::query as sql;
+use super::seam::Link;
+use super::tx::Tx;
+use crate::types::{Account, Retention, Space};
+use holdfast_base::size::format_bytes;
+use holdfast_base::{AccountId, Error, ErrorKind, SpaceId};
+
+/// A space's sums and bounds.
+#[derive(Debug)]
+pub(super) struct SpaceState {
+    pub(super) id: SpaceId,
+    owner: AccountId,
+    pub(super) root: i64,
+    pub(super) retention: Retention,
+    quota_bytes: Option<u64>,
+    account_quota_bytes: Option<u64>,
+    pub(super) seq: i64,
+    pub(super) used: i64,
+    pub(super) version: i64,
+    pub(super) reserved: i64,
+    pub(super) raw: i64,
+    pub(super) sealed: i64,
+    /// Rows in `node_lock`, live or lapsed.
+    pub(super) locks: i64,
+    pub(super) versions_dropped: i64,
+    before: i64,
+    seq_before: i64,
+}
+
+impl SpaceState {
+    /// Loads a space; `NotFound` if it is gone.
+    pub(super) fn load(tx: &Tx<'_>, id: SpaceId) -> Done<Self> {
+        Self::find(tx, id)?.ok_or_else(|| Error::not_found("there is no such space").into())
+    }
+
+    /// Loads a space unless it is gone.
+    pub(super) fn find(tx: &Tx<'_>, id: SpaceId) -> Done<Option<Self>> {
+        tx.lock_space(id)?;
+        let sql = "SELECT space.owner_id, root_id, retention_days, versions_max, bytes_max, space.quota_bytes, \
+                   account.quota_bytes, seq, used_bytes, version_bytes, reserved_bytes, raw_bytes, sealed_bytes, locks, \
+                   versions_dropped \
+                   FROM space JOIN space_sum ON space_id = space.id JOIN account ON account.id = owner_id \
+                   WHERE space.id = ?1";
+        sql::first(tx, sql, [id.0], |row| {
+            let (used, reserved): (i64, i64) = (row.get(8)?, row.get(10)?);
+            Ok(Self {
+                id,
+                owner: AccountId(row.get(0)?),
+                root: row.get(1)?,
+                retention: Retention { days: row.get(2)?, versions_max: row.get(3)?, bytes_max: row.get(4)? },
+                quota_bytes: row.get(5)?,
+                account_quota_bytes: row.get(6)?,
+                seq: row.get(7)?,
+                seq_before: row.get(7)?,
+                used,
+                version: row.get(9)?,
+                reserved,
+                raw: row.get(11)?,
+                sealed: row.get(12)?,
+                locks: row.get(13)?,
+                versions_dropped: row.get(14)?,
+                before: used + reserved,
+            })
+        })
+    }
+
+    /// Counts a change and answers its number.
+    pub(super) const fn next_seq(&mut self) -> i64 {
+        self.seq += 1;
+        self.seq
+    }
+
+    /// Parent number under which the space's trash, purged subtrees and nodes in the middle of a move hang.
+    pub(super) const fn limbo(&self) -> i64 {
+        -self.id.0
+    }
+
+    /// Tests the quota and writes the sums.
+    pub(super) fn save(&self, tx: &Tx<'_>) -> Done<()> {
+        self.admit(tx)?;
+        let sql = "UPDATE space_sum SET seq = ?2, used_bytes = ?3, version_bytes = ?4, reserved_bytes = ?5, raw_bytes = ?6, \
+                   sealed_bytes = ?7, versions_dropped = ?8, locks = ?9 WHERE space_id = ?1";
+        let (used, version, reserved) = (self.used, self.version, self.reserved);
+        let (raw, sealed) = (self.raw, self.sealed);
+        let sums = (self.id.0, self.seq, used, version, reserved, raw, sealed, self.versions_dropped, self.locks);
+        sql::put(tx, sql, sums)?;
+        if self.seq != self.seq_before {
+            tx.changed(self.id, self.seq);
+        }
+        Ok(())
+    }
+
+    /// `NoSpace` if the operation added bytes and there are more now than a quota allows.
+    pub(super) fn admit(&self, tx: &Tx<'_>) -> Done<()> {
+        let now = self.used.saturating_add(self.reserved);
+        let grown = now.saturating_sub(self.before);
+        if grown <= 0 {
+            return Ok(());
+        }
+        if let Some(quota) = self.quota_bytes
+            && now > signed(quota)
+        {
+            return over_quota("space", quota, self.before);
+        }
+        if let Some(quota) = self.account_quota_bytes {
+            tx.lock_account(self.owner)?;
+            let before = account_bytes(tx, self.owner)?;
+            if before.saturating_add(grown) > signed(quota) {
+                return over_quota("account", quota, before);
+            }
+        }
+        Ok(())
+    }
+}
+
+fn over_quota<T>(whose: &str, quota: u64, used: i64) -> Done<T> {
+    let free = quota.saturating_sub(unsigned(used));
+    refuse(
+        ErrorKind::NoSpace,
+        format!(
+            "the {whose}'s quota of {} leaves {} free: delete something or ask for more",
+            format_bytes(quota),
+            format_bytes(free)
+        ),
+    )
+}
+
+/// `NoSpace` if an account has no room in its quota for a space that is about to become its own.
+pub(super) fn admit_owner(tx: &Tx<'_>, account: &Account, space: &Space) -> Done<()> {
+    let Some(quota) = account.quota_bytes else { return Ok(()) };
+    tx.lock_account(account.id)?;
+    let before = account_bytes(tx, account.id)?;
+    let more = signed(space.usage.used_bytes.saturating_add(space.usage.reserved_bytes));
+    if before.saturating_add(more) > signed(quota) { over_quota("account", quota, before) } else { Ok(()) }
+}
+
+/// Bytes used and reserved by all spaces an account owns.
+pub(super) fn account_bytes(link: &dyn Link, account: AccountId) -> Done<i64> {
+    let sql = "SELECT CAST(coalesce(sum(used_bytes + reserved_bytes), 0) AS BIGINT) FROM space JOIN space_sum ON space_id = space.id \
+               WHERE owner_id = ?1";
+    sql::only(link, sql, [account.0], |row| row.get(0))
+}

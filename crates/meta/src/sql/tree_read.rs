@@ -1,0 +1,67 @@
+//! Reading the tree and contents.
+
+use super::chain::{Chain, chain};
+use super::codec::{self, content_columns, node_columns, signed};
+use super::fault::Done;
+use super::query as sql;
+use super::seam::Link;
+use crate::catalogue::Found;
+use crate::types::{Content, ManifestChunk, Node};
+use holdfast_base::{BlockId, ContentId, DrivePath, Error, NodeId, NodeName, SpaceId};
+
+/// Walks a path as far as it exists.
+pub(super) fn find(link: &dyn Link, space: SpaceId, path: &DrivePath, with_content: bool) -> Done<Found> {
+    let Chain { nodes: chain, content } = chain(link, space, path, with_content)?;
+    if chain.is_empty() {
+        return Err(Error::not_found("there is no such space").into());
+    }
+    let found = Found { chain, content };
+    let wanted = found.node(path).filter(|_| with_content).is_some_and(|node| node.content.is_some());
+    if wanted && found.content.is_none() {
+        return Err(Error::damaged(format!("{path}: its content is missing; run holdfast check")).into());
+    }
+    Ok(found)
+}
+
+/// Members of a folder in byte order of name.
+pub(super) fn children(link: &dyn Link, folder: NodeId, after: Option<&NodeName>, limit: usize) -> Done<Vec<Node>> {
+    // No name is empty, so every name comes after the empty one.
+    let after = after.map_or("", |name| name.as_str());
+    let sql =
+        concat!("SELECT ", node_columns!(), " FROM node WHERE parent_id = ?1 AND name > ?2 ORDER BY name LIMIT ?3");
+    sql::all(link, sql, (folder.0, after, codec::rows(limit)), codec::node)
+}
+
+/// Nodes below a folder, counted up to `limit`.
+pub(super) fn count_below(link: &dyn Link, folder: NodeId, limit: usize) -> Done<usize> {
+    let sql = "WITH RECURSIVE below (id, kind) AS ( \
+                   SELECT id, kind FROM node WHERE parent_id = ?1 \
+                   UNION ALL \
+                   SELECT node.id, node.kind FROM below JOIN node ON parent_id = below.id WHERE below.kind = 0) \
+               SELECT count(*) FROM (SELECT id FROM below LIMIT ?2) AS counted";
+    sql::only(link, sql, (folder.0, codec::rows(limit)), |row| row.get(0))
+}
+
+/// A content by row.
+pub(super) fn content(link: &dyn Link, id: ContentId) -> Done<Option<Content>> {
+    let sql = concat!("SELECT ", content_columns!(), " FROM content WHERE id = ?1");
+    sql::first(link, sql, [id.0], |row| codec::content(row, 0))
+}
+
+/// Every content in row order.
+pub(super) fn all_contents(link: &dyn Link, after: Option<ContentId>, limit: usize) -> Done<Vec<Content>> {
+    let sql = concat!("SELECT ", content_columns!(), " FROM content WHERE id > ?1 ORDER BY id LIMIT ?2");
+    sql::all(link, sql, (after.map_or(0, |id| id.0), codec::rows(limit)), |row| codec::content(row, 0))
+}
+
+/// A chunk of a manifest.
+pub(super) fn manifest_chunk(link: &dyn Link, content: ContentId, index: u64) -> Done<Option<ManifestChunk>> {
+    let sql = "SELECT tag, blocks FROM manifest WHERE content_id = ?1 AND chunk = ?2";
+    let row = sql::first(link, sql, (content.0, signed(index)), |row| Ok((row.get(0)?, row.get::<Vec<u8>>(1)?)))?;
+    let Some((tag, bytes)) = row else { return Ok(None) };
+    let (ids, rest) = bytes.as_chunks::<{ BlockId::BYTES }>();
+    if !rest.is_empty() {
+        return Err(Error::damaged("a manifest is damaged; run holdfast check").into());
+    }
+    Ok(Some(ManifestChunk { index, blocks: ids.iter().copied().map(BlockId).collect(), tag }))
+}

@@ -1,0 +1,157 @@
+//! Making folders and writing files.
+
+use super::codec::{node_kind_number, signed};
+use super::contents;
+use super::engine::{Engine, Ops, Scope};
+use super::fault::{Done, Fault, refuse};
+use super::lock_check::{self, Change};
+use super::query as sql;
+use super::state::SpaceState;
+use super::tx::Tx;
+use super::versions;
+use super::walk::walk;
+use crate::catalogue::{Changed, Guard, Missing};
+use crate::types::{NewContent, Node, NodeKind};
+use holdfast_base::{DrivePath, ErrorKind, NodeId, Result, SpaceId};
+
+impl<E: Engine> Ops<'_, E> {
+    pub(super) async fn make_folder(&self, space: SpaceId, path: &DrivePath, guard: &Guard) -> Result<Node> {
+        let (path, guard) = (path.clone(), guard.clone());
+        self.0.write("make_folder", Scope::Space(space), move |tx| make_folder(tx, space, &path, &guard)).await
+    }
+
+    pub(super) async fn commit_file(
+        &self,
+        space: SpaceId,
+        path: &DrivePath,
+        content: NewContent,
+        modified_ms: i64,
+        guard: &Guard,
+    ) -> Result<std::result::Result<Changed, Missing>> {
+        let (path, guard) = (path.clone(), guard.clone());
+        let work = move |tx: &Tx<'_>| commit_file(tx, space, &path, &content, modified_ms, &guard).map(Ok);
+        self.0.submit("commit_file", Scope::Space(space), work, missing_is_an_answer).await
+    }
+}
+
+/// Missing blocks are an answer of their own, not an error.
+pub(super) fn missing_is_an_answer<T>(fault: Fault) -> Result<std::result::Result<T, Missing>> {
+    match fault {
+        Fault::Missing(missing) => Ok(Err(missing)),
+        fault => Err(fault.into()),
+    }
+}
+
+fn make_folder(tx: &Tx<'_>, space: SpaceId, path: &DrivePath, guard: &Guard) -> Done<Node> {
+    let mut state = SpaceState::load(tx, space)?;
+    let spot = walk(tx, space, state.root, path)?;
+    spot.expect(guard.expect)?;
+    if spot.node.is_some() {
+        return refuse(ErrorKind::AlreadyExists, format!("{path} exists already"));
+    }
+    let parent = spot.parent()?;
+    lock_check::check(tx, &mut state, &spot, Change::Add, guard)?;
+    let node = Node {
+        id: NodeId(tx.new_id()?),
+        space,
+        parent: Some(NodeId(parent)),
+        name: spot.name().to_owned(),
+        kind: NodeKind::Folder,
+        content: None,
+        size: 0,
+        seq: state.next_seq(),
+        created_ms: guard.now_ms,
+        modified_ms: guard.now_ms,
+        has_properties: false,
+    };
+    new_node(tx, &node)?;
+    state.save(tx)?;
+    Ok(node)
+}
+
+fn commit_file(
+    tx: &Tx<'_>,
+    space: SpaceId,
+    path: &DrivePath,
+    content: &NewContent,
+    modified_ms: i64,
+    guard: &Guard,
+) -> Done<Changed> {
+    let mut state = SpaceState::load(tx, space)?;
+    let spot = walk(tx, space, state.root, path)?;
+    spot.expect(guard.expect)?;
+    if spot.node.as_ref().is_some_and(|node| node.kind == NodeKind::Folder) {
+        return refuse(ErrorKind::WrongKind, format!("{path} is a folder"));
+    }
+    let parent = spot.parent()?;
+    let change = if spot.node.is_some() { Change::Modify } else { Change::Add };
+    lock_check::check(tx, &mut state, &spot, change, guard)?;
+    let bytes = contents::insert(tx, &mut state, content)?;
+    state.used += signed(bytes.size);
+    let seq = state.next_seq();
+    let changed = if let Some(old) = &spot.node {
+        let node = Node { content: bytes.content, size: bytes.size, seq, modified_ms, ..old.clone() };
+        versions::supersede(tx, &mut state, old, guard)?;
+        set_content(tx, &node)?;
+        Changed { node, created: false }
+    } else {
+        let node = Node {
+            id: NodeId(tx.new_id()?),
+            space,
+            parent: Some(NodeId(parent)),
+            name: spot.name().to_owned(),
+            kind: NodeKind::File,
+            content: bytes.content,
+            size: bytes.size,
+            seq,
+            created_ms: guard.now_ms,
+            modified_ms,
+            has_properties: false,
+        };
+        new_node(tx, &node)?;
+        Changed { node, created: true }
+    };
+    state.save(tx)?;
+    Ok(changed)
+}
+
+/// Inserts a node below a folder.
+pub(super) fn new_node(tx: &Tx<'_>, node: &Node) -> Done<()> {
+    let parent = node.parent.map_or(0, |parent| parent.0);
+    insert_node(tx, parent, &node.name, node)
+}
+
+/// Inserts a node at a key of its own (a root, or below the space's limbo).
+pub(super) fn insert_node(tx: &Tx<'_>, parent: i64, name: &str, node: &Node) -> Done<()> {
+    let sql = "INSERT INTO node (parent_id, name, id, space_id, kind, content_id, size, seq, created_ms, modified_ms, \
+               has_properties) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)";
+    let values = (
+        parent,
+        name,
+        node.id.0,
+        node.space.0,
+        node_kind_number(node.kind),
+        node.content.map(|content| content.0),
+        signed(node.size),
+        node.seq,
+        node.created_ms,
+        node.modified_ms,
+        node.has_properties,
+    );
+    sql::put(tx, sql, values)
+}
+
+/// Writes a file's new content, with what changes beside it.
+pub(super) fn set_content(tx: &Tx<'_>, node: &Node) -> Done<()> {
+    let sql =
+        "UPDATE node SET content_id = ?3, size = ?4, seq = ?5, modified_ms = ?6 WHERE parent_id = ?1 AND name = ?2";
+    let values = (
+        node.parent.map_or(0, |parent| parent.0),
+        &node.name,
+        node.content.map(|content| content.0),
+        signed(node.size),
+        node.seq,
+        node.modified_ms,
+    );
+    sql::put(tx, sql, values)
+}

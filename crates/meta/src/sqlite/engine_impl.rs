@@ -1,0 +1,64 @@
+//! What SQLite gives the operations.
+
+use super::{SqliteCatalogue, damage, rows};
+use crate::catalogue::Change;
+use crate::sql::check::Part;
+use crate::sql::engine::{Engine, Reading, Scope};
+use crate::sql::fault::{Done, Fault};
+use crate::sql::seam::Link;
+use crate::sql::tx::Tx;
+use holdfast_base::{Error, Result};
+use std::sync::Arc;
+use tokio::sync::broadcast;
+
+impl Engine for SqliteCatalogue {
+    /// A look-up a name.
+    const WALK: Reading = Reading::Snapshot;
+
+    const OWN_PARTS: &'static [Part] = &[damage::check, rows::check];
+
+    /// Point reads run right here; a scan runs where it stops nobody.
+    async fn read<T, F>(&self, reading: Reading, read: F) -> Result<T>
+    where
+        T: Send + 'static,
+        F: Fn(&dyn Link) -> Done<T> + Send + 'static,
+    {
+        match reading {
+            Reading::Point => self.readers.read(|connection| read(connection)),
+            Reading::Snapshot => self.readers.read_snapshot(|connection| read(connection)),
+            Reading::Scan => {
+                let scanners = Arc::clone(&self.scanners);
+                tokio::task::spawn_blocking(move || scanners.read_snapshot(|connection| read(connection)))
+                    .await
+                    .map_err(|error| Error::internal("a read of the catalogue met a defect").with_source(error))?
+            }
+        }
+    }
+
+    async fn submit<T, F>(
+        &self,
+        name: &'static str,
+        scope: Scope,
+        work: F,
+        explain: fn(Fault) -> Result<T>,
+    ) -> Result<T>
+    where
+        T: Send + 'static,
+        F: Fn(&Tx<'_>) -> Done<T> + Send + 'static,
+    {
+        self.writer.submit(name, scope, work, explain).await
+    }
+
+    async fn shrink(&self) -> Result<()> {
+        self.cut_free_pages().await
+    }
+
+    /// Taking an id writes the counter, so this goes all the way to the disk.
+    async fn probe(&self) -> Result<()> {
+        self.write("ping", Scope::Alone, |tx| tx.new_id().map(drop)).await
+    }
+
+    fn subscribe(&self) -> broadcast::Receiver<Change> {
+        self.writer.subscribe()
+    }
+}
