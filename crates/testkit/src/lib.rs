@@ -8,6 +8,7 @@
 //! | [`model`] | a reference tree with the answers RFC 4918 allows, and random operations on it |
 //! | [`scan`] | a search of a whole folder for bytes that must not be there |
 //! | [`server`] | the built program, started, killed, asked |
+//! | [`services`] | object stores of others, really running: SeaweedFS, OpenStack Swift; a proxy that does harm |
 //! | [`rng`] | the seeded generator behind everything that is random here |
 #![allow(
     clippy::cast_possible_truncation,
@@ -24,3 +25,4 @@ pub mod model;
 pub mod rng;
 pub mod scan;
 pub mod server;
+pub mod services;

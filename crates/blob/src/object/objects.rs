@@ -1,0 +1,102 @@
+//! What an object service must be able to do, each in its own words.
+
+use crate::StoreRoom;
+use crate::http::Payload;
+use async_trait::async_trait;
+use bytes::Bytes;
+use holdfast_base::Result;
+use std::time::Duration;
+
+/// Bytes to be sent, with the sum by which the service checks them; cheap to clone and to send again.
+#[derive(Debug, Clone)]
+pub(crate) struct Body {
+    /// The bytes.
+    pub(crate) payload: Payload,
+    /// Their sum in hexadecimal digits: what [`Objects::sum`] made of them.
+    pub(crate) sum: String,
+}
+
+/// What a service says about an object.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Stat {
+    /// Its length.
+    pub(crate) bytes: u64,
+    /// The mark it was stored with, if the service keeps such things. It tells our own object, whose acknowledgement was
+    /// lost, from somebody else's.
+    pub(crate) mark: Option<String>,
+}
+
+/// One object of a list.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Listed {
+    /// Its key.
+    pub key: String,
+    /// Its length.
+    pub bytes: u64,
+}
+
+/// A page of a list, in the order of keys.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Page {
+    /// The objects.
+    pub entries: Vec<Listed>,
+    /// Whether there are more behind the last.
+    pub more: bool,
+}
+
+/// A part that the service has taken.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct PartSent {
+    /// Its number, from 1.
+    pub(crate) number: u32,
+    /// Its length.
+    pub(crate) bytes: u64,
+    /// By what the service knows it.
+    pub(crate) tag: String,
+}
+
+/// An object service.
+///
+/// Errors say what happened in the terms of [`holdfast_base::ErrorKind`]: a name that is taken is `AlreadyExists`, what
+/// may pass by itself is `Unavailable`, `Timeout` or `TooManyRequests`, and nothing else is one of these.
+#[async_trait]
+pub(crate) trait Objects: Send + Sync + 'static {
+    /// `s3`, `swift`.
+    fn kind(&self) -> &'static str;
+
+    /// The sum that requests with these bytes carry. Takes a while for many bytes.
+    fn sum(&self, parts: &[Bytes]) -> String;
+
+    /// Makes an object of a key that must be free.
+    async fn create(&self, key: &str, body: Body, mark: &str) -> Result<()>;
+
+    /// What there is at a key.
+    async fn stat(&self, key: &str) -> Result<Option<Stat>>;
+
+    /// Exactly `len` (at least one) bytes of an object.
+    async fn read(&self, key: &str, offset: u64, len: usize, buffer: Vec<u8>) -> Result<Vec<u8>>;
+
+    /// Removes objects, with all that belongs to them. What is not there is removed already.
+    async fn delete(&self, keys: &[String]) -> Result<()>;
+
+    /// Up to `limit` objects whose keys begin with `prefix`, after `after`.
+    async fn page(&self, prefix: &str, after: Option<&str>, limit: usize) -> Result<Page>;
+
+    /// Begins an object made of parts; the answer names the undertaking.
+    async fn begin_large(&self, key: &str, mark: &str) -> Result<String>;
+
+    /// Sends one part of it.
+    async fn send_part(&self, key: &str, large: &str, number: u32, body: Body) -> Result<PartSent>;
+
+    /// Makes the object of its parts, at a key that must be free.
+    async fn complete(&self, key: &str, large: &str, parts: &[PartSent], mark: &str) -> Result<()>;
+
+    /// Removes the parts of an object that will not be.
+    async fn abandon(&self, key: &str, large: &str) -> Result<()>;
+
+    /// Removes parts below `prefix` that belong to no object and are older than this, and says how many undertakings they were.
+    async fn sweep(&self, prefix: &str, older_than: Duration) -> Result<u64>;
+
+    /// Room, where the service tells.
+    async fn room(&self) -> Result<Option<StoreRoom>>;
+}
