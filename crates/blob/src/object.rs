@@ -29,7 +29,7 @@ mod tests;
 mod upload;
 
 pub(crate) use keys::Keys;
-pub(crate) use objects::{Body, Objects, PartSent, Stat};
+pub(crate) use objects::{Body, Objects, PartSent, Stat, hex};
 pub use objects::{Listed, Page};
 
 use crate::layer::retry::{Policy, Retry};

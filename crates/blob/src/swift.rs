@@ -30,14 +30,12 @@ pub use listing::parse_list;
 pub use options::SwiftOptions;
 
 use crate::StoreRoom;
-use crate::object::{Body, Keys, ObjectStore, Objects, Page, PartSent, Stat, check_range};
+use crate::object::{Body, Keys, ObjectStore, Objects, Page, PartSent, Stat, check_range, hex};
 use async_trait::async_trait;
-use bytes::Bytes;
 use call::{Call, Swift, Target};
 use holdfast_base::{Error, Result};
 use http::{Method, StatusCode};
 use listing::LIST_BYTES_MAX;
-use md5::{Digest, Md5};
 use parking_lot::Mutex;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -141,17 +139,14 @@ impl Objects for SwiftObjects {
         "swift"
     }
 
-    /// MD5: the only sum Swift verifies.
-    fn sum(&self, parts: &[Bytes]) -> String {
-        let mut md5 = Md5::new();
-        parts.iter().for_each(|part| md5.update(part));
-        md5.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
+    fn wants_sha256(&self) -> bool {
+        false
     }
 
     async fn create(&self, key: &str, body: Body, mark: &str) -> Result<()> {
         let call = Call::new(Method::PUT, Target::Object(key))
             .header("if-none-match", "*")
-            .header("etag", &body.sum)
+            .header("etag", &hex(&body.md5))
             .header(MARK_HEADER, mark)
             .body(body.payload);
         self.put(call).await

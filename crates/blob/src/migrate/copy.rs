@@ -31,14 +31,12 @@ pub(super) async fn copy(
 ) -> Result<Copied> {
     let name = pack.name;
     let copied = copy_if_missing(from, to, name, verify_present).await;
-    match from.len(name).await? {
-        Some(_) => copied.map_err(|error| error.context(format_args!("copying pack {name}"))),
+    if from.len(name).await?.is_none() {
         // Whatever was made of it is nobody's.
-        None => {
-            to.delete(name).await?;
-            Ok(Copied::Removed)
-        }
+        to.delete(name).await?;
+        return Ok(Copied::Removed);
     }
+    copied.map_err(|error| error.context(format_args!("copying pack {name}")))
 }
 
 async fn copy_if_missing(

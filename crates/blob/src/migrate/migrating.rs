@@ -21,13 +21,11 @@ impl Migrating {
     }
 
     async fn check_free(&self, name: PackName) -> Result<()> {
-        match self.from.len(name).await? {
-            None => Ok(()),
-            Some(_) => {
-                let message = format!("beginning pack {name}: it exists already, in the old store");
-                Err(Error::new(ErrorKind::AlreadyExists, message))
-            }
+        if self.from.len(name).await?.is_none() {
+            return Ok(());
         }
+        let message = format!("beginning pack {name}: it exists already, in the old store");
+        Err(Error::new(ErrorKind::AlreadyExists, message))
     }
 }
 

@@ -13,7 +13,8 @@ fn name(number: u8) -> PackName {
 }
 
 fn content(number: u8) -> Vec<u8> {
-    (0..10_000 + usize::from(number)).map(|index| (index as u8).wrapping_mul(number)).collect()
+    let bytes = (0..=u8::MAX).cycle().map(|byte| byte.wrapping_mul(number).wrapping_add(number));
+    bytes.take(10_000 + usize::from(number)).collect()
 }
 
 async fn filled(packs: u8) -> MemoryStore {

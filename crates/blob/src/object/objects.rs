@@ -3,17 +3,38 @@
 use crate::StoreRoom;
 use crate::http::Payload;
 use async_trait::async_trait;
+use aws_lc_rs::digest;
 use bytes::Bytes;
 use holdfast_base::Result;
+use md5::{Digest, Md5};
+use std::fmt::Write;
 use std::time::Duration;
 
-/// Bytes to be sent, with the sum by which the service checks them; cheap to clone and to send again.
+/// Bytes to be sent, with the sums by which the service checks them; cheap to clone and to send again.
 #[derive(Debug, Clone)]
 pub(crate) struct Body {
     /// The bytes.
     pub(crate) payload: Payload,
-    /// Their sum in hexadecimal digits: what [`Objects::sum`] made of them.
-    pub(crate) sum: String,
+    /// Their MD5: the one sum that all services verify.
+    pub(crate) md5: [u8; 16],
+    /// Their SHA-256, where the service wants it.
+    pub(crate) sha256: Option<String>,
+}
+
+impl Body {
+    /// Takes its time over many bytes.
+    pub(crate) fn of(parts: Vec<Bytes>, with_sha256: bool) -> Self {
+        let mut md5 = Md5::new();
+        let mut sha256 = with_sha256.then(|| digest::Context::new(&digest::SHA256));
+        for part in &parts {
+            md5.update(part);
+            if let Some(sha256) = &mut sha256 {
+                sha256.update(part);
+            }
+        }
+        let sha256 = sha256.map(|context| hex(context.finish().as_ref()));
+        Self { payload: parts.into_iter().collect(), md5: md5.finalize().into(), sha256 }
+    }
 }
 
 /// What a service says about an object.
@@ -55,6 +76,15 @@ pub(crate) struct PartSent {
     pub(crate) tag: String,
 }
 
+/// Hexadecimal digits.
+pub(crate) fn hex(bytes: &[u8]) -> String {
+    bytes.iter().fold(String::with_capacity(bytes.len() * 2), |mut text, byte| {
+        // Writing to a string cannot fail.
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
+}
+
 /// An object service.
 ///
 /// Errors say what happened in the terms of [`holdfast_base::ErrorKind`]: a name that is taken is `AlreadyExists`, what
@@ -64,8 +94,8 @@ pub(crate) trait Objects: Send + Sync + 'static {
     /// `s3`, `swift`.
     fn kind(&self) -> &'static str;
 
-    /// The sum that requests with these bytes carry. Takes a while for many bytes.
-    fn sum(&self, parts: &[Bytes]) -> String;
+    /// Whether requests with bytes carry their SHA-256.
+    fn wants_sha256(&self) -> bool;
 
     /// Makes an object of a key that must be free.
     async fn create(&self, key: &str, body: Body, mark: &str) -> Result<()>;

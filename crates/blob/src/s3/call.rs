@@ -5,8 +5,10 @@ use super::failure::{self, Meaning, Refusal};
 use super::sign::{self, Canonical};
 use super::{Credentials, S3Options};
 use crate::http::{Answer, Client, Payload, Trust, check_scheme};
-use crate::object::Body;
+use crate::object::{Body, hex};
 use aws_lc_rs::digest;
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use holdfast_base::{Error, Result};
 use http::{Method, Request, StatusCode, Uri};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
@@ -59,8 +61,9 @@ impl Call {
     }
 
     pub(super) fn body(mut self, body: Body) -> Self {
+        self.headers.push(("content-md5", STANDARD.encode(body.md5)));
         self.body = body.payload;
-        self.sum = Some(body.sum);
+        self.sum = Some(body.sha256.unwrap_or_else(|| "UNSIGNED-PAYLOAD".to_owned()));
         self
     }
 
@@ -80,7 +83,7 @@ impl Call {
 }
 
 fn sum_of(bytes: &[u8]) -> String {
-    sign::hex(digest::digest(&digest::SHA256, bytes).as_ref())
+    hex(digest::digest(&digest::SHA256, bytes).as_ref())
 }
 
 impl S3 {
@@ -111,6 +114,11 @@ impl S3 {
             host,
             root: if in_path { format!("/{}", options.bucket) } else { String::new() },
         })
+    }
+
+    /// Whether the sum of a body must be in its signature: over plain connections nothing else protects the request.
+    pub(super) fn wants_sha256(&self) -> bool {
+        self.origin.starts_with("http:")
     }
 
     /// Makes the request; once more if its credentials were refused and there are others by now.

@@ -1,8 +1,8 @@
 //! Signature Version 4 (Amazon S3 API Reference, "Authenticating Requests: Using the Authorization Header").
 
 use super::Credentials;
+use crate::object::hex;
 use aws_lc_rs::{digest, hmac};
-use std::fmt::Write;
 use time::OffsetDateTime;
 
 const ALGORITHM: &str = "AWS4-HMAC-SHA256";
@@ -52,7 +52,7 @@ pub(super) fn authorization(
         text.push_str(value.trim());
         text.push('\n');
     }
-    text.push_str(&format!("\n{names}\n{}", request.sum));
+    text.extend(["\n", &names, "\n", request.sum]);
     let sum = hex(digest::digest(&digest::SHA256, text.as_bytes()).as_ref());
     let to_sign = format!("{ALGORITHM}\n{timestamp}\n{scope}\n{sum}");
     let secret = zeroize::Zeroizing::new(format!("AWS4{}", credentials.secret_access_key.reveal()));
@@ -69,15 +69,6 @@ pub(super) fn authorization(
 
 fn tag(key: &[u8], text: &str) -> hmac::Tag {
     hmac::sign(&hmac::Key::new(hmac::HMAC_SHA256, key), text.as_bytes())
-}
-
-/// Hexadecimal digits.
-pub(super) fn hex(bytes: &[u8]) -> String {
-    bytes.iter().fold(String::with_capacity(bytes.len() * 2), |mut text, byte| {
-        // Writing to a string cannot fail.
-        let _ = write!(text, "{byte:02x}");
-        text
-    })
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ use super::call::{Call, Target};
 use super::listing::entries;
 use super::{Head, LIST_BYTES_MAX, MARK_HEADER, SwiftObjects};
 use crate::http::Payload;
-use crate::object::{Body, PartSent};
+use crate::object::{Body, PartSent, hex};
 use futures_util::{FutureExt, StreamExt, TryStreamExt, stream};
 use holdfast_base::{Error, Result};
 use http::{Method, StatusCode};
@@ -45,9 +45,10 @@ impl SwiftObjects {
         let bytes = body.payload.bytes();
         let key = segment(large, number);
         // Without a condition: sent twice it is the same.
-        let call = Call::new(Method::PUT, Target::Segment(&key)).header("etag", &body.sum).body(body.payload);
+        let tag = hex(&body.md5);
+        let call = Call::new(Method::PUT, Target::Segment(&key)).header("etag", &tag).body(body.payload);
         self.put(call).await?;
-        Ok(PartSent { number, bytes, tag: body.sum })
+        Ok(PartSent { number, bytes, tag })
     }
 
     pub(super) async fn put_manifest(&self, key: &str, large: &str, parts: &[PartSent], mark: &str) -> Result<()> {

@@ -62,7 +62,7 @@ impl Query {
     }
 
     /// A number within limits.
-    pub(super) fn number<N: FromStr + PartialOrd + std::fmt::Display>(
+    pub(super) fn number<N: Copy + FromStr + PartialOrd + std::fmt::Display>(
         &mut self,
         name: &'static str,
         least: N,

@@ -35,8 +35,11 @@ pub(crate) fn prefix() -> String {
 }
 
 /// The smallest parts that S3 takes, so that tests of large packs need not be larger.
+pub(crate) const PART_BYTES: usize = 5 << 20;
+
+/// How packs are sent in tests.
 pub(crate) const OBJECTS: object::Options =
-    object::Options { part_bytes: object::PART_BYTES_MIN, parts_in_flight_max: 3, confirm: true };
+    object::Options { part_bytes: PART_BYTES as u64, parts_in_flight_max: 3, confirm: true };
 
 /// A patience that lets tests of stalls end soon, and is long for a service on this machine.
 pub(crate) const SHORT: Times = Times {

@@ -114,7 +114,9 @@ fn sign_in(port: u16) -> Option<String> {
 }
 
 fn granted_body(port: u16, seconds: i64) -> String {
-    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).map_or(0, |now| now.as_secs() as i64);
+    let now = std::time::SystemTime::now()
+        .duration_since(std::time::UNIX_EPOCH)
+        .map_or(0, |now| i64::try_from(now.as_secs()).unwrap_or(i64::MAX));
     let expires = timestamp(now + seconds);
     format!(
         r#"{{"token": {{"methods": ["password"], "expires_at": "{expires}", "user": {{"name": "{user}"}}, "catalog": [

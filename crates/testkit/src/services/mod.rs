@@ -68,7 +68,7 @@ pub fn ask(port: u16, method: &str, path: &str, headers: &[(&str, &str)]) -> io:
     let mut request =
         format!("{method} {path} HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nConnection: close\r\nContent-Length: 0\r\n");
     for (name, value) in headers {
-        request += &format!("{name}: {value}\r\n");
+        request.extend([name, ": ", value, "\r\n"]);
     }
     socket.write_all((request + "\r\n").as_bytes())?;
     let mut answer = Vec::new();

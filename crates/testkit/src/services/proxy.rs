@@ -239,7 +239,7 @@ fn forward(request: &Request, port: u16) -> io::Result<(String, Vec<u8>)> {
     service.set_nodelay(true)?;
     let mut head = format!("{} {} HTTP/1.1\r\n", request.method, request.path);
     for (name, value) in request.headers.iter().filter(|(name, _)| name.as_str() != "connection") {
-        head += &format!("{name}: {value}\r\n");
+        head.extend([name, ": ", value, "\r\n"]);
     }
     service.write_all((head + "connection: close\r\n\r\n").as_bytes())?;
     // The service may answer and close before it has read everything.
@@ -299,13 +299,13 @@ fn answer(
     for line in lines.filter(|line| line.contains(':')) {
         let name = line.split(':').next().unwrap_or_default().to_ascii_lowercase();
         if !framing(&name) {
-            text += &format!("{line}\r\n");
+            text.extend([line, "\r\n"]);
         }
     }
     // 204 and 304 have no body and no length (RFC 9110 section 8.6).
     let status = head.split(' ').nth(1).unwrap_or_default();
     if request.method != "HEAD" && !matches!(status, "204" | "304") {
-        text += &format!("Content-Length: {}\r\n", body.len());
+        text.extend(["Content-Length: ", &body.len().to_string(), "\r\n"]);
     }
     client.write_all((text + "\r\n").as_bytes())?;
     match fault {

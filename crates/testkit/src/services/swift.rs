@@ -8,6 +8,7 @@ use super::process::{Kept, hand_over};
 use super::{ask, find_program, free_port, need};
 use std::fs;
 use std::io;
+use std::net::{Ipv4Addr, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
@@ -33,7 +34,7 @@ impl Default for SwiftOptions {
 #[derive(Debug)]
 pub struct Swift {
     // Before the folder, which must outlive them.
-    _servers: Vec<Kept>,
+    servers: Vec<Kept>,
     /// The port of the proxy server, which clients speak to.
     pub port: u16,
     memcached_port: u16,
@@ -86,7 +87,7 @@ impl Swift {
         for name in ["object", "container", "account", "proxy"] {
             servers.push(start_server(root, name)?);
         }
-        let mut swift = Self { _servers: servers, port, memcached_port, folder };
+        let mut swift = Self { servers, port, memcached_port, folder };
         swift.wait()?;
         Ok(swift)
     }
@@ -97,7 +98,7 @@ impl Swift {
             let Some(token) = token(port) else { return false };
             ask(port, "PUT", &path, &[("X-Auth-Token", &token)]).is_ok_and(|(status, _)| status / 100 == 2)
         };
-        let Some(proxy) = self._servers.last_mut() else { return Ok(()) };
+        let Some(proxy) = self.servers.last_mut() else { return Ok(()) };
         let waited = proxy.wait_until(START_LIMIT, ready);
         waited.map_err(|error| {
             let logs = ["object", "container", "account"]
@@ -167,11 +168,16 @@ fn storage_server(root: &Path, name: &str, port: u16) -> String {
 
 fn proxy_server(root: &Path, port: u16, memcached: u16, options: SwiftOptions) -> String {
     let (root, user, life) = (root.display(), user(), options.token_seconds);
+    // Patience: by itself it gives a memcached up for a minute that is slow on a busy machine, and all tokens with it.
+    let cache = format!(
+        "memcache_servers = 127.0.0.1:{memcached}\nconnect_timeout = 10\npool_timeout = 10\nio_timeout = 10\n\
+         error_suppression_limit = 0\n"
+    );
     let filters = [
         ("catch_errors", "catch_errors", ""),
         ("gatekeeper", "gatekeeper", ""),
         ("healthcheck", "healthcheck", ""),
-        ("cache", "memcache", &format!("memcache_servers = 127.0.0.1:{memcached}\n")),
+        ("cache", "memcache", &cache),
         ("listing_formats", "listing_formats", ""),
         ("bulk", "bulk", ""),
         ("tempauth", "tempauth", &format!("user_test_tester = testing .admin\ntoken_life = {life}\n")),
@@ -188,7 +194,7 @@ fn proxy_server(root: &Path, port: u16, memcached: u16, options: SwiftOptions) -
         names.join(" ")
     );
     for (name, egg, more) in filters {
-        text += &format!("[filter:{name}]\nuse = egg:swift#{egg}\n{more}");
+        text.extend(["[filter:", name, "]\nuse = egg:swift#", egg, "\n", more]);
     }
     text
 }
@@ -204,9 +210,12 @@ fn user() -> String {
 
 fn start_memcached(root: &Path, port: u16) -> io::Result<Kept> {
     let program = find_program("memcached").ok_or_else(|| missing("memcached"))?;
-    let port = port.to_string();
+    let (listens_on, port) = (port, port.to_string());
     let arguments = ["-l", "127.0.0.1", "-p", &port, "-U", "0", "-m", "16"].map(ToOwned::to_owned);
-    Kept::start("memcached", &program, &arguments, root, root.join("memcached.log"))
+    let mut server = Kept::start("memcached", &program, &arguments, root, root.join("memcached.log"))?;
+    // A proxy server that does not find it at once does not look for it again for a minute.
+    server.wait_until(START_LIMIT, || TcpStream::connect((Ipv4Addr::LOCALHOST, listens_on)).is_ok())?;
+    Ok(server)
 }
 
 fn start_server(root: &Path, name: &str) -> io::Result<Kept> {

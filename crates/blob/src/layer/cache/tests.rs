@@ -155,7 +155,7 @@ async fn of_many_who_miss_one_fetches_and_if_it_fails_another_does() {
 async fn the_cache_stays_below_its_limit_and_keeps_what_is_used() {
     let rig = Rig::new();
     let block = 256 << 10;
-    let count = 3 * CACHE_BYTES_MIN as usize / block;
+    let count = 3 * usize::try_from(CACHE_BYTES_MIN).expect("small") / block;
     rig.put(NAME, vec![1; block * count]).await;
     for index in 0..count {
         rig.read(NAME, (index * block) as u64, block).await;
