@@ -34,14 +34,14 @@ use crate::{Appender, BlobStore, PackEntry, StoreRoom};
 use async_trait::async_trait;
 use bytes::Bytes;
 use entry::Key;
-use flight::{Flights, Role};
+use flight::{Flights, Leader, Role};
 use holdfast_base::{PackName, Result};
 use log::Log;
 use metrics::{Counter, Gauge};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::sync::Semaphore;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 /// Ranges that may wait to be written. Of records of 1 MiB that is 16 MiB.
 const WRITES_MAX: usize = 16;
@@ -101,7 +101,7 @@ impl Cached {
     }
 
     /// Reads from the store, for everyone who waits for this range, and keeps it.
-    async fn fetch(&self, key: Key, buffer: Vec<u8>, flight: flight::Leader<'_>) -> Result<Vec<u8>> {
+    async fn fetch(&self, key: Key, buffer: Vec<u8>, flight: Leader) -> Result<Vec<u8>> {
         self.counters.misses.increment(1);
         let before = self.log.removals();
         let read = self.inner.read(key.name, key.offset, key.len as usize, buffer).await?;
@@ -113,13 +113,13 @@ impl Cached {
             let copy = Bytes::copy_from_slice(&read);
             flight.land(copy.clone());
             if let Ok(place) = place {
-                self.keep(key, copy, before, place);
+                self.keep(key, copy, before, flight, place);
             }
         }
         Ok(read)
     }
 
-    fn keep(&self, key: Key, bytes: Bytes, before: u64, place: tokio::sync::OwnedSemaphorePermit) {
+    fn keep(&self, key: Key, bytes: Bytes, before: u64, flight: Leader, place: OwnedSemaphorePermit) {
         let (log, gauge) = (Arc::clone(&self.log), self.counters.bytes.clone());
         // Nobody waits for it; there are as many of these as there are places.
         drop(tokio::task::spawn_blocking(move || {
@@ -127,13 +127,14 @@ impl Cached {
                 tracing::warn!(?error, "the read cache cannot keep a range");
             }
             gauge.set(log.bytes() as f64);
-            drop(log);
+            drop((flight, log));
             // Last: who has all places knows that nothing is being written, and that nobody holds the log.
             drop(place);
         }));
     }
 
     async fn forget(&self, names: &[PackName]) {
+        names.iter().copied().for_each(|name| self.flights.forget(name));
         let (log, names) = (Arc::clone(&self.log), names.to_vec());
         // Waited for: when a removal has answered, nobody reads the pack any more.
         if let Err(stopped) = tokio::task::spawn_blocking(move || names.iter().for_each(|name| log.forget(*name))).await
