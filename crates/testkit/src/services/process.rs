@@ -2,7 +2,7 @@
 //!
 //! A shell starts the program and reads from a pipe that only the test process holds open. When the test drops its handle, panics,
 //! is killed, or exits with the handle in a `static` (which is never dropped), the pipe closes, and the shell ends the program,
-//! by its id, and removes its folder. The program's output is in a file, of which the end is shown when it does not start.
+//! by its id, and removes its folder and what a file `leftovers` in it names. The program's output is in a file, of which the end is shown when it does not start.
 
 use std::fs::{self, File};
 use std::io;
@@ -19,8 +19,12 @@ exec 3<&0 </dev/null
 ( read -r _ <&3; kill -TERM $program; sleep 5; kill -KILL $program ) 2>/dev/null & keeper=$!
 wait $program; status=$?
 kill $keeper 2>/dev/null
-# A program that ended by itself leaves its log to whoever waits for it.
-[ $status -eq 0 ] || [ $status -gt 128 ] && rm -rf -- "$folder"
+# A program that failed leaves its log to whoever waits for it.
+case $status in 0 | 137 | 143)
+    [ -f "$folder/leftovers" ] && xargs rm -f -- <"$folder/leftovers"
+    rm -rf -- "$folder"
+    ;;
+esac
 exit $status
 "#;
 
@@ -51,7 +55,7 @@ impl Kept {
             let (user, group) = UNPRIVILEGED;
             command.args(["setpriv", &format!("--reuid={user}"), &format!("--regid={group}"), "--clear-groups", "--"]);
         }
-        command.arg(program).args(arguments).current_dir(folder).env("HOME", folder);
+        command.arg(program).args(arguments).current_dir(folder).env("HOME", folder).env("TMPDIR", folder);
         let child = command.stdin(Stdio::piped()).stdout(output.try_clone()?).stderr(output).spawn()?;
         Ok(Self { child, log, label: label.to_owned() })
     }

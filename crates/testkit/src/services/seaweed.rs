@@ -56,8 +56,16 @@ impl Seaweed {
             "-s3".to_owned(),
             format!("-s3.port={s3_port}"),
             format!("-s3.config={}", path("s3.json").display()),
+            // Ports and sockets that it would share with another one on this machine.
             "-s3.port.iceberg=0".to_owned(),
+            "-s3.port.lance=0".to_owned(),
+            format!("-s3.localSocket={}", path("s3.sock").display()),
+            format!("-filer.localSocket={}", path("filer.sock").display()),
         ];
+        // Sockets that it makes in /tmp whatever it is told, and leaves there.
+        let sockets = [("master", master), ("volume", volume), ("filer", filer_port), ("s3", s3_port)];
+        let sockets = sockets.map(|(part, port)| format!("/tmp/seaweedfs-{part}-grpc-{}.sock\n", port + 10_000));
+        std::fs::write(path("leftovers"), sockets.concat())?;
         hand_over(folder.path())?;
         let mut server = Kept::start("seaweedfs", &program, &arguments, folder.path(), path("log"))?;
         server.wait_until(START_LIMIT, || {
