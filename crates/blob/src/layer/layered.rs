@@ -9,6 +9,7 @@ use holdfast_base::{Error, PackName, Result};
 use std::mem;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 /// A store with a layer around it.
 pub struct Layered<A> {
@@ -81,6 +82,14 @@ impl<A: Around> BlobStore for Layered<A> {
 
     async fn room(&self) -> Result<Option<StoreRoom>> {
         self.call(Operation::Room, None, 0, || self.inner.room()).await
+    }
+
+    async fn delete_many(&self, names: &[PackName]) -> Result<()> {
+        self.call(Operation::Delete, None, 0, || self.inner.delete_many(names)).await
+    }
+
+    async fn sweep(&self, older_than: Duration) -> Result<u64> {
+        self.call(Operation::Sweep, None, 0, || self.inner.sweep(older_than)).await
     }
 }
 

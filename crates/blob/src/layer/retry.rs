@@ -57,8 +57,9 @@ impl Retry {
     }
 }
 
-impl Around for Retry {
-    async fn around<T, F>(&self, call: Call, mut work: impl FnMut() -> F + Send) -> Result<T>
+impl Retry {
+    /// Calls `work` until it succeeds, fails for good, or was tried often enough. For work that is the same done twice.
+    pub(crate) async fn persist<T, F>(&self, doing: &'static str, mut work: impl FnMut() -> F + Send) -> Result<T>
     where
         T: Send,
         F: Future<Output = Result<T>> + Send,
@@ -66,23 +67,27 @@ impl Around for Retry {
         let mut tries = 1;
         loop {
             let error = match work().await {
-                Err(error) if call.operation.is_idempotent() && error.is_temporary() => error,
+                Err(error) if error.is_temporary() => error,
                 other => return other,
             };
             if tries >= self.policy.tries_max {
                 return Err(error);
             }
             let wait = self.wait(tries, &error);
-            tracing::warn!(
-                operation = call.operation.name(),
-                tries,
-                wait_ms = wait.as_millis(),
-                ?error,
-                "will try again"
-            );
+            tracing::warn!(operation = doing, tries, wait_ms = wait.as_millis(), ?error, "will try again");
             self.retries.increment(1);
             tokio::time::sleep(wait).await;
             tries += 1;
         }
+    }
+}
+
+impl Around for Retry {
+    async fn around<T, F>(&self, call: Call, mut work: impl FnMut() -> F + Send) -> Result<T>
+    where
+        T: Send,
+        F: Future<Output = Result<T>> + Send,
+    {
+        if call.operation.is_idempotent() { self.persist(call.operation.name(), work).await } else { work().await }
     }
 }
