@@ -3,7 +3,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := build
-.PHONY: build run test test-fast lint demo crash crash-seeds full-size bench-dav clean help
+.PHONY: build run test test-fast lint demo crash crash-seeds full-size bench-dav bench-http clean help
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -46,6 +46,9 @@ full-size: build ## Bounds on space and memory at full size: 10,000 files ten ti
 
 bench-dav: build ## Measure WebDAV beside other servers
 	@scripts/bench-dav.sh
+
+bench-http: build ## Measure web servers side by side, and the load generator beside wrk
+	@scripts/bench-http.sh
 
 clean: ## Remove what was built (not your drive in .holdfast)
 	cargo clean

@@ -9,7 +9,7 @@ set -euo pipefail
 # tool -> Debian package
 declare -A package=(
     [cc]=gcc [curl]=curl [rclone]=rclone [cadaver]=cadaver [litmus]=litmus [fuse3]=fuse3 [zstd]=zstd [openssl]=openssl
-    [davfs2]=davfs2 [xz]=xz-utils [time]=time
+    [davfs2]=davfs2 [xz]=xz-utils [time]=time [nginx]=nginx [apache2]=apache2-bin
 )
 # tool -> what is looked for on the PATH, where that is not the tool's name
 declare -A command=([fuse3]=fusermount3 [davfs2]=mount.davfs)
