@@ -3,7 +3,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := build
-.PHONY: build run test test-fast lint demo crash crash-seeds full-size bench-dav bench-sites clean help
+.PHONY: build run test test-fast lint demo crash crash-seeds full-size bench-dav bench-sites bench-http clean help
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -50,6 +50,9 @@ bench-dav: build ## Measure WebDAV beside other servers
 
 bench-sites: build ## Measure published sites beside nginx
 	@scripts/bench-sites.sh
+
+bench-http: build ## Measure web servers side by side, and the load generator beside wrk
+	@scripts/bench-http.sh
 
 clean: ## Remove what was built (not your drive in .holdfast)
 	cargo clean

@@ -46,7 +46,7 @@ failed=""
 for target in $targets; do
     # Requests and texts in pieces no longer than this find what there is; XML has limits that take more to reach.
     max_len=4096
-    [ "$target" = xml ] && max_len=16384
+    case $target in xml | jmx) max_len=16384 ;; esac
     dictionary=fuzz/dictionaries/$target.dict
     options="-max_total_time=$seconds -timeout=$timeout_seconds -rss_limit_mb=$memory_mib -max_len=$max_len -print_final_stats=1"
     [ -f "$dictionary" ] && options="$options -dict=$dictionary"

@@ -1,8 +1,9 @@
 //! Measurements: every figure Holdfast states about itself is made by a command of this crate.
 //!
-//! `dav` measures WebDAV servers side by side. The parts it is made of can serve later measurements too:
+//! `dav` measures WebDAV servers side by side, `load` any web pages. What they are made of:
 //!
-//! - `http`: a blocking HTTP/1.1 client that costs little CPU, because the load generator usually shares the
+//! - `frame`: interleaved runs, the same preparation for all, probes, and the collecting of figures and failures;
+//! - `http`: an HTTP/1.1 client that costs little CPU, because the load generator usually shares the
 //!   cores with the server it measures;
 //! - `data`: test data made once (a key stream, and real text), stamped anew for each run;
 //! - `process`: CPU seconds and peak memory of a server's process tree, and the warming of memory;
@@ -16,12 +17,18 @@ mod baseline;
 mod data;
 pub mod dav;
 mod disk;
+mod duration;
+mod frame;
 mod http;
+pub mod load;
 mod machine;
 mod process;
 pub mod report;
+mod shared;
 mod size;
 mod stats;
+mod target;
 
+pub use duration::parse_duration;
 pub use report::Report;
 pub use size::parse_size;

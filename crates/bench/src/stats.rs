@@ -55,6 +55,71 @@ pub struct Percentiles {
     pub max_ms: f64,
 }
 
+/// Least, mean, greatest and standard deviation of many durations, exact to the microsecond.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Moments {
+    count: u64,
+    min_us: u64,
+    max_us: u64,
+    sum_us: u128,
+    squares_us: u128,
+}
+
+impl Moments {
+    pub(crate) fn record(&mut self, duration: Duration) {
+        let us = u64::try_from(duration.as_micros()).unwrap_or(MAX_LATENCY_MICROS).min(MAX_LATENCY_MICROS);
+        self.min_us = if self.count == 0 { us } else { self.min_us.min(us) };
+        self.max_us = self.max_us.max(us);
+        self.count += 1;
+        self.sum_us += u128::from(us);
+        self.squares_us += u128::from(us) * u128::from(us);
+    }
+
+    pub(crate) fn add(&mut self, other: &Self) {
+        if other.count == 0 {
+            return;
+        }
+        self.min_us = if self.count == 0 { other.min_us } else { self.min_us.min(other.min_us) };
+        self.max_us = self.max_us.max(other.max_us);
+        self.count += other.count;
+        self.sum_us += other.sum_us;
+        self.squares_us += other.squares_us;
+    }
+
+    pub(crate) fn count(&self) -> u64 {
+        self.count
+    }
+
+    /// `None` when there is nothing to sum up.
+    pub(crate) fn spread(&self) -> Option<Spread> {
+        if self.count == 0 {
+            return None;
+        }
+        let count = u128::from(self.count);
+        // n·Σx² − (Σx)² in whole numbers: no cancellation. Both fit: an hour is 3.6e9 µs, and counts stay below 2^60.
+        let variance = (count * self.squares_us - self.sum_us * self.sum_us) as f64 / (count * count) as f64;
+        Some(Spread {
+            min_ms: self.min_us as f64 / 1e3,
+            avg_ms: self.sum_us as f64 / count as f64 / 1e3,
+            max_ms: self.max_us as f64 / 1e3,
+            dev_ms: variance.sqrt() / 1e3,
+        })
+    }
+}
+
+/// The four figures of latency that JMeter's summary has; the deviation is that of the population, as there.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Spread {
+    /// The fastest.
+    pub min_ms: f64,
+    /// The mean.
+    pub avg_ms: f64,
+    /// The slowest.
+    pub max_ms: f64,
+    /// The standard deviation.
+    pub dev_ms: f64,
+}
+
 /// Collects latencies; those of several threads or runs can be added up.
 #[derive(Debug, Clone)]
 pub(crate) struct Latencies(Histogram<u64>);
@@ -114,6 +179,39 @@ mod tests {
     fn no_values_have_no_summary() {
         assert_eq!(Summary::of(&[]), None);
         assert_eq!(Latencies::new().percentiles(), None);
+    }
+
+    fn moments(micros: &[u64]) -> Moments {
+        let mut moments = Moments::default();
+        for &us in micros {
+            moments.record(Duration::from_micros(us));
+        }
+        moments
+    }
+
+    #[test]
+    fn mean_and_deviation_are_those_of_the_textbook() {
+        // The usual example: mean 5, population deviation 2.
+        let spread = moments(&[2000, 4000, 4000, 4000, 5000, 5000, 7000, 9000]).spread().expect("eight values");
+        assert_eq!(spread, Spread { min_ms: 2.0, avg_ms: 5.0, max_ms: 9.0, dev_ms: 2.0 });
+        assert_eq!(moments(&[]).spread(), None);
+        assert_eq!(moments(&[7]).spread().map(|spread| spread.dev_ms), Some(0.0));
+    }
+
+    #[test]
+    fn a_small_deviation_on_a_large_mean_is_not_lost() {
+        let hour = MAX_LATENCY_MICROS;
+        let spread = moments(&[hour - 2, hour]).spread().expect("two values");
+        assert!((spread.dev_ms - 0.001).abs() < 1e-12, "{spread:?}");
+    }
+
+    #[test]
+    fn moments_of_threads_add_up_whoever_is_empty() {
+        let mut sum = moments(&[]);
+        sum.add(&moments(&[3, 1]));
+        sum.add(&moments(&[]));
+        sum.add(&moments(&[9]));
+        assert_eq!((sum, sum.count()), (moments(&[3, 1, 9]), 3));
     }
 
     #[test]

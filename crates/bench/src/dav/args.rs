@@ -6,10 +6,10 @@ use std::time::Duration;
 use anyhow::{Context, bail};
 use clap::Args;
 
-use super::target::redact_url;
 use super::{DavOptions, TargetSpec, Workload, run};
 use crate::parse_size;
 use crate::report::Report;
+use crate::shared::{SharedArgs, command_line, find};
 
 /// Measure WebDAV servers side by side.
 ///
@@ -22,22 +22,6 @@ pub struct DavArgs {
     /// WebDAV folders to measure, as URL or LABEL=URL; ratios are to the first.
     #[arg(required = true, value_name = "[LABEL=]URL")]
     pub urls: Vec<String>,
-
-    /// User for Basic authentication at servers that have no --auth of their own.
-    #[arg(long, value_name = "NAME", requires = "password_file")]
-    pub user: Option<String>,
-
-    /// File with that user's password in its first line.
-    #[arg(long, value_name = "FILE", requires = "user")]
-    pub password_file: Option<PathBuf>,
-
-    /// User and password file of one server; may be given once for each.
-    #[arg(long, value_name = "LABEL=USER:FILE")]
-    pub auth: Vec<String>,
-
-    /// Process of a server on this machine, for CPU seconds and peak memory of it and its children.
-    #[arg(long, value_name = "LABEL=PID")]
-    pub pid: Vec<String>,
 
     /// Data folder of a server on this machine, to measure the disk that uploads take.
     #[arg(long, value_name = "LABEL=DIR")]
@@ -83,18 +67,6 @@ pub struct DavArgs {
     #[arg(long, value_name = "DIR")]
     pub text_from: Vec<PathBuf>,
 
-    /// Seed of test data and random choices.
-    #[arg(long, default_value_t = 1, value_name = "N")]
-    pub seed: u64,
-
-    /// Accept any TLS certificate.
-    #[arg(long)]
-    pub insecure: bool,
-
-    /// Trust the certificates in this PEM file instead of the machine's.
-    #[arg(long, value_name = "FILE", conflicts_with = "insecure")]
-    pub ca_file: Option<PathBuf>,
-
     /// A request fails when no byte moves for so many seconds.
     #[arg(long, default_value_t = 120, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..))]
     pub stall_timeout: u64,
@@ -103,25 +75,9 @@ pub struct DavArgs {
     #[arg(long, default_value_t = 900, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..))]
     pub request_timeout: u64,
 
-    /// Do not write back dirty data before each timed run.
-    #[arg(long)]
-    pub no_settle: bool,
-
-    /// Do not touch and free memory before each timed run.
-    #[arg(long)]
-    pub no_warm: bool,
-
-    /// Write the report to PREFIX.json and PREFIX.html.
-    #[arg(long, value_name = "PREFIX")]
-    pub output: Option<PathBuf>,
-
-    /// Remark for the report, such as a server's version and settings; may be repeated.
-    #[arg(long, value_name = "TEXT")]
-    pub note: Vec<String>,
-
-    /// Do not tell on standard error what is being measured.
-    #[arg(long)]
-    pub no_progress: bool,
+    /// Options of all measurements.
+    #[command(flatten)]
+    pub shared: SharedArgs,
 }
 
 impl DavArgs {
@@ -129,14 +85,9 @@ impl DavArgs {
     /// [`Report::json`]) and ends with a failure when [`Report::failed`] says so.
     pub fn execute(&self) -> anyhow::Result<Report> {
         let mut options = self.options()?;
-        options.command = std::env::args().map(|word| quote(&redact_url(&word))).collect::<Vec<_>>().join(" ");
+        options.command = command_line();
         let report = run(&options)?;
-        if let Some(prefix) = &self.output {
-            let [json, html] = report.write(prefix)?;
-            if options.progress {
-                eprintln!("wrote {} and {}", json.display(), html.display());
-            }
-        }
+        self.shared.write(&report)?;
         Ok(report)
     }
 
@@ -156,16 +107,16 @@ impl DavArgs {
             connections: self.connections,
             entries: self.entries.iter().map(|&entries| self.scaled(entries)).collect(),
             runs: self.runs,
-            seed: self.seed,
+            seed: self.shared.seed,
             text_sources: self.text_from.clone(),
-            insecure: self.insecure,
-            ca_file: self.ca_file.clone(),
+            insecure: self.shared.insecure,
+            ca_file: self.shared.ca_file.clone(),
             stall_timeout: Duration::from_secs(self.stall_timeout),
             request_timeout: Duration::from_secs(self.request_timeout),
-            settle: !self.no_settle,
-            warm: !self.no_warm,
-            progress: !self.no_progress,
-            notes: self.note.clone(),
+            settle: !self.shared.no_settle,
+            warm: !self.shared.no_warm,
+            progress: !self.shared.no_progress,
+            notes: self.shared.note.clone(),
             ..defaults
         })
     }
@@ -191,56 +142,12 @@ impl DavArgs {
         for url in &self.urls {
             targets.push(TargetSpec::parse(url)?);
         }
-        for option in &self.auth {
-            let (target, value) = find(&mut targets, "--auth", option)?;
-            let (user, file) = value.split_once(':').context("--auth is LABEL=USER:FILE")?;
-            target.credentials = Some((user.to_owned(), read_password(&PathBuf::from(file))?));
-        }
-        for option in &self.pid {
-            let (target, value) = find(&mut targets, "--pid", option)?;
-            target.pids.push(value.parse().with_context(|| format!("--pid {option}: {value:?} is no process id"))?);
-        }
         for option in &self.store_dir {
             let (target, value) = find(&mut targets, "--store-dir", option)?;
             target.store_dir = Some(PathBuf::from(value));
         }
-        if let (Some(user), Some(file)) = (&self.user, &self.password_file) {
-            let password = read_password(file)?;
-            for target in targets.iter_mut().filter(|target| target.credentials.is_none()) {
-                target.credentials = Some((user.clone(), password.clone()));
-            }
-        }
+        self.shared.apply(&mut targets)?;
         Ok(targets)
-    }
-}
-
-/// The target an option of the form `LABEL=VALUE` speaks of.
-fn find<'t, 'o>(
-    targets: &'t mut [TargetSpec],
-    name: &str,
-    option: &'o str,
-) -> anyhow::Result<(&'t mut TargetSpec, &'o str)> {
-    let Some((label, value)) = option.split_once('=') else { bail!("{name} {option}: it has the form LABEL=…") };
-    let known: Vec<String> = targets.iter().map(|target| target.label.clone()).collect();
-    match targets.iter_mut().find(|target| target.label == label) {
-        Some(target) => Ok((target, value)),
-        None => bail!("{name} {option}: no server is labelled {label:?}; there are {}", known.join(", ")),
-    }
-}
-
-fn read_password(file: &PathBuf) -> anyhow::Result<String> {
-    let text =
-        std::fs::read_to_string(file).with_context(|| format!("cannot read the password file {}", file.display()))?;
-    Ok(text.lines().next().unwrap_or_default().to_owned())
-}
-
-/// A word as a shell would take it.
-fn quote(word: &str) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "-_=+:,./@%".contains(c);
-    if !word.is_empty() && word.chars().all(plain) {
-        word.to_owned()
-    } else {
-        format!("'{}'", word.replace('\'', r"'\''"))
     }
 }
 
@@ -308,12 +215,5 @@ mod tests {
         assert_eq!((options.files, options.entries), (1, vec![1, 1]));
         assert_eq!(options.workloads, [Workload::Upload, Workload::Small]);
         Ok(())
-    }
-
-    #[test]
-    fn words_of_the_command_are_quoted_as_a_shell_needs_it() {
-        assert_eq!(quote("--only=upload,small"), "--only=upload,small");
-        assert_eq!(quote("it's"), r"'it'\''s'");
-        assert_eq!(quote(""), "''");
     }
 }

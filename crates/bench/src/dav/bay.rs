@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use super::session::{Failure, Session};
 use super::{DavOptions, TargetSpec, remove};
-use crate::http::{Endpoint, HttpError, Limits, Trust};
+use crate::http::{Endpoint, HttpError, Limits};
+use crate::shared::trust;
 
 /// Time for a connection to come up, here and at the clean-up.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
@@ -20,8 +21,6 @@ pub(crate) struct Bay {
     /// Path of the bench folder, with slashes at both ends.
     folder: String,
     created: bool,
-    /// False once the target could not be set up: it is left out from then on.
-    pub(crate) usable: bool,
     /// The `Server` header, when the target sends one.
     pub(crate) server: Option<String>,
 }
@@ -33,16 +32,12 @@ impl Bay {
         name: &str,
         stop: Arc<AtomicBool>,
     ) -> Result<Self, HttpError> {
-        let trust = match (&options.ca_file, options.insecure) {
-            (_, true) => Trust::Anything,
-            (Some(path), false) => Trust::File(path.clone()),
-            (None, false) => Trust::System,
-        };
+        let trust = trust(options.insecure, options.ca_file.as_ref());
         let limits = Limits { connect: CONNECT_TIMEOUT, stall: options.stall_timeout, total: options.request_timeout };
         let credentials = spec.credentials.as_ref().map(|(user, password)| (user.as_str(), password.as_str()));
         let endpoint = Endpoint::new(&spec.url, credentials, &trust, limits, stop)?;
         let folder = format!("{}{name}/", spec.url.path());
-        Ok(Self { spec: spec.clone(), endpoint, folder, created: false, usable: true, server: None })
+        Ok(Self { spec: spec.clone(), endpoint, folder, created: false, server: None })
     }
 
     /// Makes the bench folder.

@@ -24,7 +24,6 @@ mod ranges;
 mod remove;
 mod session;
 mod small;
-mod target;
 mod transfer;
 
 use std::sync::Arc;
@@ -32,15 +31,13 @@ use std::sync::atomic::AtomicBool;
 
 use anyhow::Context;
 
+pub use crate::target::TargetSpec;
 pub use args::DavArgs;
 pub use options::{DavOptions, Workload};
-pub use target::TargetSpec;
 
+use crate::frame::Handlers;
 use crate::report::Report;
 use lab::Lab;
-
-/// Signals that end a run early; a second one ends the process at once.
-const STOP_SIGNALS: [i32; 2] = [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM];
 
 /// Runs the chosen workloads against all targets.
 ///
@@ -66,28 +63,4 @@ fn run_workloads(lab: &mut Lab<'_>) -> anyhow::Result<()> {
     listing::run(lab);
     small::run(lab);
     Ok(())
-}
-
-/// The signal handlers of one run, taken away again at its end.
-struct Handlers(Vec<signal_hook::SigId>);
-
-impl Handlers {
-    fn install(stop: &Arc<AtomicBool>) -> std::io::Result<Self> {
-        let mut installed = Self(Vec::new());
-        for signal in STOP_SIGNALS {
-            // In this order: the first signal finds the flag down and only raises it, the second one ends the process.
-            let end = signal_hook::flag::register_conditional_shutdown(signal, 128 + signal, Arc::clone(stop))?;
-            installed.0.push(end);
-            installed.0.push(signal_hook::flag::register(signal, Arc::clone(stop))?);
-        }
-        Ok(installed)
-    }
-}
-
-impl Drop for Handlers {
-    fn drop(&mut self) {
-        for &handler in &self.0 {
-            signal_hook::low_level::unregister(handler);
-        }
-    }
 }

@@ -3,10 +3,11 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use anyhow::{bail, ensure};
+use anyhow::ensure;
 use clap::ValueEnum;
 
 use super::TargetSpec;
+use crate::shared::check_labels;
 
 /// A part of the measurement that can be chosen by itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
@@ -131,11 +132,7 @@ impl DavOptions {
             !self.targets.is_empty(),
             "no URL given: name at least one WebDAV folder, such as http://127.0.0.1:8080/dav/alice/"
         );
-        for (index, target) in self.targets.iter().enumerate() {
-            if self.targets[..index].iter().any(|other| other.label == target.label) {
-                bail!("two targets are called {:?}: give labels, such as one=URL two=URL", target.label);
-            }
-        }
+        check_labels(self.targets.iter().map(|target| target.label.as_str()))?;
         ensure!((1..=MAX_RUNS).contains(&self.runs), "--runs must be 1 to {MAX_RUNS}");
         ensure!((1..=MAX_CONNECTIONS).contains(&self.connections), "--connections must be 1 to {MAX_CONNECTIONS}");
         ensure!((1..=MAX_ENTRIES).contains(&self.files), "--files must be 1 to {MAX_ENTRIES}");

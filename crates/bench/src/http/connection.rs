@@ -4,8 +4,8 @@ use std::fs::File;
 use std::io::{self, Read, Write};
 use std::time::{Duration, Instant};
 
-use super::body::{self, Framing};
-use super::head::{self, Head};
+use super::body::{BodyReader, Framing, Piece};
+use super::head;
 use super::stream::{Stream, is_tick};
 use super::{BUFFER_BYTES, Endpoint, HttpError};
 
@@ -222,7 +222,7 @@ impl<'e> Connection<'e> {
     }
 
     /// Reads more into the buffer behind `end`; `Ok(0)` is the end of the stream.
-    pub(super) fn fill(&mut self, stream: &mut Stream) -> Result<usize, HttpError> {
+    fn fill(&mut self, stream: &mut Stream) -> Result<usize, HttpError> {
         if self.start == self.end {
             (self.start, self.end) = (0, 0);
         } else if self.end == self.buffer.len() {
@@ -244,11 +244,11 @@ impl<'e> Connection<'e> {
     }
 
     /// Bytes read and not yet taken.
-    pub(super) fn pending(&self) -> &[u8] {
+    fn pending(&self) -> &[u8] {
         &self.buffer[self.start..self.end]
     }
 
-    pub(super) fn take(&mut self, count: usize) {
+    fn take(&mut self, count: usize) {
         self.start += count;
     }
 
@@ -263,28 +263,59 @@ impl<'e> Connection<'e> {
                 return Err(HttpError::ClosedBeforeAnswer);
             }
             let first_byte = self.deadline.begun.elapsed();
-            let head = self.read_head(stream)?;
-            if (100..200).contains(&head.status) {
+            let Some((mut answer, framing, head_keeps)) = self.read_head(stream, method)? else {
                 continue; // An interim answer; the real one follows.
-            }
-            let no_body = method == "HEAD" || head.status == 204 || head.status == 304;
-            let framing = if no_body { Framing::Length(0) } else { head.framing };
-            let body_bytes = body::read(self, stream, framing, sink)?;
-            let keep = head.keep && framing != Framing::UntilClose && self.pending().is_empty();
-            let total = self.deadline.begun.elapsed();
-            let Head { status, content_range, server, .. } = head;
-            return Ok((Answer { status, content_range, server, body_bytes, first_byte, total }, keep));
+            };
+            answer.first_byte = first_byte;
+            answer.body_bytes = self.read_body(stream, framing, sink)?;
+            answer.total = self.deadline.begun.elapsed();
+            let keep = head_keeps && framing != Framing::UntilClose && self.pending().is_empty();
+            return Ok((answer, keep));
         }
     }
 
-    fn read_head(&mut self, stream: &mut Stream) -> Result<Head, HttpError> {
+    /// Reads one head; `None` for an interim one. Tells the body's framing and whether the server keeps the connection.
+    fn read_head(&mut self, stream: &mut Stream, method: &str) -> Result<Option<(Answer, Framing, bool)>, HttpError> {
         loop {
             if let Some((head, length)) = head::parse(self.pending())? {
+                let answer = Answer {
+                    status: head.status,
+                    content_range: head.content_range.map(str::to_owned),
+                    server: head.server.map(str::to_owned),
+                    ..Answer::default()
+                };
+                let found = (!head.is_interim()).then(|| (answer, head.framing_for(method), head.keep));
                 self.take(length);
-                return Ok(head);
+                return Ok(found);
             }
             if self.fill(stream)? == 0 {
                 return Err(HttpError::Malformed("the connection closed inside the headers".to_owned()));
+            }
+        }
+    }
+
+    /// Hands the whole body to `sink` and returns its length.
+    fn read_body(
+        &mut self,
+        stream: &mut Stream,
+        framing: Framing,
+        sink: &mut dyn FnMut(&[u8]) -> Result<(), HttpError>,
+    ) -> Result<u64, HttpError> {
+        let mut body = BodyReader::new(framing);
+        loop {
+            match body.next(self.pending())? {
+                Piece::Content(count) => {
+                    sink(&self.pending()[..count])?;
+                    self.take(count);
+                }
+                Piece::Framing(count) => self.take(count),
+                Piece::End => return Ok(body.got()),
+                Piece::More => {
+                    if self.fill(stream)? == 0 {
+                        body.finish()?;
+                        return Ok(body.got());
+                    }
+                }
             }
         }
     }

@@ -75,6 +75,28 @@ impl Endpoint {
         Self { limits, stop: Arc::new(AtomicBool::new(false)), ..self.clone() }
     }
 
+    /// The header lines of every request.
+    pub(crate) fn fixed_headers(&self) -> &str {
+        &self.fixed_headers
+    }
+
+    /// What the name stands for now, at least one address.
+    pub(crate) fn addresses(&self) -> std::io::Result<Vec<SocketAddr>> {
+        let found: Vec<SocketAddr> = (self.host.as_str(), self.port).to_socket_addrs()?.collect();
+        if found.is_empty() {
+            return Err(std::io::Error::new(std::io::ErrorKind::NotFound, "the name has no address"));
+        }
+        Ok(found)
+    }
+
+    /// Puts TLS on a connection when the scheme asks for it; the handshake is made by its first reads and writes.
+    pub(crate) fn wrap(&self, tcp: TcpStream) -> Result<Stream, HttpError> {
+        match &self.tls {
+            None => Ok(Stream::Plain(tcp)),
+            Some((config, name)) => Stream::tls(tcp, Arc::clone(config), name.clone()),
+        }
+    }
+
     pub(super) fn check_interrupt(&self) -> Result<(), HttpError> {
         if self.stop.load(Ordering::Relaxed) { Err(HttpError::Interrupted) } else { Ok(()) }
     }

@@ -1,24 +1,41 @@
-//! An answer's status line and headers.
+//! An answer's status line and headers. What is kept of them borrows from the buffer they were read into, because a
+//! load generator reads many thousands a second.
+
+use std::mem::MaybeUninit;
 
 use super::body::Framing;
 use super::{HttpError, MAX_HEADERS};
 
-/// What the client needs of an answer's head.
-pub(super) struct Head {
-    pub(super) status: u16,
-    pub(super) framing: Framing,
+/// What a client needs of an answer's head.
+pub(crate) struct Head<'b> {
+    pub(crate) status: u16,
+    pub(crate) framing: Framing,
     /// Whether the server keeps the connection.
-    pub(super) keep: bool,
-    pub(super) content_range: Option<String>,
-    pub(super) server: Option<String>,
+    pub(crate) keep: bool,
+    pub(crate) content_range: Option<&'b str>,
+    pub(crate) server: Option<&'b str>,
+}
+
+impl Head<'_> {
+    /// Whether this is no answer yet: another head follows (RFC 9110 section 15.2).
+    pub(crate) fn is_interim(&self) -> bool {
+        (100..200).contains(&self.status)
+    }
+
+    /// Where the body of the answer to `method` ends (RFC 9112 section 6.3).
+    pub(crate) fn framing_for(&self, method: &str) -> Framing {
+        let no_body = method == "HEAD" || self.status == 204 || self.status == 304;
+        if no_body { Framing::Length(0) } else { self.framing }
+    }
 }
 
 /// Parses a complete head; `None` when more bytes are needed.
-pub(super) fn parse(bytes: &[u8]) -> Result<Option<(Head, usize)>, HttpError> {
-    let mut headers = [httparse::EMPTY_HEADER; MAX_HEADERS];
-    let mut answer = httparse::Response::new(&mut headers);
+pub(crate) fn parse(bytes: &[u8]) -> Result<Option<(Head<'_>, usize)>, HttpError> {
+    let mut headers = [const { MaybeUninit::uninit() }; MAX_HEADERS];
+    let mut answer = httparse::Response::new(&mut []);
     let malformed = |what: &str| HttpError::Malformed(what.to_owned());
-    let length = match answer.parse(bytes) {
+    let parser = httparse::ParserConfig::default();
+    let length = match parser.parse_response_with_uninit_headers(&mut answer, bytes, &mut headers) {
         Ok(httparse::Status::Complete(length)) => length,
         Ok(httparse::Status::Partial) => return Ok(None),
         Err(error) => return Err(malformed(&error.to_string())),
@@ -42,9 +59,9 @@ pub(super) fn parse(bytes: &[u8]) -> Result<Option<(Head, usize)>, HttpError> {
         } else if header.name.eq_ignore_ascii_case("connection") {
             head.keep = !value.eq_ignore_ascii_case("close") && (head.keep || value.eq_ignore_ascii_case("keep-alive"));
         } else if header.name.eq_ignore_ascii_case("content-range") {
-            head.content_range = Some(value.to_owned());
+            head.content_range = Some(value);
         } else if header.name.eq_ignore_ascii_case("server") {
-            head.server = Some(value.to_owned());
+            head.server = Some(value);
         }
     }
     // RFC 9112 section 6.3: chunked wins over a length.

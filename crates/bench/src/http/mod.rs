@@ -1,4 +1,7 @@
-//! A blocking HTTP/1.1 client made for load generation.
+//! An HTTP/1.1 client made for load generation.
+//!
+//! The parts that know the protocol do no input or output ([`parse_head`], [`BodyReader`]) and serve two drivers: the blocking
+//! [`Connection`] here, and the event loop of `load`, where one thread drives many connections.
 //!
 //! One thread drives one [`Connection`]: write the head, send the body (from a slice, or with `sendfile` straight
 //! from the page cache), read the answer into one reused buffer and hand its pieces to a closure. There is no pool,
@@ -18,9 +21,12 @@ mod stream;
 mod tests;
 mod tls;
 
+pub(crate) use body::{BodyReader, Framing, Piece};
 pub(crate) use connection::{Answer, Body, Connection, Request};
 pub(crate) use endpoint::{Endpoint, Limits};
 pub(crate) use error::HttpError;
+pub(crate) use head::parse as parse_head;
+pub(crate) use stream::{Stream, is_tick};
 pub(crate) use tls::Trust;
 
 use std::time::Duration;

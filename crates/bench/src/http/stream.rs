@@ -16,12 +16,31 @@ const SENDFILE_BYTES: u64 = 8 * 1024 * 1024;
 /// Piece of a file encrypted at once on a TLS connection.
 const TLS_PIECE_BYTES: usize = 64 * 1024;
 
-pub(super) enum Stream {
+pub(crate) enum Stream {
     Plain(TcpStream),
     Tls(Box<StreamOwned<ClientConnection, TcpStream>>),
 }
 
 impl Stream {
+    /// TLS over `tcp`; nothing is sent yet.
+    pub(super) fn tls(tcp: TcpStream, config: Arc<ClientConfig>, name: ServerName<'static>) -> Result<Self, HttpError> {
+        let session = ClientConnection::new(config, name).map_err(|error| HttpError::Tls(error.to_string()))?;
+        Ok(Self::Tls(Box::new(StreamOwned::new(session, tcp))))
+    }
+
+    /// Whether the TLS handshake is still going on.
+    pub(crate) fn is_handshaking(&self) -> bool {
+        matches!(self, Self::Tls(tls) if tls.conn.is_handshaking())
+    }
+
+    /// The socket below.
+    pub(crate) fn tcp(&self) -> &TcpStream {
+        match self {
+            Self::Plain(tcp) => tcp,
+            Self::Tls(tls) => &tls.sock,
+        }
+    }
+
     /// Finishes the TLS handshake now, so that it is not part of the first request's time. `check` is asked
     /// whenever the socket had nothing for a tick.
     pub(super) fn handshake(
@@ -91,6 +110,6 @@ impl Write for Stream {
 }
 
 /// Whether an error only says that a socket's time slice ended, so that deadlines can be looked at.
-pub(super) fn is_tick(error: &io::Error) -> bool {
+pub(crate) fn is_tick(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut | io::ErrorKind::Interrupted)
 }

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::{Report, Series, mebibytes, number, plot, spread};
+use super::{Bench, Report, Series, load_tables, mebibytes, number, plot, spread, timeline};
 use crate::size::size_label;
 
 /// Light and dark by the reader's setting; tables scroll by themselves on narrow screens.
@@ -30,10 +30,15 @@ pub(super) fn render(report: &Report) -> String {
         page,
         "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
-         <title>holdfast bench dav, {started}</title>\n<style>\n{STYLE}</style>\n</head>\n<body>\n<main>\n\
-         <h1>WebDAV servers side by side</h1>\n\
+         <title>holdfast bench {bench}, {started}</title>\n<style>\n{STYLE}</style>\n</head>\n<body>\n<main>\n\
+         <h1>{title} side by side</h1>\n\
          <p>{started}, {runs} runs of each, interleaved, beginning with another server each time. Figures are medians \
          with least and greatest; MB is 10<sup>6</sup> bytes. Speed is in terms of the first server's: above 1 is faster.</p>\n",
+        bench = report.bench.name(),
+        title = match report.bench {
+            Bench::Dav => "WebDAV servers",
+            Bench::Http => "Web servers",
+        },
         started = escape(&report.started),
         runs = report.runs,
     );
@@ -41,6 +46,7 @@ pub(super) fn render(report: &Report) -> String {
     for series in &report.series {
         add_series(&mut page, series);
     }
+    add_load(&mut page, report);
     add_stored(&mut page, report);
     add_baselines(&mut page, report);
     add_seed000(&mut page, report);
@@ -112,6 +118,19 @@ fn add_series(page: &mut String, series: &Series) {
         ]
     });
     table(page, &head, rows);
+}
+
+fn add_load(page: &mut String, report: &Report) {
+    let Some(load) = &report.load else { return };
+    for table_of in load_tables::tables(load) {
+        heading(page, table_of.title);
+        let _ = writeln!(page, "<p>{}</p>", escape(&table_of.remark));
+        table(page, table_of.head, table_of.rows);
+    }
+    for (title, chart) in timeline::charts(load) {
+        heading(page, &title);
+        let _ = writeln!(page, "<figure>{chart}</figure>");
+    }
 }
 
 fn add_stored(page: &mut String, report: &Report) {
@@ -197,9 +216,11 @@ fn add_circumstances(page: &mut String, report: &Report) {
         ],
         vec!["system".to_owned(), format!("{}, Linux {}, {}", machine.system, machine.kernel, machine.file_system)],
         vec!["versions".to_owned(), report.versions.join("; ")],
+        vec!["load".to_owned(), report.load.iter().flat_map(|load| load.shapes.clone()).collect::<Vec<_>>().join("; ")],
         vec!["seed".to_owned(), report.seed.to_string()],
         vec!["took".to_owned(), format!("{} s", number(report.duration_s))],
     ];
+    rows.retain(|row| row[0] != "load" || report.load.is_some());
     for target in &report.targets {
         let server = target.server.as_deref().unwrap_or("no Server header");
         let command = target.command.as_deref().unwrap_or("its processes are not known");
@@ -235,10 +256,16 @@ mod tests {
     }
 
     #[test]
+    fn the_page_of_a_load_looks_as_it_did() {
+        testing::assert_golden("load.html", &testing::load_example().html());
+    }
+
+    #[test]
     fn the_page_refers_to_nothing_outside_itself() {
-        let page = testing::example().html();
-        for part in ["<script", "<link", "src=", "@import", "url("] {
-            assert!(!page.contains(part), "{part}");
+        for page in [testing::example().html(), testing::load_example().html()] {
+            for part in ["<script", "<link", "src=", "@import", "url("] {
+                assert!(!page.contains(part), "{part}");
+            }
         }
     }
 

@@ -6,11 +6,15 @@
 
 pub(crate) mod collect;
 mod html;
+mod load;
+mod load_tables;
 mod plot;
 pub mod seed000;
+pub mod seed004;
 mod table;
 #[cfg(test)]
 pub(crate) mod testing;
+mod timeline;
 
 use std::path::{Path, PathBuf};
 
@@ -20,17 +24,41 @@ use serde::{Deserialize, Serialize};
 use crate::baseline::BaselineRow;
 pub use crate::data::{Kind, Origin};
 pub use crate::machine::Machine;
-pub use crate::stats::{Percentiles, Summary};
+pub use crate::stats::{Percentiles, Spread, Summary};
+pub use load::*;
 use seed000::Seed000Row;
 
 /// Version of the JSON form; raised when a field changes its meaning.
 pub const SCHEMA: u32 = 1;
 
-/// Everything one run of `holdfast bench dav` found out.
+/// Which command made a report.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Bench {
+    /// `holdfast bench dav`.
+    #[default]
+    Dav,
+    /// `holdfast bench http`.
+    Http,
+}
+
+impl Bench {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Dav => "dav",
+            Self::Http => "http",
+        }
+    }
+}
+
+/// Everything one run of `holdfast bench dav` or `holdfast bench http` found out.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Report {
     /// [`SCHEMA`] of the program that wrote it.
     pub schema: u32,
+    /// The command.
+    #[serde(default)]
+    pub bench: Bench,
     /// When it began, in UTC (RFC 3339).
     pub started: String,
     /// How long it all took.
@@ -61,6 +89,9 @@ pub struct Report {
     pub stored: Vec<StoredRow>,
     /// The table beside the `CloudDrive` test.
     pub seed000: Vec<Seed000Row>,
+    /// The runs of `holdfast bench http`, one by one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub load: Option<LoadReport>,
     /// What makes a figure doubtful.
     pub warnings: Vec<String>,
     /// How many runs or steps failed.
@@ -267,9 +298,10 @@ mod tests {
 
     #[test]
     fn a_report_survives_its_json_form() -> anyhow::Result<()> {
-        let report = testing::example();
-        let again: Report = serde_json::from_str(&report.json()?)?;
-        assert_eq!(again, report);
+        for report in [testing::example(), testing::load_example()] {
+            let again: Report = serde_json::from_str(&report.json()?)?;
+            assert_eq!(again, report);
+        }
         Ok(())
     }
 

@@ -16,7 +16,7 @@ const LABEL_WIDTH: i32 = 210;
 const VALUE_WIDTH: i32 = 110;
 const BAR_HEIGHT: i32 = 16;
 /// Marks what becomes the page's text colour.
-const INK: RGBColor = RGBColor(1, 2, 3);
+pub(super) const INK: RGBColor = RGBColor(1, 2, 3);
 const INK_MARK: &str = "#010203";
 /// The first target's bar, and those of the others.
 const FIRST: RGBColor = RGBColor(46, 134, 193);
@@ -24,8 +24,8 @@ const OTHER: RGBColor = RGBColor(133, 146, 158);
 /// Lines besides that at 0 at the smallest step.
 const MAX_GRID_LINES: u32 = 6;
 
-type Area<'a> = DrawingArea<SVGBackend<'a>, plotters::coord::Shift>;
-type DrawResult = Result<(), DrawingAreaErrorKind<std::io::Error>>;
+pub(super) type Area<'a> = DrawingArea<SVGBackend<'a>, plotters::coord::Shift>;
+pub(super) type DrawResult = Result<(), DrawingAreaErrorKind<std::io::Error>>;
 
 /// The chart as an `<svg>` element, or `None` when no target has a figure.
 pub(super) fn chart(series: &Series) -> Option<String> {
@@ -40,14 +40,19 @@ pub(super) fn chart(series: &Series) -> Option<String> {
     draw(&area, series, Scale { greatest, height: i32::try_from(height).ok()? }).ok()?;
     area.present().ok()?;
     drop(area);
-    let title = super::html::escape(&series.info.title);
+    Some(finish(&svg, &series.info.title, (WIDTH, height)))
+}
+
+/// Makes what the backend drew fit into the page: its ink, its width, a description.
+pub(super) fn finish(svg: &str, title: &str, (width, height): (u32, u32)) -> String {
+    let title = super::html::escape(title);
     let described = svg.replace(INK_MARK, "currentColor").replacen(
         "<svg ",
         &format!("<svg role=\"img\" aria-label=\"{title}\" "),
         1,
     );
     // Fixed sizes give way to the page's width; the view box keeps the proportions.
-    Some(described.replacen(&format!("width=\"{WIDTH}\" height=\"{height}\""), "", 1))
+    described.replacen(&format!("width=\"{width}\" height=\"{height}\""), "", 1)
 }
 
 /// From values to pixels.
@@ -110,7 +115,7 @@ fn draw_grid(area: &Area<'_>, series: &Series, scale: Scale) -> DrawResult {
 }
 
 /// The smallest of 1, 2 and 5 times a power of ten that needs no more than the grid's lines.
-fn round_step(greatest: f64) -> f64 {
+pub(super) fn round_step(greatest: f64) -> f64 {
     let least = greatest / f64::from(MAX_GRID_LINES);
     let power = 10_f64.powf(least.log10().floor());
     [1.0, 2.0, 5.0].map(|digit| digit * power).into_iter().find(|&step| step >= least).unwrap_or(10.0 * power)
@@ -118,13 +123,13 @@ fn round_step(greatest: f64) -> f64 {
 
 /// Which side of the text its position is.
 #[derive(Clone, Copy)]
-enum HPos {
+pub(super) enum HPos {
     Left,
     Center,
     Right,
 }
 
-fn text(area: &Area<'_>, content: &str, position: (i32, i32), side: HPos) -> DrawResult {
+pub(super) fn text(area: &Area<'_>, content: &str, position: (i32, i32), side: HPos) -> DrawResult {
     use plotters::style::text_anchor::{HPos as Anchor, Pos, VPos};
     let anchor = match side {
         HPos::Left => Anchor::Left,

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::{Report, Series, mebibytes, number, spread};
+use super::{Report, Series, load_tables, mebibytes, number, spread};
 use crate::size::size_label;
 
 /// A table that grows row by row and is aligned at the end; the first column to the left, the others to the right.
@@ -52,6 +52,7 @@ pub(super) fn render(report: &Report) -> String {
     for series in &report.series {
         add_series(&mut text, series);
     }
+    add_load(&mut text, report);
     add_stored(&mut text, report);
     add_baselines(&mut text, report);
     add_seed000(&mut text, report);
@@ -67,7 +68,16 @@ fn line(text: &mut String, content: std::fmt::Arguments<'_>) {
 
 fn add_head(text: &mut String, report: &Report) {
     let machine = &report.machine;
-    line(text, format_args!("holdfast bench dav, {}, {} runs, seed {}", report.started, report.runs, report.seed));
+    line(
+        text,
+        format_args!(
+            "holdfast bench {}, {}, {} runs, seed {}",
+            report.bench.name(),
+            report.started,
+            report.runs,
+            report.seed
+        ),
+    );
     let memory = mebibytes(machine.memory_bytes as f64);
     line(
         text,
@@ -84,6 +94,9 @@ fn add_head(text: &mut String, report: &Report) {
     }
     for note in &report.notes {
         line(text, format_args!("note: {note}"));
+    }
+    for shape in report.load.iter().flat_map(|load| &load.shapes) {
+        line(text, format_args!("load: {shape}"));
     }
     line(
         text,
@@ -134,6 +147,16 @@ fn add_series(text: &mut String, series: &Series) {
     text.push_str(&columns.render());
     for row in series.rows.iter().filter(|row| row.reopened > 0) {
         line(text, format_args!("  {} closed the connection {} times in between", row.target, row.reopened));
+    }
+}
+
+fn add_load(text: &mut String, report: &Report) {
+    let Some(load) = &report.load else { return };
+    for table in load_tables::tables(load) {
+        line(text, format_args!("\n{}: {}", table.title, table.remark));
+        let mut columns = Columns::new(table.head);
+        table.rows.into_iter().for_each(|row| columns.add(row));
+        text.push_str(&columns.render());
     }
 }
 
@@ -227,6 +250,11 @@ mod tests {
     #[test]
     fn the_table_looks_as_it_did() {
         testing::assert_golden("table.txt", &testing::example().table());
+    }
+
+    #[test]
+    fn the_table_of_a_load_looks_as_it_did() {
+        testing::assert_golden("load.txt", &testing::load_example().table());
     }
 
     #[test]

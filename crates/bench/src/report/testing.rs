@@ -48,6 +48,7 @@ pub(crate) fn example() -> Report {
     }];
     Report {
         schema: SCHEMA,
+        bench: Bench::Dav,
         started: "2026-01-02T03:04:05Z".into(),
         duration_s: 61.5,
         interrupted: false,
@@ -75,9 +76,87 @@ pub(crate) fn example() -> Report {
             bytes: 104_857_600,
             stored_bytes: 105_000_000,
         }],
+        load: None,
         warnings: vec!["theirs stalls".into()],
         error_count: 0,
         errors: Vec::new(),
+    }
+}
+
+/// The made-up report of a load: the figures of report 004's first page, and a second target.
+pub(crate) fn load_example() -> Report {
+    let info = SeriesInfo {
+        id: "http.rate".into(),
+        title: "Good answers per second".into(),
+        unit: "requests/s".into(),
+        better: Better::Higher,
+        bytes: None,
+    };
+    let load = load();
+    let mut collector = Collector::new(vec!["ours".into(), "theirs".into()]);
+    for run in &load.runs {
+        collector.row(&info, usize::from(run.target == "theirs")).values.push(run.rate);
+    }
+    let series = collector.finish();
+    let command = "holdfast bench http ours=http://127.0.0.1:1/ theirs=http://127.0.0.1:2/".into();
+    let (baselines, stored, seed000) = (Vec::new(), Vec::new(), Vec::new());
+    Report { bench: Bench::Http, command, series, baselines, stored, seed000, load: Some(load), runs: 2, ..example() }
+}
+
+pub(crate) fn load() -> LoadReport {
+    let mut runs = Vec::new();
+    for (target, run, rate, avg_ms, failed) in [
+        ("ours", 1, 73.3, 133.0, 1),
+        ("ours", 2, 79.4, 122.0, 0),
+        ("theirs", 1, 58.6, 167.0, 0),
+        ("theirs", 2, 60.0, 160.0, 0),
+    ] {
+        runs.push(load_run(target, run, rate, avg_ms, failed));
+    }
+    LoadReport {
+        shapes: vec!["10 users, ramp-up 1 s, 1000 loops each".into()],
+        latency_from: "from when a user sent its request".into(),
+        seed004: seed004::rows(&runs),
+        runs,
+    }
+}
+
+fn load_run(target: &str, run: u32, rate: f64, avg_ms: f64, failed: u64) -> LoadRun {
+    let point = |at_s, errors_per_s| CoursePoint {
+        at_s,
+        rate: rate + at_s,
+        errors_per_s,
+        p50_ms: Some(avg_ms * 0.9),
+        p99_ms: Some(avg_ms * 2.0),
+    };
+    let samples = vec!["http://127.0.0.1:1/: status 503".to_owned()];
+    let error = ErrorCount { class: "status".into(), count: failed, samples };
+    LoadRun {
+        target: target.into(),
+        run,
+        interrupted: false,
+        seconds: 136.4,
+        requests: 10_000,
+        failed,
+        rate,
+        content_mb_per_s: 1.5,
+        spread: Some(Spread { min_ms: 18.0, avg_ms, max_ms: 2514.0, dev_ms: 103.0 }),
+        latency: Some(Percentiles {
+            requests: 10_000 - failed,
+            p50_ms: avg_ms * 0.9,
+            p90_ms: avg_ms * 1.5,
+            p99_ms: avg_ms * 2.0,
+            p999_ms: avg_ms * 5.0,
+            max_ms: 2514.0,
+        }),
+        service: None,
+        connect: None,
+        connections: 10,
+        reopened: 0,
+        unsent: 0,
+        errors: if failed > 0 { vec![error] } else { Vec::new() },
+        steps: Vec::new(),
+        course: Course { piece_s: 1.0, points: vec![point(0.0, failed as f64), point(1.0, 0.0)] },
     }
 }
 

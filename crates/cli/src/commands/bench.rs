@@ -3,7 +3,9 @@
 use crate::output::print;
 use clap::Subcommand;
 use holdfast_base::ErrorKind;
+use holdfast_bench::Report;
 use holdfast_bench::dav::DavArgs;
+use holdfast_bench::load::HttpArgs;
 use std::process::ExitCode;
 
 /// Exit code when a measured server answered wrongly: as for a dependency that failed.
@@ -13,12 +15,17 @@ const FAILED: u8 = ErrorKind::Unavailable.exit_code();
 pub(crate) enum BenchCommand {
     /// Measure WebDAV servers side by side.
     Dav(Box<DavArgs>),
+    /// Put load on web pages and measure them side by side.
+    Http(Box<HttpArgs>),
 }
 
 /// Runs one of them.
 pub(crate) fn run(command: BenchCommand, json: bool) -> anyhow::Result<ExitCode> {
-    let BenchCommand::Dav(args) = command;
-    let report = args.execute()?;
+    let report: Option<Report> = match command {
+        BenchCommand::Dav(args) => Some(args.execute()?),
+        BenchCommand::Http(args) => args.execute()?,
+    };
+    let Some(report) = report else { return Ok(ExitCode::SUCCESS) };
     print(&if json { report.json()? } else { report.table() });
     Ok(if report.failed() { ExitCode::from(FAILED) } else { ExitCode::SUCCESS })
 }

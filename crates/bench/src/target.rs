@@ -10,7 +10,7 @@ use url::Url;
 pub struct TargetSpec {
     /// Name used in the report.
     pub label: String,
-    /// A WebDAV folder, without user and password, ending with a slash.
+    /// A WebDAV folder, ending with a slash, or a page; without user and password.
     pub url: Url,
     /// User and password for Basic authentication.
     pub credentials: Option<(String, String)>,
@@ -40,12 +40,23 @@ pub enum TargetError {
 }
 
 impl TargetSpec {
-    /// Reads `URL` or `LABEL=URL`. A user and password in the URL become the credentials.
+    /// Reads `URL` or `LABEL=URL` of a folder. A user and password in the URL become the credentials.
     pub fn parse(text: &str) -> Result<Self, TargetError> {
-        let (label, address) = match text.split_once('=') {
-            Some((label, rest)) if !label.contains('/') => (Some(label.trim()), rest),
-            _ => (None, text),
-        };
+        let mut target = Self::parse_page(text)?;
+        let labelled_by_place = target.label == place(&target.url);
+        target.url.set_query(None);
+        if !target.url.path().ends_with('/') {
+            target.url.set_path(&format!("{}/", target.url.path()));
+        }
+        if labelled_by_place {
+            place(&target.url).trim_end_matches('/').clone_into(&mut target.label);
+        }
+        Ok(target)
+    }
+
+    /// Reads `URL` or `LABEL=URL` of anything that can be asked for: path and query stay as they are.
+    pub fn parse_page(text: &str) -> Result<Self, TargetError> {
+        let (label, address) = split_label(text);
         if label == Some("") {
             return Err(TargetError::EmptyLabel(text.to_owned()));
         }
@@ -59,15 +70,24 @@ impl TargetSpec {
         // These cannot fail for a URL that has a host.
         let _ = url.set_username("");
         let _ = url.set_password(None);
-        url.set_query(None);
         url.set_fragment(None);
-        if !url.path().ends_with('/') {
-            url.set_path(&format!("{}/", url.path()));
-        }
-        let label =
-            label.map_or_else(|| format!("{}{}", url.authority(), url.path().trim_end_matches('/')), str::to_owned);
+        let label = label.map_or_else(|| place(&url), str::to_owned);
         Ok(Self { label, url, credentials, pids: Vec::new(), store_dir: None })
     }
+}
+
+/// Splits `LABEL=REST`; a slash before the equals sign means that it belongs to a URL or path without a label.
+pub(crate) fn split_label(text: &str) -> (Option<&str>, &str) {
+    match text.split_once('=') {
+        Some((label, rest)) if !label.contains('/') => (Some(label.trim()), rest),
+        _ => (None, text),
+    }
+}
+
+/// What a target without a label is called.
+fn place(url: &Url) -> String {
+    let query = url.query().map_or_else(String::new, |query| format!("?{query}"));
+    format!("{}{}{query}", url.authority(), url.path())
 }
 
 /// Without the password.
@@ -134,6 +154,12 @@ mod tests {
         assert_eq!((target.label.as_str(), target.url.as_str()), ("ours", "https://[::1]:8443/dav/"));
         let unlabelled = TargetSpec::parse("http://h/a=b/").expect("a good URL");
         assert_eq!(unlabelled.label, "h/a=b");
+    }
+
+    #[test]
+    fn a_page_keeps_its_path_and_query() {
+        let target = TargetSpec::parse_page("http://h/about.html?a=b#c").expect("a good URL");
+        assert_eq!((target.label.as_str(), target.url.as_str()), ("h/about.html?a=b", "http://h/about.html?a=b"));
     }
 
     #[test]
