@@ -31,12 +31,16 @@ const DRIP_BYTES: usize = 100;
 const UPLOAD_BYTES: usize = 1_300_000;
 /// What a slow download reads: more than the sockets on its way hold, so that the server is held up.
 const DOWNLOAD_BYTES: usize = 24 << 20;
+/// How many different ones there are.
+const LARGE_FILES: u64 = 4;
 /// What the fast client writes and reads.
 const FAST_BYTES: usize = 10 << 20;
 /// How often it does.
 const ROUNDS: u64 = 6;
 /// A slow client's socket takes this much unread.
 const RECEIVE_BUFFER_BYTES: usize = 4_096;
+/// The same when it is let go.
+const LET_GO_BUFFER_BYTES: usize = 256 << 10;
 /// Peak resident set, at most: that of many connections, and of large uploads.
 const PEAK_BYTES: u64 = 250 << 20;
 /// Half of the memory for content in one direction.
@@ -87,7 +91,7 @@ fn begin_upload(address: SocketAddr, authorization: &str, number: u64) -> Outcom
 fn begin_download(address: SocketAddr, authorization: &str, number: u64) -> Outcome<Slow> {
     let mut stream = connect(address)?;
     rustix::net::sockopt::set_socket_recv_buffer_size(&stream, RECEIVE_BUFFER_BYTES)?;
-    let path = format!("{HOME}/large{}", number % 4);
+    let path = format!("{HOME}/large{}", number % LARGE_FILES);
     write!(stream, "GET {path} HTTP/1.1\r\nHost: x\r\nAuthorization: {authorization}\r\nConnection: close\r\n\r\n")?;
     Ok(Slow { number, stream, moved: Vec::new(), upload: false })
 }
@@ -120,15 +124,12 @@ impl Slow {
         Ok(silent)
     }
 
-    /// Moves the rest as fast as it goes, and checks what came of it.
-    fn finish(mut self, client: &mut Client) -> Outcome {
-        if !self.upload {
-            self.stream.read_to_end(&mut self.moved)?;
-            let end = self.moved.windows(4).position(|four| four == b"\r\n\r\n").ok_or("no head")?;
-            assert!(self.moved.starts_with(b"HTTP/1.1 200"));
-            assert!(self.moved[end + 4..] == large_content(self.number % 4), "download {} differs", self.number);
-            return Ok(());
-        }
+    /// Moves the rest as fast as it goes, and checks what came of it; `large` is what the downloads must be.
+    fn finish(self, mut client: Client, large: &[Vec<u8>]) -> Outcome {
+        if self.upload { self.finish_upload(&mut client) } else { self.finish_download(large) }
+    }
+
+    fn finish_upload(mut self, client: &mut Client) -> Outcome {
         let content = upload_content(self.number);
         self.stream.write_all(&content[self.moved.len()..])?;
         let mut line = String::new();
@@ -136,6 +137,31 @@ impl Slow {
         assert!(line.starts_with("HTTP/1.1 201"), "upload {}: {line}", self.number);
         let stored = client.get(&format!("{HOME}/slow{}", self.number))?.expect_status(200)?.body;
         assert!(stored == content, "upload {} differs", self.number);
+        Ok(())
+    }
+
+    fn finish_download(mut self, large: &[Vec<u8>]) -> Outcome {
+        rustix::net::sockopt::set_socket_recv_buffer_size(&self.stream, LET_GO_BUFFER_BYTES)?;
+        let end = loop {
+            if let Some(at) = self.moved.windows(4).position(|four| four == b"\r\n\r\n") {
+                break at + 4;
+            }
+            self.drip()?;
+        };
+        assert!(self.moved.starts_with(b"HTTP/1.1 200"));
+        let content = &large[usize::try_from(self.number % large.len() as u64)?];
+        let mut at = self.moved.len() - end;
+        assert!(self.moved[end..] == content[..at], "download {} begins otherwise", self.number);
+        let mut piece = vec![0; LET_GO_BUFFER_BYTES];
+        loop {
+            let bytes = self.stream.read(&mut piece)?;
+            if bytes == 0 {
+                break;
+            }
+            assert!(content.get(at..at + bytes) == Some(&piece[..bytes]), "download {} differs", self.number);
+            at += bytes;
+        }
+        assert_eq!(at, content.len(), "download {} is short", self.number);
         Ok(())
     }
 }
@@ -218,8 +244,9 @@ fn hundreds_of_slow_transfers_stop_nobody_and_end_well() -> Outcome {
     let metrics = free_port()?;
     let mut rig = Rig::with(|options| options.argument("--metrics-listen").argument(&metrics.to_string()))?;
     let mut client = rig.client();
-    for number in 0..4 {
-        client.put(&format!("{HOME}/large{number}"), large_content(number))?.expect_status(201)?;
+    let large: Vec<_> = (0..LARGE_FILES).map(large_content).collect();
+    for (number, content) in large.iter().enumerate() {
+        client.put(&format!("{HOME}/large{number}"), content.clone())?.expect_status(201)?;
     }
     client.put(&format!("{HOME}/known"), upload_content(5))?.expect_status(201)?;
     let (address, authorization) = (rig.server.address(), client.authorization().ok_or("no account")?.to_owned());
@@ -238,9 +265,15 @@ fn hundreds_of_slow_transfers_stop_nobody_and_end_well() -> Outcome {
     for transfer in &slow {
         assert!(transfer.is_going_on()?, "transfer {} ended before the fast ones did", transfer.number);
     }
-    for transfer in slow {
-        transfer.finish(&mut client)?;
-    }
+    // All at once: one that had to wait for the others would be silent for too long.
+    thread::scope(|scope| {
+        let finish = |transfer: Slow| {
+            let (client, large) = (client.clone(), &large);
+            scope.spawn(move || transfer.finish(client, large))
+        };
+        let ends: Vec<_> = slow.into_iter().map(finish).collect();
+        ends.into_iter().try_for_each(|end| end.join().map_err(|_| "a transfer panicked")?)
+    })?;
     let peak = rig.server.rss_peak()?;
     println!("{count} slow uploads and {count} slow downloads: peak {} MiB", peak >> 20);
     assert!(peak <= PEAK_BYTES, "{} MiB", peak >> 20);

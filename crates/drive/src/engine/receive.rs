@@ -4,9 +4,9 @@
 //!
 //! - a block begins in memory if the receiving region has room; a client that was slow before leaves half of it to others;
 //! - if there is none, the upload waits for [`WAIT_MAX`] (among fast clients room comes sooner), and then begins the block in
-//!   the scratch file;
+//!   the scratch file; if that has no room either, a client that was not slow waits for its turn;
 //! - a block that has been filling for [`SLOW_AFTER`] while the region is crowded moves to the scratch file; this is looked at when
-//!   a piece comes, and by a timer while none comes.
+//!   a piece comes, and by a timer while none comes. If the scratch file has no room for it, that upload fails.
 
 use super::budget::{Buffer, share_bytes};
 use super::intake::Intake;
@@ -14,7 +14,7 @@ use super::spill::SetAside;
 use super::upload::Target;
 use bytes::Bytes;
 use holdfast_base::limits::BLOCK_BYTES;
-use holdfast_base::{BlockId, Result};
+use holdfast_base::{BlockId, ErrorKind, Result};
 use holdfast_seal::block::RECORD_PREFIX_BYTES;
 use std::time::Duration;
 use tokio::time::{Instant, timeout, timeout_at};
@@ -78,16 +78,24 @@ impl Target {
         Some(self.empty(bytes, hold))
     }
 
-    /// An empty block where there is room for it: in memory within a moment, or else in the scratch file.
+    /// An empty block where there is room for it: in memory within a moment, or else in the scratch file, or else in memory when
+    /// it is its turn. That does come: while memory is short, a block is in it for [`SLOW_AFTER`] at most.
     pub(crate) async fn begin_block(&self, bytes: usize, slow: bool) -> Result<Received> {
-        if !slow {
-            let receiving = &self.shared.uploads.receiving;
-            let wait = timeout(WAIT_MAX, receiving.take(share_bytes(bytes + RECORD_PREFIX_BYTES)));
-            if let Ok(hold) = wait.await {
-                return Ok(self.empty(bytes, hold));
-            }
+        let receive = self.shared.uploads.receiving.take(share_bytes(bytes + RECORD_PREFIX_BYTES));
+        if slow {
+            return self.begin_aside().await.map(|aside| Received::Aside(Box::new(aside)));
         }
-        self.begin_aside().await.map(|aside| Received::Aside(Box::new(aside)))
+        let mut receive = std::pin::pin!(receive);
+        if let Ok(hold) = timeout(WAIT_MAX, receive.as_mut()).await {
+            return Ok(self.empty(bytes, hold));
+        }
+        match self.begin_aside().await {
+            Ok(aside) => Ok(Received::Aside(Box::new(aside))),
+            Err(error) if matches!(error.kind(), ErrorKind::NoSpace | ErrorKind::Unavailable) => {
+                Ok(self.empty(bytes, receive.await))
+            }
+            Err(error) => Err(error),
+        }
     }
 
     fn empty(&self, bytes: usize, hold: super::budget::Hold) -> Received {
@@ -100,7 +108,7 @@ impl Target {
     async fn begin_aside(&self) -> Result<SetAside> {
         let spill = &self.shared.spill;
         // All blocks set aside may yet become whole, and the store's disk most often is theirs, too.
-        self.refuse_without_room(spill.bytes_max() + BLOCK_BYTES as u64).await?;
+        self.refuse_without_room(spill.bytes_to_come() + BLOCK_BYTES as u64).await?;
         spill.begin(&self.keys).await
     }
 

@@ -21,6 +21,7 @@ use std::collections::BTreeSet;
 use std::fs::File;
 use std::os::unix::fs::{DirBuilderExt, FileExt};
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::Semaphore;
 
@@ -37,6 +38,8 @@ pub(crate) struct Spill(Arc<Inner>);
 struct Inner {
     folder: PathBuf,
     slots: Mutex<Slots>,
+    /// Bytes in the slots in use.
+    written: AtomicU64,
     writes: Semaphore,
 }
 
@@ -68,7 +71,8 @@ pub(crate) struct SetAside {
 impl Spill {
     /// A file in `folder`, which is made when it is needed.
     pub(crate) fn new(folder: PathBuf) -> Self {
-        Self(Arc::new(Inner { folder, slots: Mutex::default(), writes: Semaphore::new(WRITES_AT_ONCE) }))
+        let (slots, written) = (Mutex::default(), AtomicU64::new(0));
+        Self(Arc::new(Inner { folder, slots, written, writes: Semaphore::new(WRITES_AT_ONCE) }))
     }
 
     /// Begins to set a block of the space with these keys aside.
@@ -79,9 +83,10 @@ impl Spill {
         Ok(SetAside { slot, cipher: AsideCipher::new()?, hasher: keys.id_hasher(), bytes: 0 })
     }
 
-    /// Bytes that the slots in use may come to.
-    pub(crate) fn bytes_max(&self) -> u64 {
-        u64::from(self.slots().used) * BLOCK_BYTES as u64
+    /// Bytes that may still be written to the slots in use.
+    pub(crate) fn bytes_to_come(&self) -> u64 {
+        let all = u64::from(self.slots().used) * BLOCK_BYTES as u64;
+        all.saturating_sub(self.0.written.load(Ordering::Relaxed))
     }
 
     fn slots(&self) -> MutexGuard<'_, Slots> {
@@ -210,6 +215,7 @@ impl SetAside {
             }
         })?;
         self.bytes += piece.len();
+        self.slot.spill.0.written.fetch_add(piece.len() as u64, Ordering::Relaxed);
         metrics::counter!("holdfast_set_aside_bytes_total").increment(piece.len() as u64);
         Ok(())
     }
@@ -234,6 +240,12 @@ impl SetAside {
                 Ok((buffer, self.hasher.id()))
             })
             .await
+    }
+}
+
+impl Drop for SetAside {
+    fn drop(&mut self) {
+        self.slot.spill.0.written.fetch_sub(self.bytes as u64, Ordering::Relaxed);
     }
 }
 

@@ -90,6 +90,7 @@ proptest! {
                 assert!(scratch.read_back(aside).await.0 == plain);
             }
             scratch.settle().await;
+            assert_eq!(scratch.spill.bytes_to_come(), 0);
             assert!(scratch.spill.slots().file.is_none(), "the file is closed when the last slot is given back");
         });
     }
@@ -147,7 +148,9 @@ async fn slots_are_bounded_and_the_memory_of_a_block_set_aside_is_small() {
     }
     let refused = scratch.spill.begin(&scratch.keys).await.err().expect("is refused");
     assert_eq!(refused.kind(), ErrorKind::Unavailable);
-    assert_eq!(scratch.spill.bytes_max(), u64::from(SLOTS_MAX) << 20);
+    let some = held.pop().expect("many").append(Bytes::from(vec![1; 1_000])).await.expect("writes");
+    assert_eq!(scratch.spill.bytes_to_come(), (u64::from(SLOTS_MAX) << 20) - 1_000);
+    drop(some);
     // Beside it there is the hash state, which is boxed.
     assert!(size_of::<SetAside>() + size_of::<blake3::Hasher>() < 2_300, "{}", size_of::<SetAside>());
     held.clear();
