@@ -16,7 +16,7 @@ run: build ## Build and serve a drive on this machine; HOLDFAST_DATA names its f
 	@scripts/run.sh
 
 test: lint ## Everything that must hold: lints, docs, licences, tests, third-party suites
-	@scripts/need.sh cc fuse3
+	@scripts/need.sh cc fuse3 swift weed
 	cargo build --release --locked -p holdfast-cli
 	scripts/test.sh
 	@shopt -s nullglob; for suite in tests/third-party/*.sh; do echo "== $$suite"; "$$suite"; done
