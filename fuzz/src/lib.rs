@@ -1,5 +1,5 @@
 //! What the fuzz targets do. `fuzz_targets/` gives these functions bytes that libFuzzer makes up; the tests
-//! `crates/seal/tests/corpus.rs`, `crates/dav/tests/corpus.rs` and `crates/bench/tests/corpus.rs` include the same modules and give them the committed
+//! `tests/corpus.rs` of the crates seal, blob, dav and bench include the same modules and give them the committed
 //! corpora, with the stable compiler and nothing installed.
 //!
 //! A target returns for every input there is. It panics if the code under test panics, or breaks a promise that the target
@@ -8,3 +8,4 @@
 pub mod measured;
 pub mod network;
 pub mod stored;
+pub mod stores;

@@ -2,16 +2,18 @@
 //! a distant service:
 //!
 //! ```text
-//! cargo run --release -p holdfast-blob --example sync_windows [writers] [seconds] [latency in ms]
+//! cargo run --release -p holdfast-blob --example sync_windows [writes a second] [seconds] [latency in ms]
 //! ```
 //!
-//! Each writer writes a record of 16 KiB, waits until it is durable, and writes the next. The ways to group:
+//! Writes of 16 KiB come at random moments, so many a second on average, whatever becomes of those before; each waits
+//! until it is durable. The ways to group:
 //!
 //! - *each its own*: every write closes the open pack, as the drive's packer does today;
 //! - *n in flight*: a pack is closed when fewer than n are on their way, so those who come meanwhile share the next;
 //! - *window*: a pack is closed so long after its first record.
 //!
-//! Prints writes a second, objects for 1,000 writes, and how long a writer waited.
+//! Beginning a pack asks whether its name is free; *ahead* means that the next pack is begun before it is needed. Prints
+//! objects for 1,000 writes and how long writes waited.
 
 use bytes::Bytes;
 use futures_util::future::join_all;
@@ -24,10 +26,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 use tokio::sync::{Mutex, Semaphore, watch};
+use tokio::task::JoinHandle;
 
 const RECORD_BYTES: usize = 16 << 10;
 
-/// When the open pack is closed.
+/// When the open pack is closed, and whether the next is begun ahead.
 #[derive(Debug, Clone, Copy)]
 enum Way {
     EachItsOwn,
@@ -41,22 +44,41 @@ struct OpenPack {
     done: watch::Sender<Option<bool>>,
 }
 
+/// A pack that is being begun.
+type Begun = JoinHandle<Result<Box<dyn Appender>>>;
+
 struct Grouper {
     store: Arc<dyn BlobStore>,
     way: Way,
+    ahead: bool,
+    next: Mutex<Option<Begun>>,
     open: Mutex<Option<OpenPack>>,
     places: Arc<Semaphore>,
     objects: AtomicU64,
 }
 
 impl Grouper {
-    fn new(store: Arc<dyn BlobStore>, way: Way) -> Arc<Self> {
+    fn new(store: Arc<dyn BlobStore>, way: Way, ahead: bool) -> Arc<Self> {
         let places = match way {
             Way::InFlight(places) => places,
             _ => Semaphore::MAX_PERMITS,
         };
-        let (open, objects) = (Mutex::default(), AtomicU64::new(0));
-        Arc::new(Self { store, way, open, places: Arc::new(Semaphore::new(places)), objects })
+        let (open, objects, next) = (Mutex::default(), AtomicU64::new(0), Mutex::default());
+        Arc::new(Self { store, way, ahead, next, open, places: Arc::new(Semaphore::new(places)), objects })
+    }
+
+    fn begin(&self) -> Begun {
+        let store = Arc::clone(&self.store);
+        tokio::spawn(async move { store.append(PackName(rand::random())).await })
+    }
+
+    async fn next(&self) -> Result<Box<dyn Appender>> {
+        let mut next = self.next.lock().await;
+        let begun = next.take().unwrap_or_else(|| self.begin());
+        if self.ahead {
+            *next = Some(self.begin());
+        }
+        begun.await.map_err(|stopped| Error::internal("stopped").with_source(stopped))?
     }
 
     /// Writes a record and waits until it is durable.
@@ -65,7 +87,7 @@ impl Grouper {
             let mut open = self.open.lock().await;
             let first = open.is_none();
             if first {
-                let appender = self.store.append(PackName(rand::random())).await?;
+                let appender = self.next().await?;
                 *open = Some(OpenPack { appender, done: watch::Sender::new(None) });
             }
             let Some(pack) = &mut *open else { return Err(Error::internal("no pack")) };
@@ -94,42 +116,43 @@ impl Grouper {
     }
 }
 
-async fn measure(store: Arc<dyn BlobStore>, way: Way, writers: usize, time: Duration) -> Result<()> {
-    let grouper = Grouper::new(store, way);
-    let begun = Instant::now();
-    let writer = |_| {
+/// A moment after the last, as if many clients wrote independently of each other.
+fn next_wait(rate: f64) -> Duration {
+    Duration::from_secs_f64(-rand::random_range(f64::EPSILON..1.0_f64).ln() / rate)
+}
+
+async fn measure(store: Arc<dyn BlobStore>, way: Way, ahead: bool, rate: f64, time: Duration) -> Result<()> {
+    let grouper = Grouper::new(store, way, ahead);
+    let (begun, mut at, mut writes) = (Instant::now(), Duration::ZERO, Vec::new());
+    while at < time {
+        tokio::time::sleep_until((begun + at).into()).await;
         let grouper = Arc::clone(&grouper);
-        tokio::spawn(async move {
-            let mut waits = Vec::new();
-            while begun.elapsed() < time {
-                let before = Instant::now();
-                grouper.write(Bytes::from(vec![7; RECORD_BYTES])).await?;
-                waits.push(before.elapsed());
-            }
-            Ok::<_, Error>(waits)
-        })
-    };
+        let due = begun + at;
+        writes.push(tokio::spawn(async move {
+            grouper.write(Bytes::from(vec![7; RECORD_BYTES])).await?;
+            Ok::<_, Error>(due.elapsed())
+        }));
+        at += next_wait(rate);
+    }
     let mut waits = Vec::new();
-    for of_writer in join_all((0..writers).map(writer)).await {
-        waits.extend(of_writer.map_err(|stopped| Error::internal("a writer stopped").with_source(stopped))??);
+    for write in join_all(writes).await {
+        waits.push(write.map_err(|stopped| Error::internal("a write stopped").with_source(stopped))??);
     }
     waits.sort_unstable();
-    let seconds = begun.elapsed().as_secs_f64();
-    let writes = waits.len() as f64;
     let objects = grouper.objects.load(Ordering::Relaxed) as f64;
     let at = |hundredths: usize| waits[(waits.len() - 1) * hundredths / 100].as_secs_f64() * 1e3;
     println!(
-        "{:<16} {:>8.0} writes/s {:>8.0} objects/1000 {:>8.1} ms median {:>8.1} ms p99",
+        "{:<16} {:<6} {:>6.0} objects/1000 {:>8.1} ms median {:>8.1} ms p99",
         format!("{way:?}"),
-        writes / seconds,
-        1_000.0 * objects / writes,
+        if ahead { "ahead" } else { "" },
+        1_000.0 * objects / waits.len() as f64,
         at(50),
         at(99)
     );
     Ok(())
 }
 
-async fn run(writers: usize, time: Duration, latency: Duration) -> Result<()> {
+async fn run(rate: f64, time: Duration, latency: Duration) -> Result<()> {
     let failed = |error: std::io::Error| Error::unavailable(error.to_string());
     let seaweed = Seaweed::start().map_err(failed)?;
     let proxy = Proxy::start(seaweed.s3_port).map_err(failed)?;
@@ -142,7 +165,7 @@ async fn run(writers: usize, time: Duration, latency: Duration) -> Result<()> {
         session_token: None,
     });
     println!(
-        "{writers} writers of {RECORD_BYTES} bytes, {} s each, {} ms of latency",
+        "{rate} writes/s of {RECORD_BYTES} bytes, {} s each, {} ms of latency",
         time.as_secs(),
         latency.as_millis()
     );
@@ -150,26 +173,26 @@ async fn run(writers: usize, time: Duration, latency: Duration) -> Result<()> {
         println!("{}", if confirm { "asking for each object afterwards" } else { "without asking" });
         options.objects.confirm = confirm;
         let store: Arc<dyn BlobStore> = Arc::new(open(&options).await?);
-        for way in [
-            Way::EachItsOwn,
-            Way::InFlight(1),
-            Way::InFlight(2),
-            Way::InFlight(4),
-            Way::Window(Duration::from_millis(5)),
-            Way::Window(Duration::from_millis(20)),
-            Way::Window(Duration::from_millis(100)),
+        for (way, ahead) in [
+            (Way::EachItsOwn, false),
+            (Way::EachItsOwn, true),
+            (Way::InFlight(1), true),
+            (Way::InFlight(2), true),
+            (Way::InFlight(4), true),
+            (Way::Window(Duration::from_millis(20)), true),
+            (Way::Window(Duration::from_millis(100)), true),
         ] {
-            measure(Arc::clone(&store), way, writers, time).await?;
+            measure(Arc::clone(&store), way, ahead, rate, time).await?;
         }
     }
     Ok(())
 }
 
 fn main() -> Result<()> {
-    let mut numbers = std::env::args().skip(1).map(|number| number.parse::<u64>().unwrap_or(0));
-    let writers = numbers.next().filter(|writers| *writers > 0).unwrap_or(32);
-    let time = Duration::from_secs(numbers.next().filter(|seconds| *seconds > 0).unwrap_or(3));
-    let latency = Duration::from_millis(numbers.next().unwrap_or(0));
+    let mut numbers = std::env::args().skip(1).map(|number| number.parse::<u32>().unwrap_or(0));
+    let mut number = |usual: u32| numbers.next().filter(|number| *number > 0).unwrap_or(usual);
+    let (rate, time) = (number(200), Duration::from_secs(number(5).into()));
+    let latency = Duration::from_millis(numbers.next().unwrap_or(0).into());
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-    runtime.block_on(run(usize::try_from(writers).unwrap_or(32), time, latency))
+    runtime.block_on(run(rate.into(), time, latency))
 }

@@ -24,6 +24,7 @@
 
 mod entry;
 mod flight;
+mod index;
 mod log;
 #[cfg(test)]
 mod tests;

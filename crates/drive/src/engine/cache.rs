@@ -335,15 +335,13 @@ impl Claim {
     /// A slice of the plaintext without a copy, if there is room in the pinned region.
     pub(crate) fn pin(mut self, range: Range<usize>) -> std::result::Result<Bytes, Self> {
         let mut table = self.inner.lock();
-        let hold = match table.is_pinned(&self.key) {
-            true => None,
-            false => match self.inner.pinned.try_take(table.share_of(&self.key)) {
-                Some(hold) => Some(hold),
-                None => {
-                    drop(table);
-                    return Err(self);
-                }
-            },
+        let hold = if table.is_pinned(&self.key) {
+            None
+        } else if let Some(hold) = self.inner.pinned.try_take(table.share_of(&self.key)) {
+            Some(hold)
+        } else {
+            drop(table);
+            return Err(self);
         };
         table.pin(&self.key, hold);
         drop(table);

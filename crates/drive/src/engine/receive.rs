@@ -53,7 +53,7 @@ impl Received {
     }
 
     /// The block in a working buffer, and the id it must have if it was out of our hands.
-    pub(crate) async fn to_work(self, target: &Target) -> Result<(Buffer, Option<BlockId>)> {
+    pub(crate) async fn into_work(self, target: &Target) -> Result<(Buffer, Option<BlockId>)> {
         match self {
             Self::Memory(mut buffer) => {
                 target.shared.uploads.to_work(&mut buffer).await;

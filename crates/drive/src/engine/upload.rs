@@ -244,7 +244,7 @@ impl Target {
             let plain = block.plain.take().ok_or_else(|| {
                 Error::new(ErrorKind::Conflict, "the file changed while a part of it was being replaced; try again")
             })?;
-            let (plain, expected) = plain.to_work(self).await?;
+            let (plain, expected) = plain.into_work(self).await?;
             let (id, plain) = self.identify(plain, expected.or(Some(block.id))).await?;
             let record = self.seal_block(id, plain).await?;
             let bytes = record.bytes.len();
@@ -381,7 +381,7 @@ impl Upload {
         while self.sealing.len() >= SEALING_BLOCKS_MAX {
             self.settle_one().await?;
         }
-        let (block, expected) = block.to_work(&self.target).await?;
+        let (block, expected) = block.into_work(&self.target).await?;
         self.sealing.push_back(tokio::spawn(self.target.clone().store_block(block, expected)));
         Ok(())
     }
@@ -442,7 +442,7 @@ impl Upload {
             self.seal(block).await?;
             return self.finish(size).await;
         }
-        let (block, expected) = block.to_work(&target).await?;
+        let (block, expected) = block.into_work(&target).await?;
         let (id, block) = target.identify(block, expected).await?;
         let record = target.seal_block(id, block).await?;
         let record_bytes = record.bytes.len();

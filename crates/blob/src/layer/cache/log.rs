@@ -6,9 +6,9 @@
 //! A removed pack leaves a note in the log, so that its ranges do not come back with the next start.
 
 use super::entry::{HEAD_BYTES, Head, Key};
+use super::index::{FoundEntry, Place, Retired, Segment, State};
 use holdfast_base::{Error, ErrorKind, PackName, Result};
 use parking_lot::Mutex;
-use std::collections::{BTreeMap, VecDeque};
 use std::fs::{DirBuilder, File, OpenOptions, TryLockError};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt};
@@ -48,51 +48,6 @@ pub(super) struct Log {
     state: Mutex<State>,
     /// Held for as long as the cache is open.
     _lock: File,
-}
-
-#[derive(Debug, Default)]
-struct State {
-    /// Oldest first; the last is being filled.
-    files: VecDeque<Segment>,
-    index: BTreeMap<Key, Place>,
-    next_number: u64,
-    /// How many packs were removed.
-    removals: u64,
-}
-
-#[derive(Debug)]
-struct Segment {
-    number: u64,
-    file: Arc<File>,
-    bytes: u64,
-    keys: Vec<Key>,
-}
-
-#[derive(Debug, Clone, Copy)]
-struct Place {
-    segment: u64,
-    at: u64,
-    sum: u64,
-    used: bool,
-}
-
-/// An entry that was found.
-pub(super) struct FoundEntry {
-    file: Arc<File>,
-    at: u64,
-    len: u32,
-    sum: u64,
-}
-
-impl FoundEntry {
-    /// Its bytes, or the buffer back if they are not what was written.
-    pub(super) fn read(&self, mut buffer: Vec<u8>) -> Result<Vec<u8>, Vec<u8>> {
-        buffer.resize(self.len as usize, 0);
-        match self.file.read_exact_at(&mut buffer, self.at) {
-            Ok(()) if xxh3_64(&buffer) == self.sum => Ok(buffer),
-            _ => Err(buffer),
-        }
-    }
 }
 
 fn failed(doing: &str, path: &Path, error: &io::Error) -> Error {
@@ -136,12 +91,17 @@ impl Log {
             state.load(number, file)?;
             state.next_number = number + 1;
         }
+        // The limit may have been larger before.
+        while state.files.len() as u64 > FILES || state.bytes() > self.file_bytes * FILES {
+            let Some(retired) = state.retire() else { break };
+            std::fs::remove_file(self.path(retired.number))?;
+        }
         Ok(())
     }
 
     /// Bytes in use.
     pub(super) fn bytes(&self) -> u64 {
-        self.state.lock().files.iter().map(|segment| segment.bytes).sum()
+        self.state.lock().bytes()
     }
 
     /// A count that changes when a pack is removed; shown when a range is put in.
@@ -220,7 +180,9 @@ impl Log {
                 last.bytes += bytes;
                 return Ok((last.number, Arc::clone(&last.file), at));
             }
-            let oldest = if state.files.len() as u64 >= FILES || full { state.retire() } else { None };
+            let no_room =
+                state.files.len() as u64 >= FILES || state.bytes() + self.file_bytes > self.file_bytes * FILES;
+            let oldest = if no_room || full { state.retire() } else { None };
             let number = state.next_number;
             state.next_number += 1;
             let path = self.path(number);
@@ -254,61 +216,6 @@ impl Log {
         if let Err(error) = std::fs::remove_file(self.path(retired.number)) {
             tracing::warn!(%error, "the read cache could not remove a file");
         }
-    }
-}
-
-/// A file that makes room.
-struct Retired {
-    number: u64,
-    file: Arc<File>,
-    used: Vec<(Key, Place)>,
-    removals: u64,
-}
-
-impl State {
-    /// Reads the heads of a file and enters them.
-    fn load(&mut self, number: u64, file: File) -> io::Result<()> {
-        let length = file.metadata()?.len();
-        let mut at = 0;
-        self.files.push_back(Segment { number, file: Arc::new(file), bytes: 0, keys: Vec::new() });
-        let mut head = [0; HEAD_BYTES];
-        while at + HEAD_BYTES as u64 <= length {
-            let Some(last) = self.files.back() else { break };
-            last.file.read_exact_at(&mut head, at)?;
-            // What follows a head that is none cannot be found.
-            let Some(found) = Head::decode(&head) else { break };
-            at += HEAD_BYTES as u64;
-            match found {
-                Head::Range(key, sum) => self.enter(key, Place { segment: number, at, sum, used: false }),
-                Head::Removed(name) => self.index.retain(|key, _| key.name != name),
-            }
-            at += found.body_bytes();
-        }
-        if let Some(last) = self.files.back_mut() {
-            last.bytes = at.max(length);
-        }
-        Ok(())
-    }
-
-    fn enter(&mut self, key: Key, place: Place) {
-        let Some(segment) = self.files.iter_mut().rev().find(|held| held.number == place.segment) else { return };
-        segment.keys.push(key);
-        self.index.insert(key, place);
-    }
-
-    /// Takes the oldest file out of the log.
-    fn retire(&mut self) -> Option<Retired> {
-        let Segment { number, file, keys, .. } = self.files.pop_front()?;
-        let mut used = Vec::new();
-        for key in keys {
-            if let Some(place) = self.index.get(&key).copied()
-                && place.segment == number
-            {
-                self.index.remove(&key);
-                used.extend(place.used.then_some((key, place)));
-            }
-        }
-        Some(Retired { number, file, used, removals: self.removals })
     }
 }
 

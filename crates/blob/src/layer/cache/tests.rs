@@ -168,6 +168,25 @@ async fn the_cache_stays_below_its_limit_and_keeps_what_is_used() {
 }
 
 #[test]
+fn a_limit_that_was_lowered_holds_from_the_next_start() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let large = CacheOptions { bytes_max: 4 * CACHE_BYTES_MIN };
+    let log = Log::open(folder.path(), large).expect("opens");
+    let bytes = vec![1; 1 << 20];
+    for index in 0..100 {
+        log.insert(Key::of(NAME, index << 20, bytes.len()).expect("a range"), &bytes, 0).expect("writes");
+    }
+    assert!(log.bytes() > CACHE_BYTES_MIN);
+    drop(log);
+    let log = Log::open(folder.path(), SMALL).expect("opens");
+    assert!(log.bytes() <= CACHE_BYTES_MIN && log.find(Key::of(NAME, 99 << 20, 1 << 20).expect("a range")).is_some());
+    for index in 0..100 {
+        log.insert(Key::of(NAME, index << 20, bytes.len()).expect("a range"), &bytes, 0).expect("writes");
+        assert!(log.bytes() <= CACHE_BYTES_MIN);
+    }
+}
+
+#[test]
 fn a_folder_belongs_to_one_process() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let first = Log::open(folder.path(), SMALL).expect("opens");
