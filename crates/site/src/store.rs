@@ -108,6 +108,7 @@ impl Store {
             from: self.at(&aside)?,
             to: self.at(&object.path())?,
             copy: false,
+            source_expect: Expect::Any,
             overwrite: true,
             deep: false,
         };
