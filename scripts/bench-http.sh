@@ -170,29 +170,37 @@ measure closed "${targets[@]}" --no-keep-alive --note "$note" "$@"
 
 # --- how light the load generator is -------------------------------------------------------------------------------
 
-# field FILE: the good answers per second of a report's only run.
-field() { python3 -c 'import json, sys; print(json.load(open(sys.argv[1]))["load"]["runs"][0]["rate"])' "$1"; }
-
 if [[ $CEILING != 0 ]]; then
     scripts/need.sh wrk
     say "wrk beside it, one thread each, on the same nginx, in turns"
-    seconds=${DURATION%s}
+    url=http://127.0.0.1:$nginx_port/page.html
+    TIMEFORMAT='%U %S'
     for round in $(seq "$RUNS"); do
-        wrk -t1 -c"$THREADS" -d"${seconds}s" "http://127.0.0.1:$nginx_port/page.html" >"$work/wrk"
+        { time wrk -t1 -c"$THREADS" -d"$DURATION" "$url" >"$work/wrk.$round"; } 2>"$work/wrk.$round.cpu"
         # shellcheck disable=SC2086
-        $BENCH --threads "$THREADS" --ramp-up 0 --duration "$DURATION" --runs 1 --generators 1 --no-progress \
-            --no-settle --no-warm --output "$work/ours" "nginx=http://127.0.0.1:$nginx_port/page.html" >/dev/null || status=$?
-        printf '%s %s\n' "$(awk '/^Requests\/sec/ { print $2 }' "$work/wrk")" "$(field "$work/ours.json")" >>"$work/ceiling"
+        { time $BENCH --threads "$THREADS" --ramp-up 0 --duration "$DURATION" --runs 1 --generators 1 --no-progress \
+            --no-settle --no-warm --output "$work/ours.$round" "nginx=$url" >/dev/null; } 2>"$work/ours.$round.cpu" || status=$?
     done
-    python3 - "$work/ceiling" <<'PY'
-import statistics, sys
-rows = [tuple(map(float, line.split())) for line in open(sys.argv[1])]
-print("\nCeiling of the load generator on the same nginx, requests/s, one generator thread each")
-for index, name in enumerate(("wrk", "holdfast bench http")):
-    values = [row[index] for row in rows]
-    print(f"  {name:20} {statistics.median(values):10,.0f} ({min(values):,.0f}–{max(values):,.0f})")
-ratios = [ours / theirs for theirs, ours in rows]
-print(f"  {'ratio, run by run':20} {statistics.median(ratios):10.2f} ({min(ratios):.2f}–{max(ratios):.2f})")
+    python3 - "$work" "$RUNS" <<'PY'
+import json, re, statistics, sys
+work, rounds = sys.argv[1], range(1, int(sys.argv[2]) + 1)
+read = lambda name: open(f"{work}/{name}").read()
+cpu = lambda name: sum(map(float, read(name).split()[-2:]))
+rates, costs = {"wrk": [], "holdfast bench http": []}, {"wrk": [], "holdfast bench http": []}
+for round in rounds:
+    text, run = read(f"wrk.{round}"), json.loads(read(f"ours.{round}.json"))["load"]["runs"][0]
+    rates["wrk"].append(float(re.search(r"Requests/sec:\s+([\d.]+)", text)[1]))
+    costs["wrk"].append(cpu(f"wrk.{round}.cpu") * 1e6 / int(re.search(r"(\d+) requests in", text)[1]))
+    rates["holdfast bench http"].append(run["rate"])
+    costs["holdfast bench http"].append(cpu(f"ours.{round}.cpu") * 1e6 / run["requests"])
+print("\nCeiling of the load generator on the same nginx, one generator thread each: median (least–greatest)")
+print(f"  {'':20} {'requests/s':>28}  {'CPU µs a request':>20}")
+for name in rates:
+    rate, cost = rates[name], costs[name]
+    shown = f"{statistics.median(rate):,.0f} ({min(rate):,.0f}–{max(rate):,.0f})"
+    print(f"  {name:20} {shown:>28}  {f'{statistics.median(cost):.2f} ({min(cost):.2f}–{max(cost):.2f})':>20}")
+ratios = [ours / theirs for theirs, ours in zip(*rates.values())]
+print(f"  {'ratio, run by run':20} {f'{statistics.median(ratios):.2f} ({min(ratios):.2f}–{max(ratios):.2f})':>28}")
 PY
 fi
 say "reports: $RESULTS_DIR/http-$stamp-kept.html and -closed.html"

@@ -81,12 +81,12 @@ pub struct HttpArgs {
     pub header: Vec<String>,
 
     /// Body of the URLs' requests, which are POST then unless --method says otherwise.
-    #[arg(long, value_name = "TEXT", conflicts_with = "data_file")]
-    pub data: Option<String>,
+    #[arg(long, value_name = "TEXT", conflicts_with = "body_file")]
+    pub body: Option<String>,
 
     /// File with that body.
     #[arg(long, value_name = "FILE")]
-    pub data_file: Option<PathBuf>,
+    pub body_file: Option<PathBuf>,
 
     /// Statuses of good answers.
     #[arg(long, value_delimiter = ',', value_parser = parse_statuses, value_name = "STATUS,...", default_value = "2xx")]
@@ -229,12 +229,12 @@ impl HttpArgs {
     fn page(&self, spec: &TargetSpec) -> anyhow::Result<Step> {
         let mut step = Step::get(spec.url.clone());
         step.credentials.clone_from(&spec.credentials);
-        if let Some(path) = &self.data_file {
+        if let Some(path) = &self.body_file {
             step.body = Arc::from(read_file(path, BODY_BYTES_MAX)?);
-        } else if let Some(text) = &self.data {
+        } else if let Some(text) = &self.body {
             step.body = Arc::from(text.as_bytes());
         }
-        let with_body = self.data.is_some() || self.data_file.is_some();
+        let with_body = self.body.is_some() || self.body_file.is_some();
         step.method = self.method.unwrap_or(if with_body { Method::Post } else { Method::Get });
         let header = |text: &String| {
             let (name, value) =
@@ -358,7 +358,7 @@ mod tests {
 
     #[test]
     fn a_body_makes_a_post_and_credentials_stay_with_their_server() -> anyhow::Result<()> {
-        let options = options(&["a=http://me:pw@h/", "b=http://i/", "--data", "x=1", "-H", "Content-Type: a/b"])?;
+        let options = options(&["a=http://me:pw@h/", "b=http://i/", "--body", "x=1", "-H", "Content-Type: a/b"])?;
         let step = &options.targets[0].plan.steps[0];
         assert_eq!((step.method, &*step.body), (Method::Post, &b"x=1"[..]));
         assert_eq!(step.headers[0], ("Content-Type".to_owned(), "a/b".to_owned()));

@@ -206,7 +206,7 @@ impl Session<'_> {
 /// The load in words: once if all targets have the same.
 fn shapes(options: &LoadOptions) -> Vec<String> {
     let shapes: Vec<String> = options.targets.iter().map(|target| target.plan.shape()).collect();
-    let threads = format!("{} generator threads", options.generators);
+    let threads = format!("generator threads: {}", options.generators);
     if shapes.iter().all(|shape| *shape == shapes[0]) {
         return vec![format!("{}; {threads}", shapes[0])];
     }

@@ -60,7 +60,7 @@ fn the_load_of_report_004_is_read() {
 fn scopes_defaults_headers_credentials_timers_and_loops_hold_where_they_stand() {
     let found = read_fixture("shop.jmx");
     let plan = &found.plan;
-    assert_eq!((plan.users, plan.loops, plan.duration), (25, None, Some(Duration::from_secs(60))));
+    assert_eq!((plan.users, plan.loops, plan.duration), (25, None, Some(Duration::from_mins(1))));
     assert!(plan.fresh_loops);
     let names: Vec<&str> = plan.steps.iter().map(|step| step.name.as_str()).collect();
     assert_eq!(
@@ -169,6 +169,9 @@ fn what_is_no_plan_or_broken_is_refused() {
         good.replace("</hashTree>", "</hashtree>"),
         format!("{good}{good}"),
         format!("{good}text"),
+        good.replace("testname=\"t\"", "testname=\"a\u{1}b\""),
+        good.replace(">1<", ">1&#0;<"),
+        good.replace(">h<", ">h\u{0}<"),
         good.replace("<ThreadGroup>", "<ThreadGroup enabled=\"false\">"),
         good.replace("<ThreadGroup>", "<SetupThreadGroup/><ThreadGroup>"),
         good.replace("testname=\"t\"", "testname=\"t\" testname=\"u\""),

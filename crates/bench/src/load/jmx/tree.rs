@@ -91,6 +91,7 @@ pub(super) fn parse(file: &[u8]) -> anyhow::Result<Element> {
             Event::Empty(_) | Event::Comment(_) | Event::PI(_) | Event::Decl(_) => continue,
             Event::Eof => break,
         };
+        ensure!(piece.chars().all(is_xml), "the plan has a character that XML does not allow");
         match open.last_mut() {
             Some(element) => element.text.push_str(&piece),
             None => ensure!(piece.trim().is_empty(), "the plan has text outside its root element"),
@@ -106,7 +107,13 @@ fn start(tag: &BytesStart<'_>) -> anyhow::Result<Element> {
         let attribute = attribute.context("an attribute is broken or doubled")?;
         ensure!(element.attributes.len() < ATTRIBUTES_MAX, "an element has more than {ATTRIBUTES_MAX} attributes");
         let value = attribute.normalized_value(XmlVersion::Implicit1_0).context("an attribute's value is broken")?;
+        ensure!(value.chars().all(is_xml), "an attribute has a character that XML does not allow");
         element.attributes.push((attribute.key.as_ref().to_owned(), value.into_owned()));
     }
     Ok(element)
+}
+
+/// Whether XML 1.0 allows the character (section 2.2).
+pub(super) fn is_xml(c: char) -> bool {
+    matches!(c, '\t' | '\n' | '\r' | ' '..='\u{d7ff}' | '\u{e000}'..='\u{fffd}' | '\u{10000}'..)
 }

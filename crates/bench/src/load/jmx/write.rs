@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 
 use anyhow::ensure;
 
+use super::tree::is_xml;
 use crate::load::Think;
 use crate::load::plan::{Plan, Step};
 
@@ -177,9 +178,4 @@ fn content(text: &str) -> String {
 
 fn attribute(text: &str) -> String {
     content(text).replace('\n', "&#10;").replace('\t', "&#9;")
-}
-
-/// Whether XML 1.0 allows the character (section 2.2).
-fn is_xml(c: char) -> bool {
-    matches!(c, '\t' | '\n' | '\r' | ' '..='\u{d7ff}' | '\u{e000}'..='\u{fffd}' | '\u{10000}'..)
 }
