@@ -42,6 +42,13 @@ impl Readers {
         })
     }
 
+    /// Frees the pages that connections nobody uses right now remember.
+    pub(super) fn forget_pages(&self) {
+        let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
+        // A connection that cannot even do this is opened anew.
+        idle.iter_mut().for_each(|slot| drop(slot.take_if(|held| held.execute_batch("PRAGMA shrink_memory").is_err())));
+    }
+
     fn take(&self) -> Lease<'_> {
         let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
         loop {

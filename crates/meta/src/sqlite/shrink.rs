@@ -28,9 +28,11 @@ impl SqliteCatalogue {
             self.write("shrink", Scope::Alone, work).await?;
         }
         if any {
-            // So much is gone that what the writer remembers of it is ballast.
+            // So much is gone that what connections remember of it is ballast.
             let forget = |tx: &Tx<'_>| tx.query("PRAGMA shrink_memory", &[], &mut |_| Ok(Flow::On));
             self.write("shrink", Scope::Alone, forget).await?;
+            self.readers.forget_pages();
+            self.scanners.forget_pages();
         }
         Ok(())
     }
