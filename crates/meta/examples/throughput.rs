@@ -1,14 +1,17 @@
-//! Operations per second of the SQLite catalogue: small files made, found and removed by several callers at once, and a
-//! large folder listed.
+//! Operations per second of the catalogue: small files made, found and removed by several callers at once, and a large
+//! folder listed.
 //!
-//! `cargo run --release -p holdfast-meta --example throughput -- [FOLDER] [FILES] [CALLERS]`
+//! `cargo run --release -p holdfast-meta --example throughput -- [FOLDER | postgres] [FILES] [CALLERS]`
 //!
+//! With `postgres` in place of a folder, on a PostgreSQL server of its own that syncs its commits, in the folder for temporary files.
 //! Each make is one durable operation: node, content with 4 KiB sealed inline, usage. FOLDER should be on the disk that is
 //! to be measured; a folder beside the target directory is used by default and removed again.
 
 use holdfast_base::{AccountId, DrivePath, NodeName, SpaceId, Uid};
-use holdfast_meta::sqlite::{Options, SqliteCatalogue};
+use holdfast_meta::postgres::{self, PostgresCatalogue};
+use holdfast_meta::sqlite::{self, SqliteCatalogue};
 use holdfast_meta::{Catalogue, Expect, Guard, NewAccount, NewContent};
+use holdfast_testkit::postgres::{Durability, PostgresServer};
 use std::error::Error;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -24,15 +27,27 @@ fn main() -> Outcome<()> {
     let folder = arguments.next().map_or_else(|| PathBuf::from("target/throughput"), PathBuf::from);
     let files: usize = arguments.next().map_or(Ok(50_000), |text| text.parse())?;
     let callers: usize = arguments.next().map_or(Ok(8), |text| text.parse())?;
-    std::fs::create_dir_all(&folder)?;
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
-    runtime.block_on(measure(&folder.join("catalogue.db"), files, callers))?;
+    if folder.as_os_str() == "postgres" {
+        let server = PostgresServer::start(Durability::Disk)?;
+        let url = server.database()?;
+        return runtime.block_on(async {
+            let catalogue = Arc::new(PostgresCatalogue::connect(&url, &postgres::Options::default()).await?);
+            measure(Arc::clone(&catalogue) as Arc<dyn Catalogue>, files, callers).await?;
+            Ok(catalogue.close().await?)
+        });
+    }
+    std::fs::create_dir_all(&folder)?;
+    runtime.block_on(async {
+        let catalogue = Arc::new(SqliteCatalogue::open(&folder.join("catalogue.db"), &sqlite::Options::default())?);
+        measure(Arc::clone(&catalogue) as Arc<dyn Catalogue>, files, callers).await?;
+        Ok::<_, Box<dyn Error + Send + Sync>>(catalogue.close().await?)
+    })?;
     std::fs::remove_dir_all(&folder)?;
     Ok(())
 }
 
-async fn measure(path: &std::path::Path, files: usize, callers: usize) -> Outcome<()> {
-    let catalogue = Arc::new(SqliteCatalogue::open(path, &Options::default())?);
+async fn measure(catalogue: Arc<dyn Catalogue>, files: usize, callers: usize) -> Outcome<()> {
     let (account, space) = prepare(&catalogue).await?;
     let each = files / callers;
     for round in 0..2 {
@@ -65,11 +80,10 @@ async fn measure(path: &std::path::Path, files: usize, callers: usize) -> Outcom
         .await?;
         purge(&catalogue, space).await?;
     }
-    catalogue.close().await?;
     Ok(())
 }
 
-async fn prepare(catalogue: &SqliteCatalogue) -> Outcome<(AccountId, SpaceId)> {
+async fn prepare(catalogue: &Arc<dyn Catalogue>) -> Outcome<(AccountId, SpaceId)> {
     let new = NewAccount {
         uid: Uid([1; 16]),
         name: "ana".to_owned(),
@@ -102,9 +116,9 @@ fn path_of(caller: usize, index: usize, round: usize) -> Outcome<DrivePath> {
     Ok(DrivePath::parse(&format!("tree/folder-{}/file-{round}-{caller}-{index}.txt", index % FOLDERS))?)
 }
 
-async fn run<F, W>(name: &str, catalogue: &Arc<SqliteCatalogue>, callers: usize, each: usize, work: F) -> Outcome<()>
+async fn run<F, W>(name: &str, catalogue: &Arc<dyn Catalogue>, callers: usize, each: usize, work: F) -> Outcome<()>
 where
-    F: Fn(Arc<SqliteCatalogue>, usize, usize) -> W + Send + Copy + 'static,
+    F: Fn(Arc<dyn Catalogue>, usize, usize) -> W + Send + Copy + 'static,
     W: Future<Output = Outcome<()>> + Send,
 {
     let (began, cpu) = (Instant::now(), cpu_seconds());
@@ -127,7 +141,7 @@ where
     Ok(())
 }
 
-async fn list(catalogue: &Arc<SqliteCatalogue>, space: SpaceId, account: AccountId) -> Outcome<()> {
+async fn list(catalogue: &Arc<dyn Catalogue>, space: SpaceId, account: AccountId) -> Outcome<()> {
     let large = DrivePath::parse("large")?;
     let folder = catalogue.find(space, &large, false).await?.node(&large).ok_or("no folder")?.id;
     if catalogue.children(folder, None, 1).await?.is_empty() {
@@ -150,7 +164,7 @@ async fn list(catalogue: &Arc<SqliteCatalogue>, space: SpaceId, account: Account
     Ok(())
 }
 
-async fn purge(catalogue: &SqliteCatalogue, space: SpaceId) -> Outcome<()> {
+async fn purge(catalogue: &Arc<dyn Catalogue>, space: SpaceId) -> Outcome<()> {
     let began = Instant::now();
     catalogue.purge_trash(space, None).await?;
     let purged = began.elapsed();

@@ -63,17 +63,24 @@ impl PostgresServer {
     /// Makes a cluster and starts it.
     pub fn start(durability: Durability) -> io::Result<Self> {
         let fsync = if durability == Durability::Logic { "off" } else { "on" };
-        Self::start_with(&[format!("fsync={fsync}")])
+        Self::start_with(&[format!("fsync={fsync}")], &[])
     }
 
-    /// The same with settings of the server (`name=value`).
-    pub fn start_with(settings: &[String]) -> io::Result<Self> {
+    /// The same with settings of the server (`name=value`), and with files of its own, which they name as seen from the data folder
+    /// (`../name`).
+    pub fn start_with(settings: &[String], files: &[(&str, &str)]) -> io::Result<Self> {
         let programs = programs()?;
         let account = unprivileged()?;
         let folder = tempfile::Builder::new().prefix("holdfast-postgres-").tempdir()?.keep();
         fs::set_permissions(&folder, fs::Permissions::from_mode(0o700))?;
+        for (name, content) in files {
+            fs::write(folder.join(name), content)?;
+            fs::set_permissions(folder.join(name), fs::Permissions::from_mode(0o600))?;
+        }
         if let Some((user, group)) = account {
-            chown(&folder, Some(user), Some(group))?;
+            for path in files.iter().map(|(name, _)| folder.join(name)).chain([folder.clone()]) {
+                chown(path, Some(user), Some(group))?;
+            }
         }
         let address = free_port()?;
         let settings = settings.to_vec();

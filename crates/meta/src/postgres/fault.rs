@@ -25,7 +25,7 @@ impl From<tokio_postgres::Error> for DatabaseError {
 
 impl From<tokio_postgres::Error> for Fault {
     fn from(error: tokio_postgres::Error) -> Self {
-        Self::Database(error.into())
+        DatabaseError::from(error).into()
     }
 }
 

@@ -350,9 +350,9 @@ fn lock(link: &PgLink, scope: Scope) -> Done<()> {
 fn broke(fault: Fault) -> Broke {
     match fault {
         Fault::Database(error) => match error.trouble {
-            Trouble::Again => Broke::Again(error),
-            Trouble::Connection => Broke::Lost(error),
-            Trouble::Statement => Broke::Failed(error),
+            Trouble::Again => Broke::Again(*error),
+            Trouble::Connection => Broke::Lost(*error),
+            Trouble::Statement => Broke::Failed(*error),
         },
         other => Broke::Failed(DatabaseError {
             kind: holdfast_base::ErrorKind::Internal,
@@ -366,7 +366,7 @@ fn broke(fault: Fault) -> Broke {
 /// The database's error of a flush, if the transaction can go on after it.
 fn database_error(fault: Fault) -> Result<DatabaseError, Broke> {
     match fault {
-        Fault::Database(error) if error.trouble == Trouble::Statement => Ok(error),
+        Fault::Database(error) if error.trouble == Trouble::Statement => Ok(*error),
         other => Err(broke(other)),
     }
 }

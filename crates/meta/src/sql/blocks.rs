@@ -4,7 +4,7 @@
 //! count it for exactly that time.
 
 use super::codec::signed;
-use super::fault::{Done, Fault, refuse};
+use super::fault::{Done, refuse};
 use super::query as sql;
 use super::seam::{Dialect, Link, Value};
 use super::state::SpaceState;
@@ -58,7 +58,7 @@ fn take(tx: &Tx<'_>, space: &mut SpaceState, run: &StagedRun) -> Done<()> {
         }
     }
     if !missing.is_empty() {
-        return Err(Fault::Missing(Missing(missing)));
+        return Err(Missing(missing).into());
     }
     add_all_live(tx, &mut live)
 }

@@ -134,6 +134,10 @@ impl<E: Engine> Catalogue for E {
     }
 
     async fn find(&self, space: SpaceId, path: &DrivePath, with_content: bool) -> Result<Found> {
+        let here = |link: &dyn Link| tree_read::find(link, space, path, with_content);
+        if let Some(found) = self.read_here(E::WALK, here) {
+            return found;
+        }
         let path = path.clone();
         self.read(E::WALK, move |link| tree_read::find(link, space, &path, with_content)).await
     }

@@ -7,7 +7,6 @@ use super::query as sql;
 use super::seam::{Link, Value};
 use super::state::SpaceState;
 use super::tx::Tx;
-use crate::catalogue::Missing;
 use crate::types::{NewContent, StagedRun};
 use holdfast_base::limits::{BLOCK_BYTES_MAX, FILE_BYTES_MAX};
 use holdfast_base::{ContentId, Error, ErrorKind};
@@ -52,9 +51,9 @@ fn append_all(tx: &Tx<'_>, space: &mut SpaceState, content: i64, runs: &[StagedR
     for (index, run) in runs.iter().enumerate() {
         match append_run(tx, space, content, blocks, run) {
             Ok(()) => blocks += run.blocks.len() as u64,
-            Err(Fault::Missing(Missing(mut missing))) => {
-                missing.extend(claims_that_fail(tx, space, &runs[index + 1..])?);
-                return Err(Fault::Missing(Missing(missing)));
+            Err(Fault::Missing(mut missing)) => {
+                missing.0.extend(claims_that_fail(tx, space, &runs[index + 1..])?);
+                return Err(Fault::Missing(missing));
             }
             Err(fault) => return Err(fault),
         }

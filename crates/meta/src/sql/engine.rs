@@ -34,6 +34,9 @@ pub(crate) trait Engine: Send + Sync + 'static {
         T: Send + 'static,
         F: Fn(&dyn Link) -> Done<T> + Send + 'static;
 
+    /// Runs a read at once, if that takes no longer than asking for it: then what it looks for need not be copied.
+    fn read_here<T>(&self, reading: Reading, read: impl FnOnce(&dyn Link) -> Done<T>) -> Option<Result<T>>;
+
     /// Runs an operation and answers when it is on disk; `explain` says what a refusal means.
     fn submit<T, F>(
         &self,

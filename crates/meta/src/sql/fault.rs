@@ -7,15 +7,15 @@ use std::sync::Arc;
 /// What a step of an operation ends with; `?` takes both sides.
 pub(crate) type Done<T> = Result<T, Fault>;
 
-/// A refusal with its meaning, or an error of the database.
+/// A refusal with its meaning, or an error of the database. In boxes, since every column that is read answers a [`Done`].
 #[derive(Debug)]
 pub(crate) enum Fault {
     /// A refusal of ours: a lock, a quota, a missing parent.
-    Refused(Error),
+    Refused(Box<Error>),
     /// Blocks that were claimed to exist and do not.
-    Missing(Missing),
+    Missing(Box<Missing>),
     /// The database's.
-    Database(DatabaseError),
+    Database(Box<DatabaseError>),
 }
 
 /// An error of a database, with its meaning. What the database says itself goes to the log as the cause, since it may quote
@@ -53,13 +53,19 @@ pub(crate) const DEFECT: &str = "the catalogue refused a statement; this is a de
 
 impl From<Error> for Fault {
     fn from(error: Error) -> Self {
-        Self::Refused(error)
+        Self::Refused(Box::new(error))
+    }
+}
+
+impl From<Missing> for Fault {
+    fn from(missing: Missing) -> Self {
+        Self::Missing(Box::new(missing))
     }
 }
 
 impl From<DatabaseError> for Fault {
     fn from(error: DatabaseError) -> Self {
-        Self::Database(error)
+        Self::Database(Box::new(error))
     }
 }
 
@@ -72,14 +78,14 @@ impl From<DatabaseError> for Error {
 impl From<Fault> for Error {
     fn from(fault: Fault) -> Self {
         match fault {
-            Fault::Refused(error) => error,
+            Fault::Refused(error) => *error,
             Fault::Missing(_) => Self::conflict("blocks that were claimed to exist are missing"),
-            Fault::Database(error) => error.into(),
+            Fault::Database(error) => (*error).into(),
         }
     }
 }
 
 /// Shorthand: a refusal of this kind.
 pub(crate) fn refuse<T>(kind: ErrorKind, message: impl Into<String>) -> Done<T> {
-    Err(Fault::Refused(Error::new(kind, message)))
+    Err(Error::new(kind, message).into())
 }

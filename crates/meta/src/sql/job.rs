@@ -94,7 +94,8 @@ where
         let (ran, result) = match done {
             Ok(Ok(value)) => (Ran::Well, Ok(value)),
             Ok(Err(fault)) => {
-                let ran = if let Fault::Database(error) = &fault { Ran::Failed(error.clone()) } else { Ran::Refused };
+                let ran =
+                    if let Fault::Database(error) = &fault { Ran::Failed((**error).clone()) } else { Ran::Refused };
                 (ran, (self.explain)(fault))
             }
             Err(_) => (Ran::Refused, Err(Error::internal(format!("{} met a defect; nothing was changed", self.name)))),

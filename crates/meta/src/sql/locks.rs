@@ -2,7 +2,7 @@
 
 use super::codec::rows;
 use super::engine::{Engine, Ops, Reading, Scope};
-use super::fault::{Done, Fault, refuse};
+use super::fault::{Done, refuse};
 use super::lock_check::{self, Change, locked};
 use super::query::{self as sql, in_lists_after};
 use super::seam::{Link, Row, Value};
@@ -44,7 +44,7 @@ impl<E: Engine> Ops<'_, E> {
             let state = SpaceState::load(tx, space)?;
             let (mut lock, id) = covering_lock(tx, &state, &path, &token, &guard)?.ok_or_else(gone)?;
             if lock.account != guard.account {
-                return Err(Fault::Refused(gone()));
+                return Err(gone().into());
             }
             sql::put(tx, "UPDATE node_lock SET expires_ms = ?2 WHERE id = ?1", (id, expires_ms))?;
             lock.expires_ms = expires_ms;

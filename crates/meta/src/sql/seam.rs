@@ -9,7 +9,7 @@
 //! whose answer somebody waits for. What runs the same statement many times says so ([`Link::run_many`],
 //! [`Link::query_many`]), and an engine may send all of them before it waits.
 
-use super::fault::{DatabaseError, Done, Trouble};
+use super::fault::{DatabaseError, Done, Fault, Trouble};
 use holdfast_base::{Error, ErrorKind};
 use std::sync::Arc;
 
@@ -85,6 +85,7 @@ pub(crate) trait FromValue: Sized {
 macro_rules! numbers {
     ($($number:ty),*) => {
         $(impl FromValue for $number {
+            #[inline]
             fn from_value(value: Value<'_>) -> Option<Self> {
                 match value {
                     Value::Integer(number) => number.try_into().ok(),
@@ -97,6 +98,7 @@ macro_rules! numbers {
 numbers!(i64, u64, u32, usize);
 
 impl FromValue for bool {
+    #[inline]
     fn from_value(value: Value<'_>) -> Option<Self> {
         match value {
             Value::Integer(number) => Some(number != 0),
@@ -106,6 +108,7 @@ impl FromValue for bool {
 }
 
 impl FromValue for String {
+    #[inline]
     fn from_value(value: Value<'_>) -> Option<Self> {
         match value {
             Value::Text(text) => Some(text.to_owned()),
@@ -115,6 +118,7 @@ impl FromValue for String {
 }
 
 impl FromValue for Vec<u8> {
+    #[inline]
     fn from_value(value: Value<'_>) -> Option<Self> {
         match value {
             Value::Blob(bytes) => Some(bytes.to_vec()),
@@ -124,6 +128,7 @@ impl FromValue for Vec<u8> {
 }
 
 impl<const N: usize> FromValue for [u8; N] {
+    #[inline]
     fn from_value(value: Value<'_>) -> Option<Self> {
         match value {
             Value::Blob(bytes) => bytes.try_into().ok(),
@@ -133,6 +138,7 @@ impl<const N: usize> FromValue for [u8; N] {
 }
 
 impl<T: FromValue> FromValue for Option<T> {
+    #[inline]
     fn from_value(value: Value<'_>) -> Option<Self> {
         match value {
             Value::Null => Some(None),
@@ -142,66 +148,77 @@ impl<T: FromValue> FromValue for Option<T> {
 }
 
 impl ToValue for i64 {
+    #[inline]
     fn value(&self) -> Value<'_> {
         Value::Integer(*self)
     }
 }
 
 impl ToValue for u32 {
+    #[inline]
     fn value(&self) -> Value<'_> {
         Value::Integer(i64::from(*self))
     }
 }
 
 impl ToValue for bool {
+    #[inline]
     fn value(&self) -> Value<'_> {
         Value::Integer(i64::from(*self))
     }
 }
 
 impl ToValue for str {
+    #[inline]
     fn value(&self) -> Value<'_> {
         Value::Text(self)
     }
 }
 
 impl ToValue for String {
+    #[inline]
     fn value(&self) -> Value<'_> {
         Value::Text(self)
     }
 }
 
 impl ToValue for [u8] {
+    #[inline]
     fn value(&self) -> Value<'_> {
         Value::Blob(self)
     }
 }
 
 impl<const N: usize> ToValue for [u8; N] {
+    #[inline]
     fn value(&self) -> Value<'_> {
         Value::Blob(self)
     }
 }
 
 impl ToValue for Vec<u8> {
+    #[inline]
     fn value(&self) -> Value<'_> {
         Value::Blob(self)
     }
 }
 
 impl ToValue for Value<'_> {
+    #[inline]
     fn value(&self) -> Value<'_> {
         *self
     }
 }
 
 impl<T: ToValue> ToValue for Option<T> {
+    #[inline]
     fn value(&self) -> Value<'_> {
         self.as_ref().map_or(Value::Null, ToValue::value)
     }
 }
 
 impl<T: ToValue + ?Sized> ToValue for &T {
+    #[inline]
     fn value(&self) -> Value<'_> {
         (**self).value()
     }
@@ -271,9 +288,12 @@ impl<'r> Row<'r> {
     }
 
     /// A column as a value of ours. What does not fit is damage.
+    #[inline]
     pub(crate) fn get<T: FromValue>(&self, column: usize) -> Done<T> {
-        T::from_value(self.0.value(column)?)
-            .ok_or_else(|| damaged(format!("column {column} is of another kind")).into())
+        match T::from_value(self.0.value(column)?) {
+            Some(value) => Ok(value),
+            None => Err(other_kind(column)),
+        }
     }
 
     /// A column as it is.
@@ -285,6 +305,11 @@ impl<'r> Row<'r> {
     pub(crate) fn columns(&self) -> usize {
         self.0.count()
     }
+}
+
+#[cold]
+fn other_kind(column: usize) -> Fault {
+    damaged(format!("column {column} is of another kind")).into()
 }
 
 /// A value that cannot be what was written.

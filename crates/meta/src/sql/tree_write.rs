@@ -37,7 +37,7 @@ impl<E: Engine> Ops<'_, E> {
 /// Missing blocks are an answer of their own, not an error.
 pub(super) fn missing_is_an_answer<T>(fault: Fault) -> Result<std::result::Result<T, Missing>> {
     match fault {
-        Fault::Missing(missing) => Ok(Err(missing)),
+        Fault::Missing(missing) => Ok(Err(*missing)),
         fault => Err(fault.into()),
     }
 }

@@ -35,6 +35,14 @@ impl Engine for SqliteCatalogue {
         }
     }
 
+    fn read_here<T>(&self, reading: Reading, read: impl FnOnce(&dyn Link) -> Done<T>) -> Option<Result<T>> {
+        match reading {
+            Reading::Point => Some(self.readers.read(|connection| read(connection))),
+            Reading::Snapshot => Some(self.readers.read_snapshot(|connection| read(connection))),
+            Reading::Scan => None,
+        }
+    }
+
     async fn submit<T, F>(
         &self,
         name: &'static str,

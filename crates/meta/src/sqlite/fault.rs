@@ -23,7 +23,7 @@ impl From<rusqlite::Error> for DatabaseError {
 
 impl From<rusqlite::Error> for Fault {
     fn from(error: rusqlite::Error) -> Self {
-        Self::Database(error.into())
+        DatabaseError::from(error).into()
     }
 }
 

@@ -72,15 +72,16 @@ fn bind(statement: &mut Statement<'_>, params: &[Value<'_>]) -> rusqlite::Result
 
 impl Columns for rusqlite::Row<'_> {
     fn value(&self, column: usize) -> Done<Value<'_>> {
-        match self.get_ref(column)? {
-            ValueRef::Null => Ok(Value::Null),
-            ValueRef::Integer(number) => Ok(Value::Integer(number)),
-            ValueRef::Text(bytes) => match std::str::from_utf8(bytes) {
+        match self.get_ref(column) {
+            Ok(ValueRef::Integer(number)) => Ok(Value::Integer(number)),
+            Ok(ValueRef::Null) => Ok(Value::Null),
+            Ok(ValueRef::Text(bytes)) => match std::str::from_utf8(bytes) {
                 Ok(text) => Ok(Value::Text(text)),
                 Err(_) => Err(damaged(format!("column {column} is no text")).into()),
             },
-            ValueRef::Blob(bytes) => Ok(Value::Blob(bytes)),
-            ValueRef::Real(_) => Err(damaged(format!("column {column} is a fraction")).into()),
+            Ok(ValueRef::Blob(bytes)) => Ok(Value::Blob(bytes)),
+            Ok(ValueRef::Real(_)) => Err(damaged(format!("column {column} is a fraction")).into()),
+            Err(error) => Err(error.into()),
         }
     }
 

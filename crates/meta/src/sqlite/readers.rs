@@ -80,7 +80,7 @@ impl Lease<'_> {
                 if error.trouble == Trouble::Connection {
                     self.connection = None;
                 }
-                error.into()
+                (*error).into()
             }
             refused => refused.into(),
         })

@@ -12,7 +12,7 @@ use super::fault::explain;
 use super::open::{Opener, Purpose};
 use super::wal::LogKeeper;
 use crate::catalogue::Change;
-use crate::sql::fault::{DatabaseError, Done, Fault, Trouble};
+use crate::sql::fault::{Done, Fault, Trouble};
 use crate::sql::job::{BatchFailure, Job, Operation, Ran};
 use crate::sql::query as sql;
 use crate::sql::tx::{Scope, Tx};
@@ -188,7 +188,7 @@ impl WriterThread {
         let done = attempt(&connection, work);
         if let Err(fault) = &done {
             let clean = connection.is_autocommit() || connection.execute_batch("ROLLBACK").is_ok();
-            let spoiled = matches!(fault, Fault::Database(DatabaseError { trouble: Trouble::Connection, .. }));
+            let spoiled = matches!(fault, Fault::Database(error) if error.trouble == Trouble::Connection);
             if spoiled || !clean {
                 return done.map_err(Error::from);
             }

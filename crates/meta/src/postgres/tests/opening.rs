@@ -128,3 +128,34 @@ async fn changes_of_other_nodes_are_told_and_found() {
         assert_eq!((first.space, first.seq), (home.id, 2));
     }
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_encrypted_server_is_trusted_if_its_certificate_is() {
+    let own = rcgen::generate_simple_self_signed(vec!["127.0.0.1".to_owned()]).expect("makes");
+    let other = rcgen::generate_simple_self_signed(vec!["127.0.0.1".to_owned()]).expect("makes");
+    let settings = ["fsync=off", "ssl=on", "ssl_cert_file=../cert.pem", "ssl_key_file=../key.pem"].map(str::to_owned);
+    let files = [("cert.pem", own.cert.pem()), ("key.pem", own.signing_key.serialize_pem())];
+    let files = [(files[0].0, files[0].1.as_str()), (files[1].0, files[1].1.as_str())];
+    let server = PostgresServer::start_with(&settings, &files).expect("starts");
+    let url = server.database().expect("makes");
+    let folder = tempfile::TempDir::new().expect("a folder");
+    let trusting = |name: &str, pem: &str| {
+        let path = folder.path().join(name);
+        std::fs::write(&path, pem).expect("writes");
+        Options { ca_file: Some(path), ..Options::default() }
+    };
+    let catalogue = connect(&url, &trusting("own", &own.cert.pem())).await;
+    catalogue.ping().await.expect("reads and writes");
+    let encrypted = "SELECT count(*) > 0 AND bool_and(ssl) FROM pg_stat_ssl JOIN pg_stat_activity USING (pid) \
+                     WHERE application_name = 'holdfast'";
+    assert_eq!(server.sql(name_of(&url), encrypted).expect("reads"), "t");
+    let refused = PostgresCatalogue::connect(&url, &trusting("other", &other.cert.pem())).await;
+    assert_eq!(kind(refused), ErrorKind::Unavailable);
+    for bad in [
+        trusting("empty", ""),
+        trusting("text", "no certificate"),
+        Options { ca_file: Some("/nowhere".into()), ..Options::default() },
+    ] {
+        assert_eq!(kind(PostgresCatalogue::connect(&url, &bad).await), ErrorKind::InvalidInput);
+    }
+}
