@@ -16,7 +16,7 @@ use holdfast_base::{BlockId, Error, ErrorKind, SpaceId};
 use std::collections::HashSet;
 
 /// Appends a run to the manifest of `content`, which has `blocks` so far, and takes a reference on each block. Nothing may
-/// be kept if this fails; a claim that does not hold fails as [`Fault::Missing`] once every claim of the run was tested.
+/// be kept if this fails; a claim that does not hold fails as [`super::fault::Fault::Missing`] once every claim of the run was tested.
 pub(super) fn append_run(tx: &Tx<'_>, space: &mut SpaceState, content: i64, blocks: u64, run: &StagedRun) -> Done<()> {
     let chunk_blocks = MANIFEST_CHUNK_BLOCKS as u64;
     let fits = run.first + run.blocks.len() <= MANIFEST_CHUNK_BLOCKS && !run.blocks.is_empty();
