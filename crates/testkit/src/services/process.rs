@@ -6,6 +6,7 @@
 
 use std::fs::{self, File};
 use std::io;
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -56,6 +57,8 @@ impl Kept {
             command.args(["setpriv", &format!("--reuid={user}"), &format!("--regid={group}"), "--clear-groups", "--"]);
         }
         command.arg(program).args(arguments).current_dir(folder).env("HOME", folder).env("TMPDIR", folder);
+        // A group of its own: what a terminal or `timeout` sends to the test's group would end the shell before its program.
+        command.process_group(0);
         let child = command.stdin(Stdio::piped()).stdout(output.try_clone()?).stderr(output).spawn()?;
         Ok(Self { child, log, label: label.to_owned() })
     }
