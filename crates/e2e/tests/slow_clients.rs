@@ -17,7 +17,7 @@ use holdfast_e2e::disk::{Template, mount};
 use holdfast_e2e::knob::knob;
 use holdfast_e2e::rig::{HOME, Rig};
 use holdfast_testkit::crashdisk::Config;
-use holdfast_testkit::data::{incompressible, source_text};
+use holdfast_testkit::data::{Kind, Stream, incompressible, source_text, stream};
 use holdfast_testkit::http::Client;
 use holdfast_testkit::server::TestServer;
 
@@ -25,8 +25,11 @@ use holdfast_testkit::server::TestServer;
 const SLOW_CLIENTS: u64 = 200;
 /// What a slow upload sends before it trickles: more than a small body, less than a block.
 const FIRST_BYTES: usize = 70_000;
-/// Bytes a slow upload sends, or a slow download takes, each time it is its turn.
-const DRIP_BYTES: usize = 100;
+/// Bytes a slow upload sends each time it is its turn.
+const SENT_BYTES: usize = 100;
+/// Bytes a slow download takes: 80 KB a second, so that a third of what lies in the server's socket (when it may write again) is taken
+/// long before the server gives such a transfer up.
+const TAKEN_BYTES: usize = 16 << 10;
 /// What a slow upload sends in all: a block and a part of one.
 const UPLOAD_BYTES: usize = 1_300_000;
 /// What a slow download reads: more than the sockets on its way hold, so that the server is held up.
@@ -36,9 +39,9 @@ const LARGE_FILES: u64 = 4;
 /// What the fast client writes and reads.
 const FAST_BYTES: usize = 10 << 20;
 /// How often it does.
-const ROUNDS: u64 = 6;
+const ROUNDS: u64 = 20;
 /// A slow client's socket takes this much unread.
-const RECEIVE_BUFFER_BYTES: usize = 4_096;
+const RECEIVE_BUFFER_BYTES: usize = 32 << 10;
 /// The same when it is let go.
 const LET_GO_BUFFER_BYTES: usize = 256 << 10;
 /// Peak resident set, at most: that of many connections, and of large uploads.
@@ -52,18 +55,26 @@ const DRIP_EVERY: Duration = Duration::from_millis(200);
 struct Slow {
     number: u64,
     stream: TcpStream,
-    /// Bytes sent, or of the answer taken.
-    moved: Vec<u8>,
-    upload: bool,
+    /// Of an upload: what is still to be sent.
+    content: Option<Stream>,
+    /// Of a download: what was taken.
+    taken: Vec<u8>,
 }
 
-fn upload_content(number: u64) -> Vec<u8> {
-    // Every fifth is a file that the drive has already, every third is text.
-    match number {
-        n if n.is_multiple_of(5) => incompressible(5, UPLOAD_BYTES),
-        n if n.is_multiple_of(3) => source_text(n, UPLOAD_BYTES),
-        n => incompressible(1_000 + n, UPLOAD_BYTES),
-    }
+/// The content of a slow upload: every fifth is a file that the drive has already, every third is text.
+fn upload_stream(number: u64) -> Stream {
+    let (kind, seed) = match number {
+        n if n.is_multiple_of(5) => (Kind::Incompressible, 5),
+        n if n.is_multiple_of(3) => (Kind::SourceText, n),
+        n => (Kind::Incompressible, 1_000 + n),
+    };
+    stream(kind, seed, UPLOAD_BYTES as u64)
+}
+
+fn upload_content(number: u64) -> Outcome<Vec<u8>> {
+    let mut content = Vec::new();
+    upload_stream(number).read_to_end(&mut content)?;
+    Ok(content)
 }
 
 fn connect(address: SocketAddr) -> Outcome<TcpStream> {
@@ -82,9 +93,15 @@ fn begin_upload(address: SocketAddr, authorization: &str, number: u64) -> Outcom
         "PUT {HOME}/slow{number} HTTP/1.1\r\nHost: x\r\nAuthorization: {authorization}\r\nContent-Length: {UPLOAD_BYTES}\r\n\r\n"
     );
     stream.write_all(head.as_bytes())?;
-    let moved = upload_content(number)[..FIRST_BYTES].to_vec();
-    stream.write_all(&moved)?;
-    Ok(Slow { number, stream, moved, upload: true })
+    let mut content = upload_stream(number);
+    send(&mut content, FIRST_BYTES, &mut stream)?;
+    Ok(Slow { number, stream, content: Some(content), taken: Vec::new() })
+}
+
+fn send(content: &mut Stream, bytes: usize, stream: &mut TcpStream) -> Outcome {
+    let mut piece = vec![0; bytes];
+    content.read_exact(&mut piece)?;
+    Ok(stream.write_all(&piece)?)
 }
 
 /// A download of which nothing is taken yet.
@@ -93,30 +110,30 @@ fn begin_download(address: SocketAddr, authorization: &str, number: u64) -> Outc
     rustix::net::sockopt::set_socket_recv_buffer_size(&stream, RECEIVE_BUFFER_BYTES)?;
     let path = format!("{HOME}/large{}", number % LARGE_FILES);
     write!(stream, "GET {path} HTTP/1.1\r\nHost: x\r\nAuthorization: {authorization}\r\nConnection: close\r\n\r\n")?;
-    Ok(Slow { number, stream, moved: Vec::new(), upload: false })
+    Ok(Slow { number, stream, content: None, taken: Vec::new() })
 }
 
 impl Slow {
     /// Moves a few bytes.
     fn drip(&mut self) -> Outcome {
-        if self.upload {
-            let content = upload_content(self.number);
-            let piece = &content[self.moved.len()..(self.moved.len() + DRIP_BYTES).min(UPLOAD_BYTES)];
-            self.stream.write_all(piece)?;
-            self.moved.extend_from_slice(piece);
-        } else {
-            let mut piece = [0; DRIP_BYTES];
-            let bytes = self.stream.read(&mut piece)?;
-            assert!(bytes > 0, "download {} broke off", self.number);
-            self.moved.extend_from_slice(&piece[..bytes]);
+        match &mut self.content {
+            Some(content) => send(content, SENT_BYTES, &mut self.stream),
+            None => self.take(),
         }
+    }
+
+    fn take(&mut self) -> Outcome {
+        let mut piece = [0; TAKEN_BYTES];
+        let bytes = self.stream.read(&mut piece)?;
+        assert!(bytes > 0, "download {} broke off", self.number);
+        self.taken.extend_from_slice(&piece[..bytes]);
         Ok(())
     }
 
     /// Whether the server has neither answered the upload nor sent all of the download.
     fn is_going_on(&self) -> Outcome<bool> {
-        if !self.upload {
-            return Ok(self.moved.len() < DOWNLOAD_BYTES);
+        if self.content.is_none() {
+            return Ok(self.taken.len() < DOWNLOAD_BYTES);
         }
         self.stream.set_nonblocking(true)?;
         let silent = self.stream.peek(&mut [0]).is_err_and(|error| error.kind() == ErrorKind::WouldBlock);
@@ -126,32 +143,31 @@ impl Slow {
 
     /// Moves the rest as fast as it goes, and checks what came of it; `large` is what the downloads must be.
     fn finish(self, mut client: Client, large: &[Vec<u8>]) -> Outcome {
-        if self.upload { self.finish_upload(&mut client) } else { self.finish_download(large) }
+        if self.content.is_some() { self.finish_upload(&mut client) } else { self.finish_download(large) }
     }
 
     fn finish_upload(mut self, client: &mut Client) -> Outcome {
-        let content = upload_content(self.number);
-        self.stream.write_all(&content[self.moved.len()..])?;
+        std::io::copy(&mut self.content.take().ok_or("no upload")?, &mut self.stream)?;
         let mut line = String::new();
         BufReader::new(&self.stream).read_line(&mut line)?;
         assert!(line.starts_with("HTTP/1.1 201"), "upload {}: {line}", self.number);
         let stored = client.get(&format!("{HOME}/slow{}", self.number))?.expect_status(200)?.body;
-        assert!(stored == content, "upload {} differs", self.number);
+        assert!(stored == upload_content(self.number)?, "upload {} differs", self.number);
         Ok(())
     }
 
     fn finish_download(mut self, large: &[Vec<u8>]) -> Outcome {
         rustix::net::sockopt::set_socket_recv_buffer_size(&self.stream, LET_GO_BUFFER_BYTES)?;
         let end = loop {
-            if let Some(at) = self.moved.windows(4).position(|four| four == b"\r\n\r\n") {
+            if let Some(at) = self.taken.windows(4).position(|four| four == b"\r\n\r\n") {
                 break at + 4;
             }
-            self.drip()?;
+            self.take()?;
         };
-        assert!(self.moved.starts_with(b"HTTP/1.1 200"));
+        assert!(self.taken.starts_with(b"HTTP/1.1 200"));
         let content = &large[usize::try_from(self.number % large.len() as u64)?];
-        let mut at = self.moved.len() - end;
-        assert!(self.moved[end..] == content[..at], "download {} begins otherwise", self.number);
+        let mut at = self.taken.len() - end;
+        assert!(self.taken[end..] == content[..at], "download {} begins otherwise", self.number);
         let mut piece = vec![0; LET_GO_BUFFER_BYTES];
         loop {
             let bytes = self.stream.read(&mut piece)?;
@@ -248,7 +264,7 @@ fn hundreds_of_slow_transfers_stop_nobody_and_end_well() -> Outcome {
     for (number, content) in large.iter().enumerate() {
         client.put(&format!("{HOME}/large{number}"), content.clone())?.expect_status(201)?;
     }
-    client.put(&format!("{HOME}/known"), upload_content(5))?.expect_status(201)?;
+    client.put(&format!("{HOME}/known"), upload_content(5)?)?.expect_status(201)?;
     let (address, authorization) = (rig.server.address(), client.authorization().ok_or("no account")?.to_owned());
     let uploads = (0..count).map(|number| begin_upload(address, &authorization, number));
     let downloads = (0..count).map(|number| begin_download(address, &authorization, number));
@@ -257,7 +273,10 @@ fn hundreds_of_slow_transfers_stop_nobody_and_end_well() -> Outcome {
     let stop = AtomicBool::new(false);
     let slow = thread::scope(|scope| {
         let dripping = scope.spawn(|| drip_on(slow, &stop));
-        let fast = fast_rounds(&mut client, ROUNDS).and_then(|()| look_within(&rig.server, metrics, count));
+        let begun = std::time::Instant::now();
+        let fast = fast_rounds(&mut client, ROUNDS);
+        println!("the fast transfers took {:.1} s", begun.elapsed().as_secs_f64());
+        let fast = fast.and_then(|()| look_within(&rig.server, metrics, count));
         stop.store(true, Ordering::Relaxed);
         let slow = dripping.join().map_err(|_| "the drips panicked")??;
         fast.map(|()| slow)
@@ -297,7 +316,7 @@ fn look_within(server: &TestServer, metrics: SocketAddr, count: u64) -> Outcome 
     // Samples of all that was sent: pieces of 16 bytes do not occur by chance.
     let mut needles = std::collections::HashSet::new();
     for number in 0..count {
-        needles.extend(upload_content(number)[..FIRST_BYTES].chunks_exact(16).step_by(101).map(<[u8]>::to_vec));
+        needles.extend(upload_content(number)?[..FIRST_BYTES].chunks_exact(16).step_by(101).map(<[u8]>::to_vec));
     }
     let found = scratch.windows(16).filter(|piece| needles.contains(*piece)).count();
     assert_eq!(found, 0, "plaintext in the scratch file");
@@ -321,9 +340,8 @@ fn a_full_disk_fails_the_slow_uploads_it_has_no_room_for_and_no_other() -> Outco
     assert!(client.get(&format!("{HOME}/fast"))?.expect_status(200)?.body == content);
     let (mut whole, mut refused) = (0, 0);
     for mut transfer in slow {
-        let rest = &upload_content(transfer.number)[FIRST_BYTES..];
         // One that is refused is not read to its end.
-        let _ = transfer.stream.write_all(rest);
+        let _ = std::io::copy(&mut transfer.content.take().ok_or("no upload")?, &mut transfer.stream);
         let mut line = String::new();
         BufReader::new(&transfer.stream).read_line(&mut line)?;
         match line.get(9..12) {
