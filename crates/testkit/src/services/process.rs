@@ -4,6 +4,7 @@
 //! is killed, or exits with the handle in a `static` (which is never dropped), the pipe closes, and the shell ends the program,
 //! by its id, and removes its folder and what a file `leftovers` in it names. The program's output is in a file, of which the end is shown when it does not start.
 
+use super::workspace;
 use std::fs::{self, File};
 use std::io;
 use std::os::unix::process::CommandExt;
@@ -52,7 +53,8 @@ impl Kept {
         let output = File::create(&log)?;
         let mut command = Command::new("sh");
         command.args(["-c", KEEPER, label]).arg(folder);
-        if is_root() {
+        // A checkout may be in a folder that only its owner may enter, so what was installed there runs as its owner.
+        if is_root() && !program.starts_with(workspace()) {
             let (user, group) = UNPRIVILEGED;
             command.args(["setpriv", &format!("--reuid={user}"), &format!("--regid={group}"), "--clear-groups", "--"]);
         }
