@@ -1,7 +1,7 @@
 //! Operations per second of the catalogue: small files made, found and removed by several callers at once, and a large
 //! folder listed.
 //!
-//! `cargo run --release -p holdfast-meta --example throughput -- [FOLDER | postgres] [FILES] [CALLERS]`
+//! `cargo run --release -p holdfast-meta --example catalogue_speed -- [FOLDER | postgres] [FILES] [CALLERS]`
 //!
 //! With `postgres` in place of a folder, on a PostgreSQL server of its own that syncs its commits, in the folder for temporary files.
 //! Each make is one durable operation: node, content with 4 KiB sealed inline, usage. FOLDER should be on the disk that is
