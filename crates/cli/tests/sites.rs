@@ -103,6 +103,15 @@ fn a_site_is_published_with_the_server_running_and_stopped_and_goes_back() {
     drive.ok(&["check", "--read-data"], "");
 }
 
+/// Waits until the site's first page is `text`: a node looks at once when it published itself, but after it has answered the publisher.
+fn until_served(visitor: &Client, text: &str) {
+    let deadline = std::time::Instant::now() + std::time::Duration::from_mins(1);
+    while get_as(visitor, "s.example", "/").text() != text {
+        assert!(std::time::Instant::now() < deadline, "{text:?} is not served");
+        std::thread::yield_now();
+    }
+}
+
 #[test]
 fn a_publish_that_is_killed_leaves_the_old_site_and_the_next_one_works() {
     let drive = Drive::new();
@@ -145,7 +154,7 @@ fn a_publish_that_is_killed_leaves_the_old_site_and_the_next_one_works() {
     }
     let done = publish(&drive, &["ana/web", "--as", "s"]);
     assert_eq!(done["live"], true);
-    assert_eq!(get_as(&visitor, "s.example", "/").text(), "new");
+    until_served(&visitor, "new");
     assert_eq!(get_as(&visitor, "s.example", "/299.bin").body.len(), 20_000);
     drop(server);
     drive.ok(&["check", "--read-data"], "");

@@ -48,7 +48,7 @@ fn read_all(client: &mut Client, corpus: &[CorpusFile]) -> Outcome<Answers> {
                 }
                 answers.refused += 1;
             }
-            Ok(answer) if matches!(answer.status, 401 | 403 | 404) => answers.gone += 1,
+            Ok(answer) if matches!(answer.status, 401 | 403 | 404 | 429) => answers.gone += 1,
             Ok(answer) => return Err(format!("{}: status {}", file.path, answer.status).into()),
             // The damage was met after the answer had begun.
             Err(_) => answers.refused += 1,

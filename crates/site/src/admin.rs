@@ -161,7 +161,7 @@ impl Sites {
             self.found(&store).await?
         };
         let done = publish::publish(&source, &store, publication, found, || self.now_ms()).await;
-        self.0.changed.notify_waiters();
+        self.0.changed.notify_one();
         done
     }
 
@@ -328,7 +328,7 @@ impl Sites {
         check_name(name)?;
         self.found(&self.store(who, name)).await?;
         self.0.accounts.remove_space(who, &space_of(name)).await?;
-        self.0.changed.notify_waiters();
+        self.0.changed.notify_one();
         Ok(())
     }
 
@@ -426,7 +426,7 @@ impl Sites {
 
     async fn finish(&self, store: &Store, who: &Arc<Session>, name: &str, entry: &HistoryEntry) -> Result<Overview> {
         publish::note(store, entry).await?;
-        self.0.changed.notify_waiters();
+        self.0.changed.notify_one();
         self.show(who, name).await
     }
 

@@ -111,7 +111,9 @@ async fn serve(config: ServerConfig, init_admin: Option<String>, json: bool) -> 
             first_account(&drive, name, json).await?;
         }
         let server = Server::start(&config, drive.faces(&config.sites)?, certificate)?;
-        let _address = AddressFile::write(&drive.directory().address_file(), server.bound())?;
+        // Only `publish` and `site` look for it: no reason for a full or failing disk to stop the drive.
+        let address = AddressFile::write(&drive.directory().address_file(), server.bound());
+        let _address = address.inspect_err(|error| tracing::warn!(%error, "commands will not find this server"));
         announce(&server, &drive, fingerprint.as_deref(), json);
         anyhow::Ok(server.run(|| drive.jobs().reclaim_now()).await)
     }

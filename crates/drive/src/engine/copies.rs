@@ -9,12 +9,17 @@ use super::budget::{Hold, Meter, Region};
 use bytes::Bytes;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 use tokio::sync::Notify;
+use tokio::time::timeout;
 
 /// Large enough that looking the block up between two copies costs nothing beside making them.
 const COPY_BYTES_MAX: usize = 256 * 1_024;
 /// A page, and the unit of the region.
 const COPY_BYTES_MIN: usize = 4 * 1_024;
+
+/// A reader that has not let go of a copy for so long is taken for one that keeps them.
+const KEEPS_AFTER: Duration = Duration::from_secs(1);
 
 /// The copies of all readers.
 pub(crate) struct Copies {
@@ -28,6 +33,8 @@ pub(crate) struct Copying {
     /// Told when the copy that is out is gone.
     gone: Arc<Notify>,
     out: bool,
+    /// The reader keeps what it is given (it collects a whole body, say); waiting for it would never end.
+    keeps: bool,
 }
 
 /// A copy that is out.
@@ -47,7 +54,7 @@ impl Copies {
     /// A reader begins to copy.
     pub(crate) fn join(self: &Arc<Self>) -> Copying {
         self.readers.fetch_add(1, Ordering::Relaxed);
-        Copying { copies: self.clone(), gone: Arc::default(), out: false }
+        Copying { copies: self.clone(), gone: Arc::default(), out: false, keeps: false }
     }
 
     /// Room for a copy of about `wanted` bytes, and how many they are.
@@ -65,12 +72,13 @@ impl Copies {
 }
 
 impl Copying {
-    /// Waits until the copy that is out is gone.
+    /// Waits until the copy that is out is gone, unless the reader keeps what it is given. A socket's queue that is given more while
+    /// it is full has a limit of its own (hyper: 16 pieces).
     pub(crate) async fn wait(&mut self) {
-        if self.out {
-            self.gone.notified().await;
-            self.out = false;
+        if self.out && !self.keeps {
+            self.keeps = timeout(KEEPS_AFTER, self.gone.notified()).await.is_err();
         }
+        self.out = false;
     }
 
     /// Copies the start of `plain`, about `wanted` bytes of it. Only when none is out.
@@ -109,8 +117,19 @@ mod tests {
         Copies::new(&Meter::new("test", bytes), bytes)
     }
 
-    #[test]
-    fn a_reader_waits_for_its_own_copy_and_for_nobody_else_s() {
+    #[tokio::test(start_paused = true)]
+    async fn a_reader_that_keeps_what_it_is_given_is_waited_for_once() {
+        let (copies, plain) = (copies(1 << 20), vec![7; 1 << 20]);
+        let mut reader = copies.join();
+        let first = reader.copy(&plain, 1 << 16);
+        reader.wait().await;
+        let second = reader.copy(&plain, 1 << 16);
+        assert!(reader.wait().now_or_never().is_some());
+        assert_eq!((first.len(), second.len()), (1 << 16, 1 << 16));
+    }
+
+    #[tokio::test]
+    async fn a_reader_waits_for_its_own_copy_and_for_nobody_else_s() {
         let (copies, plain) = (copies(1 << 20), vec![7; 1 << 20]);
         let (mut first, mut second) = (copies.join(), copies.join());
         let out = first.copy(&plain, 1 << 16);
