@@ -16,11 +16,13 @@ pub(super) fn find(link: &dyn Link, space: SpaceId, path: &DrivePath, with_conte
         return Err(Error::not_found("there is no such space").into());
     }
     let found = Found { chain, content };
-    let wanted = found.node(path).filter(|_| with_content).is_some_and(|node| node.content.is_some());
-    if wanted && found.content.is_none() {
-        return Err(Error::damaged(format!("{path}: its content is missing; run holdfast check")).into());
-    }
-    Ok(found)
+    let holder = found.node(path).filter(|node| with_content && node.content.is_some());
+    let problem = match (holder, &found.content) {
+        (Some(_), None) => "its content is missing",
+        (Some(node), Some(content)) if node.size != content.size => "its size is not that of its content",
+        _ => return Ok(found),
+    };
+    Err(Error::damaged(format!("{path}: {problem}; run holdfast check")).into())
 }
 
 /// Members of a folder in byte order of name.
