@@ -38,7 +38,9 @@ fn read_all(client: &mut Client, corpus: &[CorpusFile]) -> Outcome<Answers> {
         match client.get(&file.path) {
             Ok(answer) if answer.status == 200 => {
                 if answer.body != file.content {
-                    return Err(format!("{}: wrong bytes were given out", file.path).into());
+                    let whose =
+                        corpus.iter().find(|other| other.content == answer.body).map(|other| other.path.as_str());
+                    return Err(format!("{}: wrong bytes were given out, those of {whose:?}", file.path).into());
                 }
                 answers.right += 1;
             }

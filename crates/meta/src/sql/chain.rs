@@ -7,7 +7,7 @@
 use super::codec::{self, NODE_COLUMNS, content_columns, node_columns};
 use super::fault::Done;
 use super::query as sql;
-use super::seam::{Dialect, Link, Value};
+use super::seam::{Dialect, Link, Value, damaged};
 use crate::types::{Content, Node, NodeKind};
 use holdfast_base::{DrivePath, SpaceId};
 use std::fmt::Write;
@@ -30,9 +30,28 @@ pub(super) fn chain(link: &dyn Link, space: SpaceId, path: &DrivePath, with_cont
 }
 
 /// A member of a folder.
+///
+/// In a tree whose order is damaged SQLite may answer a unique key with its neighbour, and a changed bit in a row may be another
+/// row's content: so the row must be what was asked for, and what was written.
 pub(super) fn child(link: &dyn Link, parent: i64, name: &str) -> Done<Option<Node>> {
-    let sql = concat!("SELECT ", node_columns!(), " FROM node WHERE parent_id = ?1 AND name = ?2");
-    sql::first(link, sql, (parent, name), codec::node)
+    let sql = match link.dialect() {
+        Dialect::Sqlite => concat!(
+            "SELECT ",
+            node_columns!(),
+            ", sum = row_sum(parent_id, name, id, space_id, kind, content_id, size, seq, created_ms, modified_ms, \
+             has_properties) FROM node WHERE parent_id = ?1 AND name = ?2"
+        ),
+        Dialect::Postgres => {
+            concat!("SELECT ", node_columns!(), ", TRUE FROM node WHERE parent_id = ?1 AND name = ?2")
+        }
+    };
+    sql::first(link, sql, (parent, name), |row| {
+        let (at, called): (i64, String) = (row.get(2)?, row.get(3)?);
+        if at != parent || called != name || !row.get::<bool>(NODE_COLUMNS)? {
+            return Err(damaged("the catalogue's record of a file or folder fails its integrity check").into());
+        }
+        codec::node(row)
+    })
 }
 
 fn step_by_step(link: &dyn Link, space: SpaceId, path: &DrivePath, with_content: bool) -> Done<Chain> {

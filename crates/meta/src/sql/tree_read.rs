@@ -4,7 +4,7 @@ use super::chain::{Chain, chain};
 use super::codec::{self, content_columns, node_columns, signed};
 use super::fault::Done;
 use super::query as sql;
-use super::seam::Link;
+use super::seam::{Dialect, Link, damaged};
 use crate::catalogue::Found;
 use crate::types::{Content, ManifestChunk, Node};
 use holdfast_base::{BlockId, ContentId, DrivePath, Error, NodeId, NodeName, SpaceId};
@@ -46,8 +46,21 @@ pub(super) fn count_below(link: &dyn Link, folder: NodeId, limit: usize) -> Done
 
 /// A content by row.
 pub(super) fn content(link: &dyn Link, id: ContentId) -> Done<Option<Content>> {
-    let sql = concat!("SELECT ", content_columns!(), " FROM content WHERE id = ?1");
-    sql::first(link, sql, [id.0], |row| codec::content(row, 0))
+    let sql = match link.dialect() {
+        // A content under another's number would pass every check of its own.
+        Dialect::Sqlite => concat!(
+            "SELECT sum = row_sum(id, space_id, size, block_bytes, blocks, nonce, tag, inline), ",
+            content_columns!(),
+            " FROM content WHERE id = ?1"
+        ),
+        Dialect::Postgres => concat!("SELECT TRUE, ", content_columns!(), " FROM content WHERE id = ?1"),
+    };
+    sql::first(link, sql, [id.0], |row| {
+        if !row.get::<bool>(0)? {
+            return Err(damaged("the catalogue's record of a file's content fails its integrity check").into());
+        }
+        codec::content(row, 1)
+    })
 }
 
 /// Every content in row order.

@@ -66,10 +66,14 @@ impl Opener {
         let mut connection = self.connect().map_err(|error| self.failed(error))?;
         check_format(&connection).map_err(|error| error.context(self.path.display()))?;
         create_settings(&connection).map_err(|error| self.failed(error))?;
+        if self.version(&connection)? == SCHEMA_VERSION {
+            // Nothing to do; and the table of what was done, if it is damaged, is nobody's trouble.
+            return Ok(());
+        }
         let migrated = embedded::migrations::runner().set_grouped(true).run(&mut connection);
         if let Err(error) = migrated {
             // Another process may have migrated at the same moment; then the version is right now.
-            if version(&connection).map_err(|error| self.failed(error))? != SCHEMA_VERSION {
+            if self.version(&connection)? != SCHEMA_VERSION {
                 let message =
                     format!("{}: the catalogue's schema could not be brought up to date", self.path.display());
                 return Err(Error::unavailable(message).with_source(error));
@@ -110,6 +114,10 @@ impl Opener {
         // which costs five times what running it does.
         connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
         Ok(connection)
+    }
+
+    fn version(&self, connection: &Connection) -> Result<i64> {
+        version(connection).map_err(|error| self.failed(error))
     }
 
     fn failed(&self, error: rusqlite::Error) -> Error {
