@@ -68,7 +68,7 @@ async fn a_read_that_meets_a_fault_is_an_error_and_never_other_bytes() {
         faults.clear();
         faults.always(Operation::Read, Fault::FailBefore(ErrorKind::Unavailable));
         let block = ByteRange { start: (nth - 1) << 20, end: nth << 20 };
-        let part = &content[(nth as usize - 1) * MIB..nth as usize * MIB];
+        let part = content.chunks(MIB).nth(usize::try_from(nth - 1).expect("small")).expect("is there");
         assert_eq!(unopened(&rig, block, part).await.kind(), ErrorKind::Unavailable);
         faults.clear();
         // One flipped bit on the way may be the cable's; the block is read again before it is called damaged.
