@@ -1,10 +1,12 @@
 //! The command line's shape.
 
 use crate::commands::{
-    account, backup, bench, check, completion, config, man, publish, reclaim, restore, serve, site, space, token,
-    trash, version,
+    account, backup, bench, check, cluster, completion, config as config_command, man, migrate, publish, reclaim,
+    restore, serve, site, space, token, trash, version,
 };
+use crate::config;
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use holdfast_server::ServerConfig;
 use std::path::PathBuf;
 
 /// A sealed, self-hosted drive.
@@ -55,6 +57,16 @@ pub(crate) struct DataArg {
     /// The drive's data directory.
     #[arg(long, value_name = "DIR", env = "HOLDFAST_DATA")]
     pub(crate) data: PathBuf,
+    /// Configuration file instead of holdfast.toml in the data directory: it says which database and store the drive uses.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
+}
+
+impl DataArg {
+    /// The configuration of the drive's server.
+    pub(crate) fn config(&self) -> holdfast_base::Result<ServerConfig> {
+        Ok(config::load(self.config.as_deref(), Some(&self.data), config::Flags::default())?.config)
+    }
 }
 
 /// Whose command it is, for what needs an account's key.
@@ -101,9 +113,16 @@ pub(crate) enum Command {
     Backup(backup::BackupArgs),
     /// Make a drive from a backup.
     Restore(restore::RestoreArgs),
+    /// Look after several nodes that serve one drive.
+    #[command(subcommand)]
+    Cluster(cluster::ClusterCommand),
+    /// Move the catalogue to another database: SQLite or PostgreSQL. Every node must be stopped.
+    MigrateCatalogue(migrate::CatalogueArgs),
+    /// Copy the packs to another store, while the drive is in use or not, and prove each copy.
+    MigrateStore(migrate::StoreArgs),
     /// Show the configuration.
     #[command(subcommand)]
-    Config(config::ConfigCommand),
+    Config(config_command::ConfigCommand),
     /// Measure.
     #[command(subcommand)]
     Bench(bench::BenchCommand),

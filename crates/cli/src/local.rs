@@ -1,43 +1,46 @@
-//! A drive's catalogue and accounts for a command, beside a running server or without one: SQLite lets several processes in.
+//! A drive's catalogue and accounts for a command, beside a running server or without one: either database lets several processes in.
 
 use crate::args::{DataArg, UserArg};
 use crate::secret;
 use holdfast_auth::{Accounts, AuthOptions, Proof, Session};
 use holdfast_base::{Clock, Error, Result, SystemClock};
-use holdfast_blob::fs::FsStore;
-use holdfast_meta::sqlite::SqliteCatalogue;
+use holdfast_blob::BlobStore;
 use holdfast_meta::{Catalogue, Guard, Membership, Role, Space};
-use holdfast_server::DataDir;
-use holdfast_server::local::open_catalogue;
+use holdfast_server::engines::OpenCatalogue;
+use holdfast_server::{DataDir, ServerConfig};
 use std::sync::Arc;
 
 /// An opened drive.
 pub(crate) struct Local {
     pub(crate) directory: DataDir,
-    pub(crate) catalogue: Arc<SqliteCatalogue>,
+    pub(crate) config: ServerConfig,
+    pub(crate) opened: OpenCatalogue,
+    pub(crate) catalogue: Arc<dyn Catalogue>,
     pub(crate) accounts: Accounts,
 }
 
 impl Local {
     /// Opens the drive of a command.
     pub(crate) async fn open(data: &DataArg) -> Result<Self> {
-        Self::at(DataDir::open(&data.data)?).await
+        Self::at(DataDir::open(&data.data)?, data).await
     }
 
     /// Opens the drive, which is made if there is none.
     pub(crate) async fn open_or_init(data: &DataArg) -> Result<Self> {
-        Self::at(DataDir::open_or_init(&data.data)?).await
+        Self::at(DataDir::open_or_init(&data.data)?, data).await
     }
 
-    async fn at(directory: DataDir) -> Result<Self> {
-        let catalogue = open_catalogue(&directory).await?;
+    async fn at(directory: DataDir, data: &DataArg) -> Result<Self> {
+        let config = data.config()?;
+        let opened = config.catalogue.open(&directory).await?;
+        let catalogue = opened.shared();
         let accounts = Accounts::new(catalogue.clone(), Arc::new(SystemClock), &AuthOptions::default())?;
-        Ok(Self { directory, catalogue, accounts })
+        Ok(Self { directory, config, opened, catalogue, accounts })
     }
 
-    /// The store of packs.
-    pub(crate) fn store(&self) -> Result<FsStore> {
-        FsStore::open(self.directory.packs())
+    /// The store of packs, as it is below any cache.
+    pub(crate) async fn store(&self) -> Result<Arc<dyn BlobStore>> {
+        Ok(self.config.store.open(&self.directory).await?.1)
     }
 
     /// Signs the command's account in.
@@ -64,6 +67,7 @@ impl Local {
     /// Closes it.
     pub(crate) async fn close(self) -> Result<()> {
         drop(self.accounts);
-        self.catalogue.close().await
+        drop(self.catalogue);
+        self.opened.close().await
     }
 }

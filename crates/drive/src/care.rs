@@ -5,6 +5,7 @@
 pub mod backup;
 pub mod check;
 pub(crate) mod frame;
+mod heart;
 pub mod jobs;
 mod memory;
 pub mod reclaim;

@@ -20,6 +20,7 @@ mod packer;
 mod patch;
 mod read;
 mod receive;
+mod seat;
 mod spill;
 mod stream;
 mod transfer;
@@ -27,12 +28,12 @@ mod upload;
 mod upload_runs;
 mod workers;
 
-use crate::care::frame::{self, Frame};
 use budget::{Downloads, Uploads};
-use holdfast_base::{Clock, Result};
+use holdfast_base::{Clock, Result, Uid};
 use holdfast_blob::BlobStore;
-use holdfast_meta::Catalogue;
+use holdfast_meta::{Catalogue, InstanceId, NewInstance};
 use packer::Packer;
+use seat::Seat;
 use spill::Spill;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -53,6 +54,8 @@ pub struct EngineOptions {
     pub workers: usize,
     /// Folder for the scratch file that takes slow uploads; made when it is needed. What is in the file is encrypted and has no name.
     pub scratch_folder: PathBuf,
+    /// Who serves.
+    pub instance: NewInstance,
 }
 
 impl Default for EngineOptions {
@@ -63,6 +66,11 @@ impl Default for EngineOptions {
             download_bytes: 48 << 20,
             workers: std::thread::available_parallelism().map_or(2, std::num::NonZero::get),
             scratch_folder: std::env::temp_dir(),
+            instance: NewInstance {
+                uid: Uid([0; Uid::BYTES]),
+                name: "here".into(),
+                version: env!("CARGO_PKG_VERSION").into(),
+            },
         }
     }
 }
@@ -72,6 +80,7 @@ pub(crate) struct Shared {
     pub(crate) catalogue: Arc<dyn Catalogue>,
     pub(crate) store: Arc<dyn BlobStore>,
     pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) seat: Arc<Seat>,
     pub(crate) packer: Packer,
     pub(crate) workers: Workers,
     pub(crate) uploads: Uploads,
@@ -88,7 +97,7 @@ pub struct Engine {
 }
 
 impl Engine {
-    /// Starts the engine, within a tokio runtime. The caller holds the data directory to itself: what an earlier process left
+    /// Starts the engine, within a tokio runtime. The caller holds the data directory to itself: what an earlier process on it left
     /// half-done is given up here.
     pub async fn start(
         catalogue: Arc<dyn Catalogue>,
@@ -96,9 +105,10 @@ impl Engine {
         clock: Arc<dyn Clock>,
         options: EngineOptions,
     ) -> Result<Self> {
-        recover(&*catalogue, &*store).await?;
+        let seat = Arc::new(Seat::take(options.instance, &*catalogue, &*store).await?);
         let shared = Shared {
-            packer: Packer::start(store.clone(), catalogue.clone(), clock.clone(), options.pack_bytes),
+            packer: Packer::start(store.clone(), catalogue.clone(), clock.clone(), seat.clone(), options.pack_bytes),
+            seat,
             workers: Workers::start(options.workers)?,
             uploads: Uploads::new(options.upload_bytes),
             downloads: Downloads::new(options.download_bytes),
@@ -111,9 +121,15 @@ impl Engine {
         Ok(Self { shared: Arc::new(shared) })
     }
 
-    /// Closes the open pack; for a clean stop, after the last request.
+    /// Closes the open pack and leaves; for a clean stop, after the last request.
     pub async fn stop(&self) -> Result<()> {
-        self.shared.packer.finish().await
+        self.shared.packer.finish().await?;
+        self.shared.catalogue.leave(self.instance()).await
+    }
+
+    /// This process's number among those that serve the drive.
+    pub fn instance(&self) -> InstanceId {
+        self.shared.seat.id()
     }
 
     /// Forgets opened blocks that nobody reads, and gives memory that nobody uses back to the system.
@@ -132,19 +148,4 @@ impl Engine {
     pub fn store(&self) -> &Arc<dyn BlobStore> {
         &self.shared.store
     }
-}
-
-/// Seals the packs an earlier process left open: whatever of them no file refers to is reclaimed like any dead block.
-async fn recover(catalogue: &dyn Catalogue, store: &dyn BlobStore) -> Result<()> {
-    for pack in catalogue.recover().await? {
-        let bytes = store.len(pack.name).await?.unwrap_or(0);
-        // Where its records end, unless it was closed and only the catalogue did not hear of it.
-        let sealed_bytes = match frame::look(store, pack.name, bytes).await? {
-            Frame::Closed | Frame::Headless(_) => bytes,
-            Frame::Open { records_end } => records_end.max(pack.live_bytes).min(bytes),
-        };
-        tracing::info!(pack = %pack.name, bytes, sealed_bytes, "a pack was left open; it is sealed as it is");
-        catalogue.seal_pack(pack.id, sealed_bytes).await?;
-    }
-    Ok(())
 }

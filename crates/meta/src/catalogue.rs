@@ -5,9 +5,9 @@
 //! transaction, so there is no gap between test and change. Roles are not: the layer above knows who may do what.
 
 use crate::types::{
-    Account, AccountChange, BlockPlace, Content, Finding, Lock, ManifestChunk, Membership, NewAccount, NewContent,
-    NewLock, NewSlot, NewSpace, Node, Pack, Place, Property, PropertyChange, Role, Slot, SlotKind, Space, SpaceChange,
-    StagedRun, Traffic, TrashEntry, Version,
+    Account, AccountChange, BlockPlace, Cluster, Content, Finding, InstanceId, Joined, Lock, ManifestChunk, Membership,
+    NewAccount, NewContent, NewInstance, NewLock, NewSlot, NewSpace, Node, Pack, Place, Property, PropertyChange, Role,
+    Slot, SlotKind, Space, SpaceChange, StagedRun, Traffic, TrashEntry, Version,
 };
 use async_trait::async_trait;
 use holdfast_base::{AccountId, BlockId, ContentId, DrivePath, NodeId, NodeName, PackId, PackName, Result, SpaceId};
@@ -87,6 +87,8 @@ pub struct Relocation {
 pub struct NewUpload {
     /// Into which space.
     pub space: SpaceId,
+    /// Through which instance.
+    pub instance: InstanceId,
     /// Bytes to reserve from quota now.
     pub reserve_bytes: u64,
     /// See [`Content::block_bytes`].
@@ -290,8 +292,8 @@ pub trait Catalogue: Send + Sync + 'static {
     async fn stage(&self, upload: ContentId, run: StagedRun) -> Result<std::result::Result<(), Missing>>;
     /// Gives an upload up: its reservation falls at once, its references with [`Self::release_garbage`].
     async fn abandon_upload(&self, upload: ContentId) -> Result<()>;
-    /// Registers a pack that is about to be written.
-    async fn open_pack(&self, name: PackName, now_ms: i64) -> Result<PackId>;
+    /// Registers a pack that an instance is about to write.
+    async fn open_pack(&self, name: PackName, instance: InstanceId, now_ms: i64) -> Result<PackId>;
     /// Notes that a pack is closed, `total_bytes` long, and that no block of it is still on its way to the catalogue.
     async fn seal_pack(&self, pack: PackId, total_bytes: u64) -> Result<()>;
     /// All packs, in row order after `after`, `limit` at most.
@@ -307,8 +309,25 @@ pub trait Catalogue: Send + Sync + 'static {
     /// Frees garbage in a bounded step: purged nodes, removed spaces, contents without references and their block references.
     /// Touches about `limit` rows; answers how many, 0 when there is nothing left.
     async fn release_garbage(&self, limit: usize) -> Result<usize>;
-    /// At start, with the data directory to oneself: gives up every upload of the process before and answers its open packs.
-    async fn recover(&self) -> Result<Vec<Pack>>;
+
+    // ---- who serves ----------------------------------------------------------------------------------------------
+
+    /// Whether several instances may serve it at the same time.
+    fn is_shared(&self) -> bool;
+    /// Makes an instance. The one before it on the same data directory (in SQLite: any) has ended and is given up; see
+    /// [`Self::give_up`]. A catalogue that is an unfinished copy is `Conflict`.
+    async fn join(&self, new: NewInstance) -> Result<Joined>;
+    /// Says that an instance is there, and where it listens. False if it was given up: then it has to join again.
+    async fn beat(&self, id: InstanceId, addresses: &str) -> Result<bool>;
+    /// Ends an instance and its leases. What it has under way is given up by the next who looks.
+    async fn leave(&self, id: InstanceId) -> Result<()>;
+    /// Ends the instances that were not seen for this long, abandons the uploads of all that are gone, and answers the packs those
+    /// left open, which are to be sealed as they lie in the store.
+    async fn give_up(&self, unseen_ms: u64) -> Result<Vec<Pack>>;
+    /// Instances and leases.
+    async fn cluster(&self) -> Result<Cluster>;
+    /// Takes or renews a lease: its fence, or none while another instance holds it.
+    async fn take_lease(&self, name: &'static str, holder: InstanceId, ttl_ms: u64) -> Result<Option<u64>>;
 
     // ---- care --------------------------------------------------------------------------------------------------
 

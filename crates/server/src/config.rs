@@ -1,5 +1,6 @@
 //! What a server can be told. Plain data: the command line merges file, environment and flags into it.
 
+use crate::engines::{CatalogueConfig, StoreConfig};
 use crate::limits::Limits;
 use crate::sites::SitesConfig;
 use crate::telemetry::LogConfig;
@@ -16,6 +17,12 @@ pub const DEFAULT_LISTEN: &str = "127.0.0.1:8642";
 pub struct ServerConfig {
     /// Data directory.
     pub data: Option<PathBuf>,
+    /// What people call this node where several serve one drive; the machine's name if none.
+    pub node_name: Option<String>,
+    /// The database.
+    pub catalogue: CatalogueConfig,
+    /// The store of packs.
+    pub store: StoreConfig,
     /// Addresses to listen on: `ADDR:PORT`, or with `http://` or `https://` before it.
     pub listen: Vec<String>,
     /// Address of the metrics listener; none is off. It has no password: keep it on loopback or a private network.
@@ -40,6 +47,9 @@ impl Default for ServerConfig {
     fn default() -> Self {
         Self {
             data: None,
+            node_name: None,
+            catalogue: CatalogueConfig::default(),
+            store: StoreConfig::default(),
             listen: vec![DEFAULT_LISTEN.into()],
             metrics_listen: None,
             address_file: None,

@@ -169,6 +169,12 @@ impl DataDir {
         &self.format
     }
 
+    /// The random name the directory was given when it was made: it tells one node from another.
+    pub fn uid(&self) -> Uid {
+        // A directory of before the name, or of a hand that edited it: its node is one more without a name.
+        self.format.drive.parse().unwrap_or(Uid([0; Uid::BYTES]))
+    }
+
     /// The catalogue's database.
     pub fn catalogue(&self) -> PathBuf {
         self.root.join(CATALOGUE_FILE)

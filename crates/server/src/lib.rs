@@ -18,6 +18,7 @@ pub mod address_file;
 pub mod config;
 pub mod conn;
 pub mod data_dir;
+pub mod engines;
 pub mod limits;
 pub mod listen;
 pub mod local;

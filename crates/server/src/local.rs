@@ -1,18 +1,18 @@
 //! A drive on this machine: data directory, catalogue, store, engine and sign-in, opened in order and closed in reverse.
 
+use crate::config::ServerConfig;
 use crate::data_dir::{DataDir, DataLock};
+use crate::engines::{OpenCatalogue, host_name};
 use crate::server::Faces;
 use crate::sites::SitesConfig;
 use holdfast_api::Api;
 use holdfast_auth::{Accounts, AuthOptions, Authenticator};
 use holdfast_base::{Clock, Result, SystemClock};
-use holdfast_blob::fs::FsStore;
 use holdfast_dav::{DavFace, DavOptions};
 use holdfast_drive::Drive;
 use holdfast_drive::care::{JobOptions, Jobs};
 use holdfast_drive::engine::{Engine, EngineOptions};
-use holdfast_meta::Catalogue;
-use holdfast_meta::sqlite::{Options, SqliteCatalogue};
+use holdfast_meta::NewInstance;
 use holdfast_site::Sites;
 use holdfast_site::serve::{Checks, Serving};
 use http_body_util::BodyExt;
@@ -25,7 +25,7 @@ const SWEEP_EVERY: Duration = Duration::from_mins(1);
 /// An opened drive, held by this process alone.
 pub struct LocalDrive {
     directory: DataDir,
-    catalogue: Arc<SqliteCatalogue>,
+    catalogue: OpenCatalogue,
     engine: Engine,
     authenticator: Authenticator,
     jobs: Jobs,
@@ -34,14 +34,19 @@ pub struct LocalDrive {
 }
 
 impl LocalDrive {
-    /// Opens the drive in `directory`, within a tokio runtime.
-    pub async fn open(directory: DataDir) -> Result<Self> {
+    /// Opens the drive of `directory`, with the engines that are configured, within a tokio runtime.
+    pub async fn open(directory: DataDir, config: &ServerConfig) -> Result<Self> {
         let lock = directory.lock()?;
-        let catalogue = open_catalogue(&directory).await?;
-        let shared: Arc<dyn Catalogue> = catalogue.clone();
+        let catalogue = config.catalogue.open(&directory).await?;
+        let shared = catalogue.shared();
         let clock: Arc<dyn Clock> = Arc::new(SystemClock);
-        let store = Arc::new(FsStore::open(directory.packs())?);
-        let options = EngineOptions { scratch_folder: directory.scratch(), ..EngineOptions::default() };
+        let (store, _) = config.store.open(&directory).await?;
+        let instance = NewInstance {
+            uid: directory.uid(),
+            name: config.node_name.clone().unwrap_or_else(host_name),
+            version: env!("CARGO_PKG_VERSION").into(),
+        };
+        let options = EngineOptions { scratch_folder: directory.scratch(), instance, ..EngineOptions::default() };
         let engine = Engine::start(shared.clone(), store, clock.clone(), options).await?;
         let authenticator = Authenticator::new(shared, clock, AuthOptions::default())?;
         let jobs = Jobs::start(engine.clone(), JobOptions::default());
@@ -110,7 +115,7 @@ impl LocalDrive {
                 })
             }),
             api: holdfast_api::router(Api { drive, accounts: self.accounts(), sites: service }),
-            catalogue: self.catalogue.clone(),
+            catalogue: self.catalogue.shared(),
             sites: serving,
         })
     }
@@ -122,15 +127,6 @@ impl LocalDrive {
         self.engine.stop().await?;
         self.catalogue.close().await
     }
-}
-
-/// Opens the catalogue of a data directory, beside a running server or without one.
-pub async fn open_catalogue(directory: &DataDir) -> Result<Arc<SqliteCatalogue>> {
-    let path = directory.catalogue();
-    let opened = tokio::task::spawn_blocking(move || SqliteCatalogue::open(&path, &Options::default())).await;
-    let opened =
-        opened.map_err(|error| holdfast_base::Error::internal(format!("opening the catalogue failed: {error}")))?;
-    opened.map(Arc::new).map_err(|error| error.context(directory.catalogue().display()))
 }
 
 async fn sweep(authenticator: Authenticator) {

@@ -7,7 +7,7 @@ use crate::secret;
 use clap::{Args, Subcommand};
 use holdfast_auth::{NewPerson, Secret};
 use holdfast_base::Error;
-use holdfast_meta::{Account, Catalogue};
+use holdfast_meta::Account;
 use serde::Serialize;
 use serde_json::json;
 use std::fmt::Write;

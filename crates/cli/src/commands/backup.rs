@@ -22,8 +22,8 @@ pub(crate) struct BackupArgs {
 /// Runs it; code 65 if the copy was made and something in it is wrong.
 pub(crate) async fn run(args: BackupArgs, json: bool) -> anyhow::Result<ExitCode> {
     let local = Local::open(&args.data).await?;
-    let store = local.store()?;
-    let report = backup(&local.catalogue, &store, &args.dest).await?;
+    let store = local.store().await?;
+    let report = backup(local.opened.in_file("backup")?, &*store, &args.dest).await?;
     show(json, &report, |report| words("backed up", report))?;
     local.close().await?;
     Ok(outcome(&report))

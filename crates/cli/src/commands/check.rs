@@ -30,9 +30,9 @@ pub(crate) async fn run(args: CheckArgs, json: bool) -> anyhow::Result<ExitCode>
     let local = Local::open(&args.data).await?;
     // Looking is harmless beside a server; changing is not.
     let _lock = args.repair.then(|| local.directory.lock()).transpose()?;
-    let store = local.store()?;
+    let store = local.store().await?;
     let options = CheckOptions { read_data: args.read_data, repair: args.repair };
-    let report = check(&*local.catalogue, &store, options).await?;
+    let report = check(&*local.catalogue, &*store, options).await?;
     show(json, &report, words)?;
     local.close().await?;
     Ok(if report.is_clean() { ExitCode::SUCCESS } else { ExitCode::from(UNCLEAN) })

@@ -5,7 +5,7 @@ use crate::local::Local;
 use crate::output::{show, table};
 use clap::{Args, Subcommand, ValueEnum};
 use holdfast_base::Error;
-use holdfast_meta::{Catalogue, Role};
+use holdfast_meta::Role;
 use serde::Serialize;
 use serde_json::json;
 use std::process::ExitCode;

@@ -4,10 +4,12 @@ pub(crate) mod account;
 pub(crate) mod backup;
 pub(crate) mod bench;
 pub(crate) mod check;
+pub(crate) mod cluster;
 pub(crate) mod completion;
 pub(crate) mod config;
 pub(crate) mod man;
 pub(crate) mod member;
+pub(crate) mod migrate;
 pub(crate) mod publish;
 pub(crate) mod publish_call;
 pub(crate) mod reclaim;
@@ -53,6 +55,9 @@ pub(crate) fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Reclaim(args) => block_on(reclaim::run(args, common.json)),
         Command::Backup(args) => block_on(backup::run(args, common.json)),
         Command::Restore(args) => block_on(restore::run(args, common.json)),
+        Command::Cluster(command) => block_on(cluster::run(command, common.json)),
+        Command::MigrateCatalogue(args) => block_on(migrate::catalogue(args, common.json)),
+        Command::MigrateStore(args) => block_on(migrate::store(args, common.json)),
         Command::Config(command) => config::run(command, common.json),
         Command::Bench(command) => bench::run(command, common.json),
         Command::Completion(args) => Ok(completion::run(&args)),

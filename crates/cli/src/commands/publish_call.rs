@@ -4,7 +4,7 @@
 //! ([`holdfast_server::DataDir::address_file`]); it is reached over plain HTTP on this machine.
 
 use crate::args::{DataArg, UserArg};
-use crate::{config, secret};
+use crate::secret;
 use axum::Router;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -12,7 +12,7 @@ use bytes::Bytes;
 use clap::Args;
 use holdfast_auth::{Proof, Secret, Session};
 use holdfast_base::{Error, ErrorKind, Result};
-use holdfast_server::{DataDir, LocalDrive};
+use holdfast_server::{DataDir, LocalDrive, ServerConfig};
 use http::header::{AUTHORIZATION, CONTENT_TYPE, HOST};
 use http::{Method, Request, StatusCode};
 use http_body_util::{BodyExt, Full, Limited};
@@ -46,8 +46,9 @@ impl DriveApi {
     pub(crate) async fn open(args: &CallArgs) -> anyhow::Result<Self> {
         let directory = DataDir::open(&args.data.data)?;
         let password = secret::present(&args.user.user, args.user.password_file.as_deref())?;
-        match LocalDrive::open(directory.clone()).await {
-            Ok(drive) => Self::of_drive(drive, args, &password).await,
+        let config = args.data.config()?;
+        match LocalDrive::open(directory.clone(), &config).await {
+            Ok(drive) => Self::of_drive(drive, args, &config, &password).await,
             Err(error) if error.kind() == ErrorKind::Conflict => Ok(Self::Running {
                 address: address(&directory)?,
                 authorization: format!(
@@ -59,11 +60,15 @@ impl DriveApi {
         }
     }
 
-    async fn of_drive(drive: LocalDrive, args: &CallArgs, password: &Secret) -> anyhow::Result<Self> {
+    async fn of_drive(
+        drive: LocalDrive,
+        args: &CallArgs,
+        config: &ServerConfig,
+        password: &Secret,
+    ) -> anyhow::Result<Self> {
         let opened = async {
-            let settings = config::load(None, Some(&args.data.data), config::Flags::default())?.config.sites;
             let who = drive.accounts().open(&args.user.user, Proof::Password(password)).await?;
-            anyhow::Ok((drive.faces(&settings)?.api, Arc::new(who)))
+            anyhow::Ok((drive.faces(&config.sites)?.api, Arc::new(who)))
         };
         match opened.await {
             Ok((api, who)) => Ok(Self::Opened { drive: Box::new(drive), api, who }),

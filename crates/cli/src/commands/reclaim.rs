@@ -20,7 +20,7 @@ pub(crate) struct ReclaimArgs {
 /// Runs it here, or has the running server do it.
 pub(crate) async fn run(args: ReclaimArgs, json: bool) -> anyhow::Result<ExitCode> {
     let directory = DataDir::open(&args.data.data)?;
-    match LocalDrive::open(directory.clone()).await {
+    match LocalDrive::open(directory.clone(), &args.data.config()?).await {
         Ok(drive) => {
             let report = reclaim(drive.engine(), true).await?;
             drive.close().await?;

@@ -102,7 +102,7 @@ async fn serve(config: ServerConfig, init_admin: Option<String>, json: bool) -> 
         Some((cert, key)) => Some(Certificate::load(cert, key)?),
         None => None,
     };
-    let drive = LocalDrive::open(directory).await?;
+    let drive = LocalDrive::open(directory, &config).await?;
     let fingerprint = certificate.as_ref().map(|certificate| certificate.fingerprint());
     // Whatever happens after this, the drive is closed in good order.
     let outcome = async {
@@ -114,6 +114,8 @@ async fn serve(config: ServerConfig, init_admin: Option<String>, json: bool) -> 
         // Only `publish` and `site` look for it: no reason for a full or failing disk to stop the drive.
         let address = AddressFile::write(&drive.directory().address_file(), server.bound());
         let _address = address.inspect_err(|error| tracing::warn!(%error, "commands will not find this server"));
+        let addresses: Vec<String> = server.bound().iter().map(holdfast_server::listen::Bound::url).collect();
+        drive.engine().listens_on(&addresses);
         announce(&server, &drive, fingerprint.as_deref(), json);
         anyhow::Ok(server.run(|| drive.jobs().reclaim_now()).await)
     }

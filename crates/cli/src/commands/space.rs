@@ -10,7 +10,7 @@ use crate::output::{Quota, parse_quota, quota, show, table};
 use clap::{Args, Subcommand};
 use holdfast_base::size::format_bytes;
 use holdfast_base::{Clock, Error, SystemClock};
-use holdfast_meta::{Catalogue, Compression, Retention, Space, SpaceChange};
+use holdfast_meta::{Compression, Retention, Space, SpaceChange};
 use serde::Serialize;
 use serde_json::json;
 use std::process::ExitCode;

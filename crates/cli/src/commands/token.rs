@@ -6,7 +6,6 @@ use crate::output::{show, table, time};
 use clap::{Args, Subcommand};
 use holdfast_auth::NewToken;
 use holdfast_base::{Clock, SystemClock};
-use holdfast_meta::Catalogue;
 use serde::Serialize;
 use serde_json::json;
 use std::process::ExitCode;

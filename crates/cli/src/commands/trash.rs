@@ -6,7 +6,7 @@ use crate::output::{show, table, time};
 use clap::{Args, Subcommand};
 use holdfast_base::DrivePath;
 use holdfast_base::size::format_bytes;
-use holdfast_meta::{Catalogue, NodeKind, Role, TrashEntry};
+use holdfast_meta::{NodeKind, Role, TrashEntry};
 use serde::Serialize;
 use serde_json::json;
 use std::process::ExitCode;

@@ -7,7 +7,7 @@ use clap::{Args, Subcommand};
 use holdfast_auth::Session;
 use holdfast_base::size::format_bytes;
 use holdfast_base::{DrivePath, Error};
-use holdfast_meta::{Catalogue, NodeKind, Role, Space, Version};
+use holdfast_meta::{NodeKind, Role, Space, Version};
 use serde::Serialize;
 use serde_json::json;
 use std::process::ExitCode;

@@ -1,5 +1,6 @@
-//! Background jobs of a running drive: reclaim, by itself, a little at a time.
+//! Background jobs of a running drive: reclaim, by itself, a little at a time, and where several nodes serve, what keeps them together.
 
+use super::heart;
 use super::reclaim::reclaim;
 use crate::engine::Engine;
 use std::time::Duration;
@@ -22,7 +23,7 @@ impl Default for JobOptions {
 
 /// Running jobs; they end when this is dropped, between two steps.
 pub struct Jobs {
-    reclaim: JoinHandle<()>,
+    running: Vec<JoinHandle<()>>,
     now: std::sync::Arc<Notify>,
 }
 
@@ -31,22 +32,28 @@ impl Jobs {
     pub fn start(engine: Engine, options: JobOptions) -> Self {
         let now = std::sync::Arc::new(Notify::new());
         let asked = now.clone();
-        let reclaim = tokio::spawn(async move {
+        let mut running = Vec::new();
+        if engine.catalogue().is_shared() {
+            running.push(tokio::spawn(heart::beat(engine.clone())));
+        }
+        running.push(tokio::spawn(async move {
             loop {
                 // Either the time is over or somebody asked; both begin a reclaim. Who asks wants all that can be had: the pack being
                 // written is closed too.
                 let asked = tokio::time::timeout(options.reclaim_every, asked.notified()).await.is_ok();
-                match reclaim(&engine, asked).await {
-                    Ok(report) if report == super::ReclaimReport::default() => {}
-                    Ok(report) => {
+                match heart::under_lease(&engine, "reclaim", reclaim(&engine, asked)).await {
+                    Ok(None) if asked => tracing::info!("another node reclaims already"),
+                    Ok(None) => {}
+                    Ok(Some(report)) if report == super::ReclaimReport::default() => {}
+                    Ok(Some(report)) => {
                         engine.give_memory_back();
                         tracing::info!(?report, "reclaimed");
                     }
                     Err(error) => tracing::error!(?error, "reclaim failed; it is tried again"),
                 }
             }
-        });
-        Self { reclaim, now }
+        }));
+        Self { running, now }
     }
 
     /// Runs a reclaim as soon as possible.
@@ -57,6 +64,6 @@ impl Jobs {
 
 impl Drop for Jobs {
     fn drop(&mut self) {
-        self.reclaim.abort();
+        self.running.iter().for_each(JoinHandle::abort);
     }
 }

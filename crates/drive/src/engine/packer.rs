@@ -10,6 +10,7 @@
 //! After an error on a pack it takes no more records: it is given up, and its unsynced uploads fail. A failed sync is
 //! never tried again, since the kernel may have dropped what it could not write.
 
+use super::seat::Seat;
 use bytes::Bytes;
 use holdfast_base::{Clock, Error, PackId, PackName, Result};
 use holdfast_blob::{Appender, BlobStore};
@@ -45,6 +46,8 @@ enum Request {
     Append { record: Bytes, head: RecordHead, answer: oneshot::Sender<Result<PackLease>> },
     /// Close the open pack (if it is this one, where one is named) and answer what was closed.
     Close { only: Option<PackId>, answer: oneshot::Sender<Result<Option<Arc<SharedPack>>>> },
+    /// Write no more to the open pack, and leave its end to others.
+    GiveUp,
 }
 
 /// The task's own state.
@@ -52,6 +55,7 @@ struct Writer {
     store: Arc<dyn BlobStore>,
     catalogue: Arc<dyn Catalogue>,
     clock: Arc<dyn Clock>,
+    seat: Arc<Seat>,
     pack_bytes: u64,
     open: Option<OpenPack>,
     finished: mpsc::UnboundedSender<Note>,
@@ -103,6 +107,7 @@ impl Packer {
         store: Arc<dyn BlobStore>,
         catalogue: Arc<dyn Catalogue>,
         clock: Arc<dyn Clock>,
+        seat: Arc<Seat>,
         pack_bytes: u64,
     ) -> Self {
         // Unbounded, but each message is a finished pack of many MiB: their number is bounded by the packs uploads hold.
@@ -110,7 +115,7 @@ impl Packer {
         tokio::spawn(note_finished(catalogue.clone(), packs));
         let (requests, queue) = mpsc::channel(QUEUE_RECORDS);
         let notes = finished.clone();
-        tokio::spawn(Writer { store, catalogue, clock, pack_bytes, open: None, finished }.run(queue));
+        tokio::spawn(Writer { store, catalogue, clock, seat, pack_bytes, open: None, finished }.run(queue));
         Self { requests, notes }
     }
 
@@ -153,6 +158,12 @@ impl Packer {
         known.await.map_err(|_| stopped())
     }
 
+    /// Writes no more to the open pack: this node was given up, and with it the pack.
+    pub(crate) async fn give_up(&self) {
+        // A packer that has stopped writes nothing either.
+        let _ = self.requests.send(Request::GiveUp).await;
+    }
+
     async fn close(&self, only: Option<PackId>) -> Result<Option<Arc<SharedPack>>> {
         let (answer, answered) = oneshot::channel();
         self.requests.send(Request::Close { only, answer }).await.map_err(|_| stopped())?;
@@ -193,6 +204,11 @@ impl Writer {
                         self.append_all(&mut records).await;
                         // The one who asked may be gone; then nobody wants the answer.
                         let _ = answer.send(self.close(only).await);
+                    }
+                    Request::GiveUp => {
+                        if let Some(open) = self.open.take() {
+                            open.shared.failed.store(true, Ordering::Release);
+                        }
                     }
                 }
             }
@@ -250,7 +266,7 @@ impl Writer {
 
     async fn begin(&self) -> Result<OpenPack> {
         let name = PackName(holdfast_seal::keys::random_bytes()?);
-        let id = self.catalogue.open_pack(name, self.clock.now_ms()).await?;
+        let id = self.catalogue.open_pack(name, self.seat.id(), self.clock.now_ms()).await?;
         let appender = self.store.append(name).await?;
         let shared = Arc::new(SharedPack {
             id,

@@ -330,7 +330,8 @@ impl Upload {
         let Target { shared, space, nonce, .. } = &*self.target;
         self.target.refuse_without_room(reserve_bytes).await?;
         let block_bytes = u32::try_from(BLOCK_BYTES).unwrap_or(u32::MAX);
-        let new = NewUpload { space: *space, reserve_bytes, block_bytes, nonce: *nonce, now_ms: shared.clock.now_ms() };
+        let (instance, now_ms) = (shared.seat.id(), shared.clock.now_ms());
+        let new = NewUpload { space: *space, instance, reserve_bytes, block_bytes, nonce: *nonce, now_ms };
         let id = shared.catalogue.begin_upload(new).await?;
         let catalogue = shared.catalogue.clone();
         self.staged = Some(StagedUpload { catalogue, id, reserved: reserve_bytes, committed: false });

@@ -8,6 +8,7 @@
 
 pub mod accounts;
 pub mod concurrency;
+pub mod instances;
 pub mod locks;
 pub mod model;
 pub mod packs;
@@ -67,8 +68,10 @@ macro_rules! catalogue_conformance {
                 a_file_may_shrink_over_quota;
             uploads: a_small_file_of_blocks_is_one_step, an_upload_arrives_in_runs, missing_blocks_are_named,
                 a_block_is_stored_once, runs_must_be_in_order, sizes_must_match, an_abandoned_upload_leaves_nothing,
-                recovery_gives_up_what_was_under_way, an_upload_of_nothing_is_an_empty_file,
-                a_long_upload_fills_several_chunks, nothing_comes_alive_in_a_dead_pack;
+                an_upload_of_nothing_is_an_empty_file, a_long_upload_fills_several_chunks,
+                nothing_comes_alive_in_a_pack_that_is_not_open;
+            instances: an_instance_is_known_until_it_leaves, the_one_before_on_a_data_directory_is_given_up,
+                what_is_nobodys_is_given_up, an_instance_that_was_given_up_can_do_no_harm, a_lease_has_one_holder;
             packs: live_bytes_follow_references, a_dead_pack_is_forgotten, blocks_move_unless_they_are_gone,
                 packs_and_blocks_are_listed_in_pages;
             model: random_operations_do_what_the_model_does;

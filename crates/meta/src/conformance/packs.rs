@@ -1,6 +1,6 @@
 //! Packs and reclaim.
 
-use super::stage::{Stage, block, blocks, kind, path, written};
+use super::stage::{Stage, THIS, block, blocks, kind, path, written};
 use crate::catalogue::{Catalogue, MovedBlock};
 use crate::types::{PackState, Place as BlockAt};
 use holdfast_base::{BlockId, ErrorKind, PackId, PackName, SpaceId};
@@ -37,7 +37,7 @@ pub async fn a_dead_pack_is_forgotten(catalogue: &Place) {
     let stage = Stage::new(catalogue).await;
     stage.set_retention(0, None, None).await;
     let pack = stage.pack(1).await;
-    assert_eq!(kind(catalogue.open_pack(PackName([1; 16]), 1).await), ErrorKind::AlreadyExists);
+    assert_eq!(kind(catalogue.open_pack(PackName([1; 16]), THIS, 1).await), ErrorKind::AlreadyExists);
     file(&stage, "f", &[1], pack).await;
     catalogue.seal_pack(pack, 4_000).await.expect("seals");
     stage.pack(2).await;

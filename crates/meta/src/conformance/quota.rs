@@ -1,6 +1,6 @@
 //! Quota of spaces and accounts.
 
-use super::stage::{Stage, blocks, guard_of, inline, kind, path, written};
+use super::stage::{Stage, THIS, blocks, guard_of, inline, kind, path, written};
 use crate::catalogue::{Catalogue, NewUpload};
 use crate::types::{AccountChange, NewContent, NewSpace};
 use holdfast_base::{ContentId, ErrorKind, Result, Uid};
@@ -9,7 +9,8 @@ use std::sync::Arc;
 type Place = Arc<dyn Catalogue>;
 
 async fn begin(stage: &Stage, reserve_bytes: u64) -> Result<ContentId> {
-    let upload = NewUpload { space: stage.space, reserve_bytes, block_bytes: 1_000, nonce: [1; 16], now_ms: 1 };
+    let upload =
+        NewUpload { space: stage.space, instance: THIS, reserve_bytes, block_bytes: 1_000, nonce: [1; 16], now_ms: 1 };
     stage.catalogue.begin_upload(upload).await
 }
 

@@ -2,12 +2,14 @@
 
 use crate::catalogue::{Catalogue, Changed, Expect, Guard, Relocation};
 use crate::types::{
-    Account, NewAccount, NewContent, NewLock, NewSlot, Node, NodeKind, Place, Retention, SlotKind, Space, SpaceChange,
-    StagedBlock, StagedRun, Usage,
+    Account, InstanceId, NewAccount, NewContent, NewLock, NewSlot, Node, NodeKind, Place, Retention, SlotKind, Space,
+    SpaceChange, StagedBlock, StagedRun, Usage,
 };
 use holdfast_base::{AccountId, BlockId, DrivePath, ErrorKind, PackId, PackName, Result, SpaceId, Uid};
 use std::sync::Arc;
 
+/// An instance that never joined: what it has is nobody's.
+pub const THIS: InstanceId = InstanceId(0);
 /// Bytes of each block the cases stage.
 pub const BLOCK: u32 = 1_000;
 
@@ -180,7 +182,7 @@ impl Stage {
 
     /// Opens a pack.
     pub async fn pack(&self, name: u8) -> PackId {
-        self.catalogue.open_pack(PackName([name; 16]), 1).await.expect("a new pack")
+        self.catalogue.open_pack(PackName([name; 16]), THIS, 1).await.expect("a new pack")
     }
 
     /// Releases garbage until there is none; answers how many rows went.

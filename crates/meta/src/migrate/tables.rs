@@ -74,10 +74,10 @@ pub(super) const TABLES: [Table; 20] = [
     table("lock_above", 2, &["lock_id", "ancestor_id"]),
     table("content", 1, &["id", "space_id", "refs", "size", "block_bytes", "blocks", "nonce", "tag", "inline"]),
     table("manifest", 2, &["content_id", "chunk", "tag", "blocks"]),
-    table("upload", 1, &["content_id", "space_id", "reserved_bytes", "created_ms"]),
+    table("upload", 1, &["content_id", "space_id", "reserved_bytes", "created_ms", "instance_id"]),
     table("spent", 1, &["content_id"]),
     table("block", 2, &["space_id", "id", "refs", "pack_id", "\"offset\"", "sealed_bytes", "raw_bytes"]),
-    table("pack", 1, &["id", "name", "state", "total_bytes", "live_bytes", "created_ms"]),
+    table("pack", 1, &["id", "name", "state", "total_bytes", "live_bytes", "created_ms", "instance_id"]),
 ];
 
 const fn table(name: &'static str, keys: usize, columns: &'static [&'static str]) -> Table {

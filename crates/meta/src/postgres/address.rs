@@ -3,6 +3,8 @@
 use super::Options;
 use super::tls::Tls;
 use holdfast_base::{Error, ErrorKind, Result};
+use std::io::Read;
+use std::path::Path;
 use std::time::Duration;
 use tokio_postgres::Config;
 use tokio_postgres::config::{Host, SslMode};
@@ -33,6 +35,11 @@ impl Address {
         }
         if config.get_user().is_none() {
             return Err(invalid("it names no account".to_owned()));
+        }
+        if config.get_password().is_none()
+            && let Some(password) = password(options.password_file.as_deref())?
+        {
+            config.password(password);
         }
         let tls = options.ca_file.as_deref().map(Tls::trusting).transpose()?;
         match (&tls, config.get_ssl_mode()) {
@@ -88,6 +95,25 @@ fn show(host: &Host) -> String {
 /// What the parser says, with its cause.
 fn explain(error: &tokio_postgres::Error) -> String {
     std::error::Error::source(error).map_or_else(|| error.to_string(), ToString::to_string)
+}
+
+/// The variable that PostgreSQL's own programs take a password from.
+const PASSWORD_VARIABLE: &str = "PGPASSWORD";
+/// Longest file of a password that is read.
+const PASSWORD_BYTES_MAX: u64 = 4 << 10;
+
+/// The password, if there is one beside the URL.
+fn password(file: Option<&Path>) -> Result<Option<String>> {
+    let Some(path) = file else {
+        return Ok(std::env::var(PASSWORD_VARIABLE).ok().filter(|password| !password.is_empty()));
+    };
+    let at = |error: std::io::Error| Error::from(error).context(path.display());
+    let mut text = String::new();
+    std::fs::File::open(path).map_err(at)?.take(PASSWORD_BYTES_MAX).read_to_string(&mut text).map_err(at)?;
+    match text.lines().next() {
+        Some(line) if !line.is_empty() => Ok(Some(line.to_owned())),
+        _ => Err(Error::invalid(format!("{} has no password in its first line", path.display()))),
+    }
 }
 
 /// Takes the password out of a message.

@@ -13,6 +13,7 @@ use tokio::sync::broadcast;
 
 impl Engine for PostgresCatalogue {
     /// One recursive statement.
+    const SHARED: bool = true;
     const WALK: Reading = Reading::Point;
 
     /// The database checks its own structure.

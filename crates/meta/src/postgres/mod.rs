@@ -13,7 +13,7 @@
 //!
 //! **Limits.** Operations on one space follow one another: a space commits as often as the database syncs, times the operations that
 //! share a commit. A node holds [`Options::connections`] connections. Restoring the id sequence after damage needs all
-//! nodes but one to be stopped. `recover` gives up the uploads of every node: it belongs to the first one that starts.
+//! nodes but one to be stopped.
 
 mod address;
 mod connector;
@@ -50,6 +50,8 @@ pub struct Options {
     pub lanes: usize,
     /// Certificates (PEM) of those who may vouch for the server: then TLS is used and the server's name is checked.
     pub ca_file: Option<PathBuf>,
+    /// File with the account's password in its first line, if the URL has none; without it, the variable `PGPASSWORD`.
+    pub password_file: Option<PathBuf>,
     /// Time a connection attempt may take.
     pub connect_timeout: Duration,
     /// Time a statement may take, scans apart.
@@ -73,6 +75,7 @@ impl Default for Options {
             scanners: 3,
             lanes: 4,
             ca_file: None,
+            password_file: None,
             connect_timeout: Duration::from_secs(3),
             statement_timeout: Duration::from_secs(30),
             scan_timeout: Duration::from_hours(1),

@@ -91,11 +91,16 @@ pub(super) fn add_all_live(tx: &Tx<'_>, live: &mut [(i64, i64)]) -> Done<()> {
     live.iter().try_for_each(|&(pack, bytes)| add_live(tx, pack, bytes))
 }
 
-/// Adds to a pack's live bytes. Nothing can come alive in a pack that is dead or gone.
+/// Adds to a pack's live bytes. Blocks only come alive in an open pack: one that is not was taken from whoever wrote it, who was
+/// given up meanwhile ([`super::instances`]).
 fn add_live(tx: &Tx<'_>, pack: i64, bytes: i64) -> Done<()> {
-    let sql = "UPDATE pack SET live_bytes = live_bytes + ?2 WHERE id = ?1 AND (state <> 2 OR ?2 <= 0)";
+    let sql =
+        "UPDATE pack SET live_bytes = live_bytes + ?2 WHERE id = ?1 AND (state = 0 AND instance_id >= 0 OR ?2 <= 0)";
     if sql::run(tx, sql, (pack, bytes))? == 0 && bytes > 0 {
-        return refuse(ErrorKind::Conflict, "the pack these blocks were written to is gone: write them again");
+        return refuse(
+            ErrorKind::Unavailable,
+            "the pack these blocks were written to was closed by another node; try again",
+        );
     }
     Ok(())
 }

@@ -8,9 +8,9 @@ use crate::catalogue::{
     Attempts, Catalogue, Change, Changed, Found, Guard, Missing, MovedBlock, NewUpload, Relocation,
 };
 use crate::types::{
-    Account, AccountChange, BlockPlace, Content, Finding, Lock, ManifestChunk, Membership, NewAccount, NewContent,
-    NewLock, NewSlot, NewSpace, Node, Pack, Property, PropertyChange, Role, Slot, SlotKind, Space, SpaceChange,
-    StagedRun, Traffic, TrashEntry, Version,
+    Account, AccountChange, BlockPlace, Cluster, Content, Finding, InstanceId, Joined, Lock, ManifestChunk, Membership,
+    NewAccount, NewContent, NewInstance, NewLock, NewSlot, NewSpace, Node, Pack, Property, PropertyChange, Role, Slot,
+    SlotKind, Space, SpaceChange, StagedRun, Traffic, TrashEntry, Version,
 };
 use async_trait::async_trait;
 use holdfast_base::{AccountId, BlockId, ContentId, DrivePath, NodeId, NodeName, PackId, PackName, Result, SpaceId};
@@ -276,8 +276,8 @@ impl<E: Engine> Catalogue for E {
         Ops(self).abandon_upload(upload).await
     }
 
-    async fn open_pack(&self, name: PackName, now_ms: i64) -> Result<PackId> {
-        Ops(self).open_pack(name, now_ms).await
+    async fn open_pack(&self, name: PackName, instance: InstanceId, now_ms: i64) -> Result<PackId> {
+        Ops(self).open_pack(name, instance, now_ms).await
     }
 
     async fn seal_pack(&self, pack: PackId, total_bytes: u64) -> Result<()> {
@@ -308,8 +308,32 @@ impl<E: Engine> Catalogue for E {
         Ops(self).release_garbage(limit).await
     }
 
-    async fn recover(&self) -> Result<Vec<Pack>> {
-        Ops(self).recover().await
+    fn is_shared(&self) -> bool {
+        E::SHARED
+    }
+
+    async fn join(&self, new: NewInstance) -> Result<Joined> {
+        Ops(self).join(new).await
+    }
+
+    async fn beat(&self, id: InstanceId, addresses: &str) -> Result<bool> {
+        Ops(self).beat(id, addresses).await
+    }
+
+    async fn leave(&self, id: InstanceId) -> Result<()> {
+        Ops(self).leave(id).await
+    }
+
+    async fn give_up(&self, unseen_ms: u64) -> Result<Vec<Pack>> {
+        Ops(self).give_up(unseen_ms).await
+    }
+
+    async fn cluster(&self) -> Result<Cluster> {
+        Ops(self).cluster().await
+    }
+
+    async fn take_lease(&self, name: &'static str, holder: InstanceId, ttl_ms: u64) -> Result<Option<u64>> {
+        Ops(self).take_lease(name, holder, ttl_ms).await
     }
 
     async fn check(&self, repair: bool) -> Result<Vec<Finding>> {

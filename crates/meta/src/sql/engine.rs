@@ -25,6 +25,9 @@ pub(crate) trait Engine: Send + Sync + 'static {
     /// How a path is walked.
     const WALK: Reading;
 
+    /// Whether several processes may serve it at the same time.
+    const SHARED: bool;
+
     /// Parts of a check that are this database's alone; they come first.
     const OWN_PARTS: &'static [Part];
 

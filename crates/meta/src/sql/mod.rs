@@ -28,6 +28,7 @@ pub(crate) mod engine;
 mod expire;
 pub(crate) mod fault;
 mod garbage;
+mod instances;
 pub(crate) mod job;
 mod lock_check;
 mod locks;

@@ -8,17 +8,17 @@ use super::query as sql;
 use super::seam::{Link, Row, Value};
 use super::tx::Tx;
 use crate::catalogue::MovedBlock;
-use crate::types::{BlockPlace, Pack};
+use crate::types::{BlockPlace, InstanceId, Pack};
 use holdfast_base::{BlockId, Error, ErrorKind, PackId, PackName, Result, SpaceId};
 use std::collections::BTreeSet;
 
 impl<E: Engine> Ops<'_, E> {
-    pub(super) async fn open_pack(&self, name: PackName, now_ms: i64) -> Result<PackId> {
+    pub(super) async fn open_pack(&self, name: PackName, instance: InstanceId, now_ms: i64) -> Result<PackId> {
         let work = move |tx: &Tx<'_>| {
             let id = tx.new_id()?;
-            let sql = "INSERT INTO pack (id, name, state, total_bytes, live_bytes, created_ms) VALUES (?1, ?2, 0, 0, 0, ?3) \
-                       ON CONFLICT (name) DO NOTHING";
-            if sql::run(tx, sql, (id, &name.0, now_ms))? == 0 {
+            let sql = "INSERT INTO pack (id, name, state, total_bytes, live_bytes, created_ms, instance_id) \
+                       VALUES (?1, ?2, 0, 0, 0, ?3, ?4) ON CONFLICT (name) DO NOTHING";
+            if sql::run(tx, sql, (id, &name.0, now_ms, instance.0))? == 0 {
                 return refuse(ErrorKind::AlreadyExists, "a pack of this name exists");
             }
             Ok(PackId(id))

@@ -1,7 +1,7 @@
 //! Uploads under way: a content without references, whose blocks arrive in runs and whose bytes are reserved.
 
 use super::blocks::append_run;
-use super::codec::{pack_columns, signed};
+use super::codec::signed;
 use super::contents::{self, Row};
 use super::engine::{Engine, Ops, Reading, Scope};
 use super::fault::{Done, refuse};
@@ -11,7 +11,7 @@ use super::state::SpaceState;
 use super::tree_write::missing_is_an_answer;
 use super::tx::Tx;
 use crate::catalogue::{Missing, NewUpload};
-use crate::types::{Pack, StagedRun};
+use crate::types::StagedRun;
 use holdfast_base::limits::FILE_BYTES_MAX;
 use holdfast_base::{ContentId, Error, ErrorKind, Result, SpaceId};
 
@@ -64,19 +64,6 @@ impl<E: Engine> Ops<'_, E> {
     async fn space_of(&self, upload: ContentId) -> Result<SpaceId> {
         self.0.read(Reading::Point, move |link| space_of(link, upload)).await
     }
-
-    pub(super) async fn recover(&self) -> Result<Vec<Pack>> {
-        let work = |tx: &Tx<'_>| {
-            tx.lock_all_spaces()?;
-            let left: Vec<i64> = sql::all(tx, "SELECT content_id FROM upload", (), |row| row.get(0))?;
-            for upload in left {
-                abandon(tx, ContentId(upload))?;
-            }
-            let sql = concat!("SELECT ", pack_columns!(), " FROM pack WHERE state = 0 ORDER BY id");
-            sql::all(tx, sql, (), super::codec::pack)
-        };
-        self.0.write("recover", Scope::Administration, work).await
-    }
 }
 
 fn begin(tx: &Tx<'_>, upload: &NewUpload) -> Done<ContentId> {
@@ -93,8 +80,8 @@ fn begin(tx: &Tx<'_>, upload: &NewUpload) -> Done<ContentId> {
         inline: None,
     };
     contents::insert_row(tx, &state, id, &row)?;
-    let sql = "INSERT INTO upload (content_id, space_id, reserved_bytes, created_ms) VALUES (?1, ?2, ?3, ?4)";
-    sql::put(tx, sql, (id, upload.space.0, signed(upload.reserve_bytes), upload.now_ms))?;
+    let sql = "INSERT INTO upload (content_id, space_id, reserved_bytes, created_ms, instance_id) VALUES (?1, ?2, ?3, ?4, ?5)";
+    sql::put(tx, sql, (id, upload.space.0, signed(upload.reserve_bytes), upload.now_ms, upload.instance.0))?;
     state.reserved += signed(upload.reserve_bytes);
     state.save(tx)?;
     Ok(ContentId(id))

@@ -13,6 +13,7 @@ use tokio::sync::broadcast;
 
 impl Engine for SqliteCatalogue {
     /// A look-up a name.
+    const SHARED: bool = false;
     const WALK: Reading = Reading::Snapshot;
 
     const OWN_PARTS: &'static [Part] = &[damage::check, rows::check];
