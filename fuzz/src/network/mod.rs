@@ -6,7 +6,7 @@ mod digests;
 mod fields;
 mod paths;
 mod request;
-#[path = "../../../crates/dav/tests/rig/mod.rs"]
+#[path = "../../../crates/dav/tests/all/rig/mod.rs"]
 mod rig;
 mod xml;
 

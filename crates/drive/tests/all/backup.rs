@@ -1,8 +1,6 @@
 //! A backup of a drive in use is whole, costs what changed, and becomes a drive again.
 
-mod common;
-
-use common::{Rig, at, even_bytes};
+use crate::common::{Rig, at, even_bytes};
 use holdfast_base::{ErrorKind, SystemClock};
 use holdfast_blob::fs::FsStore;
 use holdfast_drive::care::{CheckOptions, backup, check, restore};
@@ -56,7 +54,8 @@ async fn a_restored_drive_has_everything() {
     for (name, content) in [("big", even_bytes(1, 20 * MIB)), ("tiny", b"tiny".to_vec())] {
         let walk = engine.walk(&rig.ana, &at(name)).await.expect("walks");
         let range = holdfast_base::ByteRange::whole(content.len() as u64);
-        let read = common::drain(engine.read(&rig.ana, &walk, range).await.expect("reads")).await.expect("reads");
+        let read =
+            crate::common::drain(engine.read(&rig.ana, &walk, range).await.expect("reads")).await.expect("reads");
         assert!(read == content, "{name}");
     }
     let checked = check(&*catalogue, &*store, CheckOptions { read_data: true, repair: false }).await.expect("checks");

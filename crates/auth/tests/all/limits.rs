@@ -1,10 +1,8 @@
 //! Delays after failures: they stop a guesser and never the owner.
 
-mod support;
-
+use crate::support::{GOOD, World, basic};
 use holdfast_auth::{AuthOptions, Credential, NewToken};
 use holdfast_base::ErrorKind;
-use support::{GOOD, World, basic};
 
 const HOME: &str = "192.0.2.1";
 const FOREIGN: &str = "198.51.100.7";

@@ -1,8 +1,6 @@
 //! What a server meets that is open to everybody: each gets the right answer, and the next request works.
 
-mod common;
-
-use common::{Drive, PASSWORD};
+use crate::common::{Drive, PASSWORD};
 use holdfast_testkit::http::Request;
 use holdfast_testkit::server::TestServer;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};

@@ -1,14 +1,12 @@
 //! GET, HEAD and PUT: content, ranges, conditions, checksums, times.
 
-mod rig;
-
+use crate::rig::Rig;
 use bytes::Bytes;
 use futures_util::stream;
 use holdfast_base::ManualClock;
 use http::Request;
 use http_body::Frame;
 use http_body_util::StreamBody;
-use rig::Rig;
 use std::sync::Arc;
 
 const FILE: &str = "/dav/ana/a.txt";

@@ -1,14 +1,12 @@
 //! Load on a real server that behaves and misbehaves: what is counted is what happened.
 
-mod pages;
-
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::pages::Pages;
 use holdfast_bench::Report;
 use holdfast_bench::load::{LoadOptions, LoadTarget, Method, Plan, Step, Think, run};
 use holdfast_bench::report::LoadRun;
-use pages::Pages;
 use url::Url;
 
 fn step(url: &str) -> Step {

@@ -1,8 +1,6 @@
 //! TLS of the built program.
 
-mod common;
-
-use common::{Drive, PASSWORD};
+use crate::common::{Drive, PASSWORD};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};

@@ -1,8 +1,6 @@
 //! What is written is read back, whole and in ranges, and nothing else is left behind.
 
-mod common;
-
-use common::{Rig, at, at_space, body, drain, even_bytes, sign_up, text};
+use crate::common::{Rig, at, at_space, body, drain, even_bytes, sign_up, text};
 use futures_util::{FutureExt, StreamExt};
 use holdfast_base::{ByteRange, ErrorKind};
 use holdfast_drive::{Conditions, DigestAlgorithm, Drive, Expect, Patch, Transfer, WriteOptions};

@@ -1,8 +1,6 @@
 //! Administration, with the server stopped and running.
 
-mod common;
-
-use common::{Drive, OTHER_PASSWORD, PASSWORD};
+use crate::common::{Drive, OTHER_PASSWORD, PASSWORD};
 use holdfast_testkit::http::Request;
 use serde_json::json;
 
@@ -238,7 +236,7 @@ fn shells_and_manuals_get_what_they_need() {
 #[test]
 fn the_documented_exit_codes_are_those_of_the_program() {
     use holdfast_base::ErrorKind as Kind;
-    let documented = include_str!("../../../docs/operating/exit-codes.md");
+    let documented = include_str!("../../../../docs/operating/exit-codes.md");
     let kinds = [
         Kind::InvalidInput,
         Kind::Damaged,

@@ -1,13 +1,11 @@
 //! What somebody has who stole the catalogue: nothing that opens.
 
-mod support;
-
+use crate::support::{BETTER, GOOD, World};
 use holdfast_auth::{AuthOptions, EscrowKey, NewToken, RecoveryCode, Secret, Token};
 use holdfast_base::Uid;
 use holdfast_meta::{Role, Slot};
 use holdfast_seal::AccountKey;
 use holdfast_seal::keys::{CredentialKind, SlotContext, open_escrow_slot, open_slot};
-use support::{BETTER, GOOD, World};
 
 const KINDS: [CredentialKind; 4] =
     [CredentialKind::Password, CredentialKind::Token, CredentialKind::Recovery, CredentialKind::Escrow];

@@ -1,8 +1,6 @@
 //! A store that fails at any call: the write that met it fails cleanly, nothing acknowledged is lost, the next one works.
 
-mod common;
-
-use common::{Rig, at, even_bytes};
+use crate::common::{Rig, at, even_bytes};
 use holdfast_base::{ByteRange, Error, ErrorKind};
 use holdfast_blob::layer::fault::{Fault, Faults};
 use holdfast_blob::layer::{Layered, Operation};

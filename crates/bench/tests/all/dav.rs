@@ -1,10 +1,8 @@
 //! The whole measurement, small, against servers in memory that behave and misbehave.
 
-mod common;
-
 use std::path::Path;
 
-use common::{Fault, Server};
+use crate::common::{Fault, Server};
 use holdfast_bench::dav::{DavOptions, TargetSpec, Workload, run};
 use holdfast_bench::report::Report;
 

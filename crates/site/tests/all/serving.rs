@@ -1,7 +1,6 @@
 //! What visitors get, and what they do not.
 
-mod rig;
-
+use crate::rig::{PASSWORD, Rig, noise, request, request_at};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use holdfast_auth::Secret;
@@ -13,7 +12,6 @@ use http::Request;
 use http_body_util::{BodyExt, Full};
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
-use rig::{PASSWORD, Rig, noise, request, request_at};
 use std::io::Read;
 use std::sync::Arc;
 
@@ -215,7 +213,7 @@ async fn a_preview_shows_a_draft_to_who_has_the_link_and_to_nobody_else() {
     assert!(rig.get(HOST, "/", &[]).await.text().contains("Plain home page"));
     let forged = path.replace(&drafted.snapshot.expect("has one"), "00000001-00000000");
     assert_eq!(rig.get(HOST, &forged, &[]).await.status, 403);
-    rig.clock.advance(25 * rig::HOUR_MS);
+    rig.clock.advance(25 * crate::rig::HOUR_MS);
     assert!(rig.get(HOST, "/", &[("cookie", &cookie)]).await.text().contains("Plain home page"));
     assert_eq!(rig.get(HOST, path, &[]).await.status, 403);
 }

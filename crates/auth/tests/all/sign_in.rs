@@ -1,12 +1,10 @@
 //! Signing in: the fast path, its validity, and what the world is told.
 
-mod support;
-
+use crate::support::{BETTER, GOOD, World, basic, kind};
 use holdfast_auth::{AuthOptions, Credential, NewToken, Secret};
 use holdfast_base::ErrorKind;
 use holdfast_meta::SlotKind;
 use std::sync::Arc;
-use support::{BETTER, GOOD, World, basic, kind};
 use tokio::task::JoinSet;
 
 #[tokio::test]

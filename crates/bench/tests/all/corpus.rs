@@ -1,10 +1,10 @@
 //! Every input that fuzzing kept, once more: plans for the bench. See fuzz/README.md.
 
 #[allow(unreachable_pub, reason = "public in the crate of the fuzz targets")]
-#[path = "../../../fuzz/src/measured/mod.rs"]
+#[path = "../../../../fuzz/src/measured/mod.rs"]
 mod measured;
 #[allow(unreachable_pub, reason = "public in the crate of the fuzz targets")]
-#[path = "../../../fuzz/src/replay.rs"]
+#[path = "../../../../fuzz/src/replay.rs"]
 mod replay;
 
 #[test]

@@ -1,13 +1,11 @@
 //! What no well-meaning client sends: the right status, nothing changed, and the next request works.
 
-mod rig;
-
+use crate::rig::Rig;
 use holdfast_base::ManualClock;
 use holdfast_dav::limits::XML_BODY_BYTES_MAX;
 use http::{HeaderValue, Request};
 use http_body_util::Full;
 use proptest::prelude::*;
-use rig::Rig;
 use std::sync::Arc;
 
 const METHODS: [&str; 12] =

@@ -1,11 +1,9 @@
 //! Accounts: making, resetting, tokens, members, and what a catalogue alone gives away.
 
-mod support;
-
+use crate::support::{BETTER, GOOD, START_MS, World, basic, kind};
 use holdfast_auth::{AuthOptions, Credential, EscrowKey, NewPerson, NewToken, Proof, Scope, Secret, check_password};
 use holdfast_base::{ErrorKind, SpaceId};
 use holdfast_meta::{Role, SlotKind};
-use support::{BETTER, GOOD, START_MS, World, basic, kind};
 
 #[tokio::test]
 async fn a_generated_password_signs_in_and_the_home_space_opens() {

@@ -1,13 +1,11 @@
 //! Publishing, from a folder of a real drive to what visitors get.
 
-mod rig;
-
+use crate::rig::{HOUR_MS, Rig, at, noise, request};
 use holdfast_auth::Secret;
 use holdfast_base::{ErrorKind, Result};
 use holdfast_drive::{Conditions, Drive, WriteOptions};
 use holdfast_meta::Catalogue;
 use holdfast_site::{Access, Publication, SettingsChange};
-use rig::{HOUR_MS, Rig, at, noise, request};
 use std::sync::Arc;
 
 const HOST: &str = "site.example";

@@ -1,11 +1,9 @@
 //! LOCK, UNLOCK and the If header.
 
-mod rig;
-
+use crate::rig::{Reply, Rig};
 use holdfast_base::ManualClock;
 use holdfast_base::limits::LOCK_SECONDS_MAX;
 use holdfast_drive::Role;
-use rig::{Reply, Rig};
 use std::sync::Arc;
 
 const FILE: &str = "/dav/ana/a.txt";

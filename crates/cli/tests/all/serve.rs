@@ -1,8 +1,6 @@
 //! `holdfast serve` from its start to its stop.
 
-mod common;
-
-use common::{Drive, OTHER_PASSWORD, PASSWORD};
+use crate::common::{Drive, OTHER_PASSWORD, PASSWORD};
 use holdfast_testkit::http::Request;
 use rustix::process::Signal;
 use std::io::{Read, Write};

@@ -1,10 +1,7 @@
 //! Ctrl-C in the middle of a run. Alone in its process, because a signal is for all of it.
 
-#[allow(dead_code, reason = "this test needs only a part")]
-mod pages;
-
+use crate::pages::Pages;
 use holdfast_bench::load::{LoadOptions, LoadTarget, Plan, Step, run};
-use pages::Pages;
 use rustix::process::{Signal, getpid, kill_process};
 use url::Url;
 

@@ -1,12 +1,10 @@
 //! PROPFIND and PROPPATCH.
 
-mod rig;
-
+use crate::rig::{Reply, Rig};
 use futures_util::{StreamExt, stream};
 use holdfast_base::ManualClock;
 use holdfast_dav::DavOptions;
 use holdfast_dav::limits::{ANSWER_PIECE_BYTES, LIST_PAGE_NODES};
-use rig::{Reply, Rig};
 use std::fmt::Write;
 use std::sync::Arc;
 

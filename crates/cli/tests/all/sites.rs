@@ -1,9 +1,7 @@
 //! Published sites of the built program, over real sockets.
 
-mod common;
-
+use crate::common::{Drive, OTHER_PASSWORD, PASSWORD, call, json};
 use bytes::Bytes;
-use common::{Drive, OTHER_PASSWORD, PASSWORD, call, json};
 use holdfast_testkit::http::{Client, Request, Response};
 use holdfast_testkit::server::TestServer;
 use http_body_util::{BodyExt, Empty};

@@ -1,8 +1,6 @@
 //! The JSON API of the built program.
 
-mod common;
-
-use common::{Drive, OTHER_PASSWORD, PASSWORD, call, json};
+use crate::common::{Drive, OTHER_PASSWORD, PASSWORD, call, json};
 use serde_json::{Value, json};
 
 #[test]

@@ -1,10 +1,8 @@
 //! MKCOL, DELETE, COPY, MOVE, the list of spaces, the page of a folder, and who may do what.
 
-mod rig;
-
+use crate::rig::Rig;
 use holdfast_base::ManualClock;
 use holdfast_drive::Role;
-use rig::Rig;
 use std::sync::Arc;
 
 async fn rig() -> Rig {

@@ -1,0 +1,8 @@
+//! All tests of this crate from outside, in one program: linking is most of what a test program costs.
+
+mod accounts;
+mod keys;
+mod limits;
+mod secrecy;
+mod sign_in;
+mod support;

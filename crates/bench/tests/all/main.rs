@@ -1,0 +1,10 @@
+//! All tests of this crate from outside, in one program: linking is most of what a test program costs.
+
+mod common;
+mod corpus;
+mod dav;
+mod http;
+mod interrupt;
+mod nginx;
+mod pages;
+mod tls;

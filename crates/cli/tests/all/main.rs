@@ -1,0 +1,9 @@
+//! All tests of this crate from outside, in one program: linking is most of what a test program costs.
+
+mod api;
+mod commands;
+mod common;
+mod hostile;
+mod serve;
+mod sites;
+mod tls;
