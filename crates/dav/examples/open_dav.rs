@@ -5,7 +5,7 @@
 //! litmus http://127.0.0.1:8180/dav/ana/
 //! ```
 
-#[path = "../tests/rig/mod.rs"]
+#[path = "../tests/all/rig/mod.rs"]
 mod rig;
 
 use holdfast_base::SystemClock;
