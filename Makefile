@@ -16,13 +16,12 @@ run: build ## Build and serve a drive on this machine; HOLDFAST_DATA names its f
 	@scripts/run.sh
 
 test: lint ## Everything that must hold: lints, docs, licences, tests, third-party suites
-	@scripts/need.sh cc fuse3 postgresql swift weed
-	cargo build --release --locked -p holdfast-cli
+	@scripts/need.sh cc fuse3 postgresql swift weed haproxy nginx apache2 caddy litmus curl openssl
 	scripts/test.sh
 	@shopt -s nullglob; for suite in tests/third-party/*.sh; do echo "== $$suite"; "$$suite"; done
 
 test-fast: ## The tests alone, in the dev profile
-	@scripts/need.sh cc fuse3 postgresql swift weed
+	@scripts/need.sh cc fuse3 postgresql swift weed haproxy nginx apache2 caddy litmus curl openssl
 	cargo test --workspace --locked
 
 lint: ## Formatting, lints, documentation, licences

@@ -74,6 +74,12 @@ if ((EUID != 0)); then
 fi
 echo "need: installing ${missing[*]}"
 export DEBIAN_FRONTEND=noninteractive
+# Only the programs are wanted: packages of servers start them, unless this says no (invoke-rc.d(8)).
+if [[ ! -e /usr/sbin/policy-rc.d ]]; then
+    printf '#!/bin/sh\nexit 101\n' >/usr/sbin/policy-rc.d
+    chmod 755 /usr/sbin/policy-rc.d
+    trap 'rm -f /usr/sbin/policy-rc.d' EXIT
+fi
 if [[ " ${missing[*]} " == *" postgresql "* && ! -e /etc/postgresql-common/createcluster.conf ]]; then
     # Only the programs are wanted: tests start servers of their own, and none is to run beside them.
     install -d /etc/postgresql-common

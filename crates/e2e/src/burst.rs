@@ -205,13 +205,24 @@ impl Crew {
         enough: impl Fn(&Progress) -> bool + Sync,
         disturb: impl FnOnce(&Progress) -> Outcome,
     ) -> Outcome<u64> {
+        self.work_on(std::slice::from_ref(client), enough, disturb)
+    }
+
+    /// The same over several nodes, each worker at one of them.
+    pub fn work_on(
+        &mut self,
+        clients: &[Client],
+        enough: impl Fn(&Progress) -> bool + Sync,
+        disturb: impl FnOnce(&Progress) -> Outcome,
+    ) -> Outcome<u64> {
         let progress = Progress::default();
         let (progress, enough) = (&progress, &enough);
         thread::scope(|scope| {
             let threads: Vec<_> = self
                 .workers
                 .iter_mut()
-                .map(|worker| {
+                .zip(clients.iter().cycle())
+                .map(|(worker, client)| {
                     let mut client = client.clone();
                     scope.spawn(move || {
                         let outcome = worker.work(&mut client, progress, &|| enough(progress));
@@ -227,6 +238,12 @@ impl Crew {
             disturbed
         })?;
         Ok(progress.answers())
+    }
+
+    /// What was asked last and not answered, or with 5xx, of each worker that met that.
+    pub fn unanswered(&self) -> Vec<String> {
+        let met = self.workers.iter().filter(|worker| worker.unanswered.is_some());
+        met.map(|worker| format!("{}: {:?}", worker.base, worker.history.back())).collect()
     }
 
     /// One after the other makes so many requests, whatever the server could not do. Returns the statuses (5xx) of what it could

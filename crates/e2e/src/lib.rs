@@ -4,6 +4,9 @@
 //! |---|---|
 //! | [`rig`] | a drive in a temporary folder with a running server and an account |
 //! | [`burst`] | clients that work at random until the server is gone, and judge what is left of their work |
+//! | [`engines`] | the database and the store a drive lies on |
+//! | [`cluster`] | several nodes that serve one drive |
+//! | [`balancer`] | the balancers of `deploy/balancer`, running |
 //! | [`corpus`] | files that take every way through the program |
 //! | [`disk`] | a drive on a disk that forgets |
 //! | [`care`] | `check`, `reclaim` and `trash empty` as a person runs them, and what they say |
@@ -12,10 +15,13 @@
 //! The program is `HOLDFAST_BIN`, else the newest of `target/release/holdfast` and `target/debug/holdfast`; a test fails if there
 //! is none. The tests' figures are printed: run them with `--nocapture` to see them.
 
+pub mod balancer;
 pub mod burst;
 pub mod care;
+pub mod cluster;
 pub mod corpus;
 pub mod disk;
+pub mod engines;
 pub mod knob;
 pub mod rig;
 

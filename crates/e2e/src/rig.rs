@@ -7,6 +7,7 @@ use holdfast_testkit::http::Client;
 use holdfast_testkit::server::{ServerOptions, TestServer};
 
 use crate::Outcome;
+use crate::engines::Engines;
 
 /// The account of every test.
 pub const NAME: &str = "ann";
@@ -32,7 +33,7 @@ impl Rig {
     /// A new drive, served with changed options.
     pub fn with(change: impl FnOnce(ServerOptions) -> ServerOptions) -> Outcome<Self> {
         let folder = tempfile::tempdir()?;
-        let options = change(ServerOptions::new(folder.path().join("data")));
+        let options = change(Engines::of_environment()?.options(&folder.path().join("data"))?);
         options.add_account(NAME, PASSWORD)?;
         Ok(Self { server: options.start()?, folder })
     }

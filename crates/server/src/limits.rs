@@ -62,6 +62,9 @@ pub struct Limits {
     pub idle_timeout_s: u64,
     /// Seconds a transfer may go without moving a byte, in either direction. Progress of any size keeps it alive.
     pub stall_timeout_s: u64,
+    /// Seconds a server that is told to stop goes on serving, while `/readyz` says that it stops and connections end after their next
+    /// answer: longer than a balancer takes to notice and to give up idle connections, and 0 without one.
+    pub drain_delay_s: u64,
     /// Seconds that running requests get to finish when the server is told to stop.
     pub drain_timeout_s: u64,
 }
@@ -74,6 +77,7 @@ impl Default for Limits {
             head_timeout_s: 15,
             idle_timeout_s: 120,
             stall_timeout_s: 60,
+            drain_delay_s: 0,
             drain_timeout_s: 30,
         }
     }
@@ -93,6 +97,11 @@ impl Limits {
     /// See [`Self::stall_timeout_s`].
     pub const fn stall_timeout(&self) -> Duration {
         Duration::from_secs(self.stall_timeout_s)
+    }
+
+    /// See [`Self::drain_delay_s`].
+    pub const fn drain_delay(&self) -> Duration {
+        Duration::from_secs(self.drain_delay_s)
     }
 
     /// See [`Self::drain_timeout_s`].

@@ -136,8 +136,13 @@ impl Server {
                 Wish::Reclaim => reclaim(),
             }
         }
-        tracing::info!(seconds = self.limits.drain_timeout_s, "stopping: running requests may finish");
         self.web.draining.store(true, Ordering::Relaxed);
+        let delay = self.limits.drain_delay();
+        if !delay.is_zero() {
+            tracing::info!(?delay, "stopping soon: not ready any more, and serving until the balancer has noticed");
+            self.signals.until_stop_or(delay, &self.stopper).await;
+        }
+        tracing::info!(seconds = self.limits.drain_timeout_s, "stopping: running requests may finish");
         drop(self.address_file.take());
         let limit = self.limits.drain_timeout();
         let whole =

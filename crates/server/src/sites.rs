@@ -112,7 +112,8 @@ impl Handler for SitesDoor {
         let web = &self.web;
         let client = client(peer, request.headers(), &web.trusted_proxies);
         let mut visit = Visit::begin(&request, &client, web.access_log, tally.clone());
-        let answer = match (web.room.clone().try_acquire_owned(), request.uri().path()) {
+        let version = request.version();
+        let mut answer = match (web.room.clone().try_acquire_owned(), request.uri().path()) {
             (_, "/.holdfast/healthz") => reply::text(StatusCode::OK, "ok\n"),
             (_, "/.holdfast/readyz") => web.readiness().await,
             (Err(_full), _) => {
@@ -125,6 +126,7 @@ impl Handler for SitesDoor {
                 any(self.serving.answer(Door::Sites, visitor, request).await)
             }
         };
+        web.end_connection(version, &mut answer);
         visit.status = answer.status();
         answer.map(|body| ResponseBody::new(body, tally, Some(Box::new(visit))))
     }

@@ -1,6 +1,6 @@
 //! Stopping: what asks for it and in which order things end.
 //!
-//! SIGTERM or SIGINT: the listeners close, idle connections end, running requests get the drain time, then what still runs is
+//! SIGTERM or SIGINT: after a delay for balancers, if one is configured, the listeners close, idle connections end, running requests get the drain time, then what still runs is
 //! cut off (an upload that is cut off changes nothing). A second signal cuts at once. SIGHUP reads the certificate again;
 //! SIGUSR1 runs a reclaim.
 
@@ -62,6 +62,15 @@ impl Signals {
             _ = self.hang_up.recv() => Wish::Reload,
             _ = self.user_1.recv() => Wish::Reclaim,
         }
+    }
+}
+
+impl Signals {
+    /// Waits for a time, or until the server is told to stop once more.
+    pub(crate) async fn until_stop_or(&mut self, time: Duration, stopper: &Stopper) {
+        let again = async { while self.next(stopper).await != Wish::Stop {} };
+        // Either ends the wait.
+        let _ = tokio::time::timeout(time, again).await;
     }
 }
 

@@ -28,8 +28,10 @@ use holdfast_auth::{Credential, Session};
 use holdfast_base::{Error, ErrorKind, Result};
 use holdfast_meta::Catalogue;
 use holdfast_site::serve::{Door, Serving};
-use http::header::{ALLOW, CONTENT_SECURITY_POLICY, HeaderName, HeaderValue, REFERRER_POLICY, X_CONTENT_TYPE_OPTIONS};
-use http::{Method, Request, Response, StatusCode};
+use http::header::{
+    ALLOW, CONNECTION, CONTENT_SECURITY_POLICY, HeaderName, HeaderValue, REFERRER_POLICY, X_CONTENT_TYPE_OPTIONS,
+};
+use http::{Method, Request, Response, StatusCode, Version};
 use http_body_util::BodyExt;
 use parking_lot::Mutex;
 use record::{Face, Record, RequestIds};
@@ -82,6 +84,7 @@ impl Handler for Web {
         let face = if is_site { Face::Site } else { face(request.uri().path()) };
         let trusted = self.trusted_proxies.iter().any(|network| network.contains(peer.address.ip()));
         let id = self.ids.next(request.headers(), trusted);
+        let version = request.version();
         let room = self.room.clone().try_acquire_owned().ok();
         let full = room.is_none() && face != Face::Page;
         let log = self.access_log;
@@ -98,6 +101,7 @@ impl Handler for Web {
         };
         record.status = answer.status();
         dress(&mut answer, &record);
+        self.end_connection(version, &mut answer);
         answer.map(|body| ResponseBody::new(body, tally, Some(Box::new(record))))
     }
 }
@@ -156,6 +160,14 @@ impl Web {
                     reply::error(&error, record.face == Face::Api)
                 }
             },
+        }
+    }
+
+    /// Tells whoever keeps the connection to make the next one elsewhere, while this server is about to stop.
+    pub(crate) fn end_connection(&self, version: Version, answer: &mut Response<AnyBody>) {
+        // HTTP/2 has no such header; its connections are told when the listeners close.
+        if version < Version::HTTP_2 && self.draining.load(Ordering::Relaxed) {
+            answer.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
         }
     }
 
