@@ -17,6 +17,8 @@ use crate::Outcome;
 pub const HOST: &str = "drive.example.org";
 
 const START_LIMIT: Duration = Duration::from_secs(30);
+/// Bytes of its log that a failing test shows.
+const SHOWN_LOG_BYTES: usize = 8 << 10;
 
 /// A kind of balancer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -72,6 +74,12 @@ impl Balancer {
         Ok(Self { _process: process, tls, plain, folder })
     }
 
+    /// The end of what it logged.
+    pub fn log(&self) -> String {
+        let log = fs::read(self.folder.path().join("log")).unwrap_or_default();
+        String::from_utf8_lossy(&log[log.len().saturating_sub(SHOWN_LOG_BYTES)..]).into_owned()
+    }
+
     /// The certificate of its TLS listener.
     pub fn certificate(&self) -> PathBuf {
         self.folder.path().join("cert")
@@ -124,6 +132,8 @@ fn configuration(kind: Kind, folder: &Path, tls: SocketAddr, plain: SocketAddr) 
         Kind::Haproxy => {
             let text = swap(deployed("haproxy.cfg")?, "bind :443 ", &format!("bind {plain}\n    bind {tls} "))?;
             let text = swap(text, &format!("/etc/haproxy/{HOST}.pem"), &at("both"))?;
+            // More open files than a test may have.
+            let text = swap(text, "maxconn 20000", "maxconn 1000")?;
             (text, words(&["-db", "-f", &conf]))
         }
         Kind::Nginx => {
@@ -131,8 +141,10 @@ fn configuration(kind: Kind, folder: &Path, tls: SocketAddr, plain: SocketAddr) 
             let text = swap(deployed("nginx.conf")?, "listen 443 ssl http2;", &listen)?;
             let text = swap(text, &format!("/etc/nginx/{HOST}.pem"), &at("cert"))?;
             let text = swap(text, &format!("/etc/nginx/{HOST}.key"), &at("key"))?;
-            let mut all =
-                format!("daemon off;\npid {};\nerror_log stderr;\nevents {{}}\nhttp {{\naccess_log off;\n", at("pid"));
+            let mut all = format!(
+                "daemon off;\npid {};\nerror_log stderr info;\nevents {{}}\nhttp {{\naccess_log off;\n",
+                at("pid")
+            );
             for kind in ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"] {
                 writeln!(all, "{kind}_temp_path {};", at(kind))?;
             }
@@ -162,7 +174,6 @@ fn configuration(kind: Kind, folder: &Path, tls: SocketAddr, plain: SocketAddr) 
                 "proxy",
                 "proxy_http",
                 "proxy_balancer",
-                "watchdog",
                 "proxy_hcheck",
                 "lbmethod_byrequests",
                 "slotmem_shm",
@@ -175,10 +186,11 @@ fn configuration(kind: Kind, folder: &Path, tls: SocketAddr, plain: SocketAddr) 
             (format!("{all}{text}\n{without}\n"), words(&["-D", "FOREGROUND", "-f", &conf]))
         }
         Kind::Caddy => {
-            let sites = format!("https://{HOST}:{}, http://127.0.0.1:{} {{", tls.port(), plain.port());
-            let certificate = format!("{sites}\n\ttls {} {}\n\tbind 127.0.0.1", at("cert"), at("key"));
-            let text = swap(deployed("Caddyfile")?, &format!("{HOST} {{"), &certificate)?;
-            let all = "{\n\tadmin off\n\tauto_https off\n}\n".to_owned() + &text;
+            let host = format!("{HOST} {{");
+            let deployed = deployed("Caddyfile")?;
+            let tls = format!("https://{HOST}:{} {{\n\ttls {} {}\n\tbind 127.0.0.1", tls.port(), at("cert"), at("key"));
+            let plain = swap(deployed.clone(), &host, &format!("http://:{} {{\n\tbind 127.0.0.1", plain.port()))?;
+            let all = format!("{{\n\tadmin off\n\tauto_https off\n}}\n{}{plain}", swap(deployed, &host, &tls)?);
             (all, words(&["run", "--adapter", "caddyfile", "--config", &conf]))
         }
     })

@@ -240,10 +240,11 @@ impl Crew {
         Ok(progress.answers())
     }
 
-    /// What was asked last and not answered, or with 5xx, of each worker that met that.
+    /// What was asked last and not answered, or with 5xx, of each worker that met that; and what it asked before.
     pub fn unanswered(&self) -> Vec<String> {
         let met = self.workers.iter().filter(|worker| worker.unanswered.is_some());
-        met.map(|worker| format!("{}: {:?}", worker.base, worker.history.back())).collect()
+        let last = |worker: &Worker| worker.history.iter().rev().take(2).cloned().collect::<Vec<_>>();
+        met.map(|worker| format!("{}: {:?}", worker.base, last(worker))).collect()
     }
 
     /// One after the other makes so many requests, whatever the server could not do. Returns the statuses (5xx) of what it could

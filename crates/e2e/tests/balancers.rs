@@ -68,7 +68,7 @@ fn work_through(kind: Kind) -> Outcome<(Cluster, Balancer)> {
         },
     )?;
     println!("{kind:?}: {answers} requests answered while three nodes were stopped and started");
-    assert_eq!(crew.unanswered(), Vec::<String>::new(), "{kind:?}");
+    assert_eq!(crew.unanswered(), Vec::<String>::new(), "{kind:?}: {}", balancer.log());
     crew.judge(&client)?;
     expect_clean(&options)?;
     Ok((cluster, balancer))

@@ -16,6 +16,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll};
 use std::time::Duration;
+use tokio::sync::oneshot;
 use tokio::time::{Instant, Sleep};
 
 /// What goes wrong while an answer is streamed.
@@ -46,6 +47,8 @@ pub struct RequestBody {
     polled: bool,
     /// What still comes in belongs to this request, even after its answer.
     running: Arc<Running>,
+    /// Dropped when nothing of the body is read any more.
+    over: Option<oneshot::Sender<()>>,
 }
 
 impl RequestBody {
@@ -57,7 +60,24 @@ impl RequestBody {
         running: Arc<Running>,
     ) -> Self {
         let inner = (!inner.is_end_stream()).then_some(inner);
-        Self { inner, stall, timer: None, progress: Instant::now(), tally, expects_continue, polled: false, running }
+        Self {
+            inner,
+            stall,
+            timer: None,
+            progress: Instant::now(),
+            tally,
+            expects_continue,
+            polled: false,
+            running,
+            over: None,
+        }
+    }
+
+    /// Tells, by ending, when the body was read to its end or is given up.
+    pub(crate) fn over(&mut self) -> oneshot::Receiver<()> {
+        let (over, told) = oneshot::channel();
+        self.over = Some(over);
+        told
     }
 
     /// Whether the client has been silent for the stall limit; arms the timer that asks again.
@@ -143,10 +163,10 @@ impl Drop for RequestBody {
         if (self.expects_continue && !self.polled) || tokio::runtime::Handle::try_current().is_err() {
             return;
         }
-        let running = self.running.clone();
+        let (running, over) = (self.running.clone(), self.over.take());
         tokio::spawn(async move {
             let _ = tokio::time::timeout(LINGER_TIME_MAX, discard(inner)).await;
-            drop(running);
+            drop((running, over));
         });
     }
 }

@@ -77,7 +77,7 @@ impl Handler for Web {
         self: Arc<Self>,
         peer: Peer,
         tally: Arc<Tally>,
-        request: Request<RequestBody>,
+        mut request: Request<RequestBody>,
     ) -> Response<ResponseBody> {
         let client = client(peer, request.headers(), &self.trusted_proxies);
         let is_site = self.sites.is_for_a_site(request.headers(), request.uri());
@@ -86,11 +86,14 @@ impl Handler for Web {
         let id = self.ids.next(request.headers(), trusted);
         let version = request.version();
         let room = self.room.clone().try_acquire_owned().ok();
+        // nginx passes an early answer on, closes the client's connection for the rest of the upload, and does not say so.
+        let rest = (trusted && version < Version::HTTP_2).then(|| request.body_mut().over());
         let full = room.is_none() && face != Face::Page;
         let log = self.access_log;
         let mut record =
             Record::begin(&request, (id, face, client.address), tally.clone(), self.meter.clone(), log, room);
         let mut answer = if full {
+            drop(request);
             metrics::counter!("holdfast_requests_refused_total").increment(1);
             reply::error(
                 &Error::unavailable("too many requests are being worked on; try again shortly"),
@@ -99,6 +102,10 @@ impl Handler for Web {
         } else {
             self.route(&client, &mut record, request).await
         };
+        if let Some(rest) = rest {
+            // Nobody sends anything; it ends with the body.
+            let _ = rest.await;
+        }
         record.status = answer.status();
         dress(&mut answer, &record);
         self.end_connection(version, &mut answer);
