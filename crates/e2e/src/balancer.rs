@@ -23,11 +23,11 @@ const SHOWN_LOG_BYTES: usize = 8 << 10;
 /// A kind of balancer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// HAProxy.
+    /// `HAProxy`.
     Haproxy,
     /// nginx.
     Nginx,
-    /// Apache's mod_proxy_balancer.
+    /// Apache's `mod_proxy_balancer`.
     Apache,
     /// Caddy.
     Caddy,

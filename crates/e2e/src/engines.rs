@@ -58,7 +58,6 @@ impl Engines {
         if self.postgres {
             variables.push(("HOLDFAST_CATALOGUE__URL", PostgresServer::shared()?.database()?));
         }
-        static DRIVES: AtomicU32 = AtomicU32::new(0);
         let number = DRIVES.fetch_add(1, Ordering::Relaxed);
         match self.store {
             Store::Fs if self.postgres => {
@@ -92,6 +91,8 @@ impl Engines {
     }
 }
 
+/// Places in stores given out so far.
+static DRIVES: AtomicU32 = AtomicU32::new(0);
 static SEAWEED: Mutex<Option<&'static Seaweed>> = Mutex::new(None);
 static SWIFT: Mutex<Option<&'static Swift>> = Mutex::new(None);
 

@@ -112,13 +112,11 @@ impl StoreConfig {
 }
 
 async fn open_store(url: Option<&str>, directory: &DataDir) -> Result<(Arc<dyn BlobStore>, Arc<dyn BlobStore>)> {
-    match url {
-        Some(url) => StoreUrl::parse(url)?.open_both().await,
-        None => {
-            let store: Arc<dyn BlobStore> = Arc::new(FsStore::open(directory.packs())?);
-            Ok((Arc::clone(&store), store))
-        }
+    if let Some(url) = url {
+        return StoreUrl::parse(url)?.open_both().await;
     }
+    let store: Arc<dyn BlobStore> = Arc::new(FsStore::open(directory.packs())?);
+    Ok((Arc::clone(&store), store))
 }
 
 async fn open_sqlite(path: PathBuf) -> Result<Arc<SqliteCatalogue>> {

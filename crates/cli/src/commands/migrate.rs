@@ -24,7 +24,7 @@ const RUNNING: Duration = Duration::from_secs(15);
 pub(crate) struct CatalogueArgs {
     #[command(flatten)]
     data: DataArg,
-    /// The other database: postgres://ACCOUNT@HOST/DATABASE or sqlite:FILE, empty or with a part of the same copy.
+    /// The other database, `postgres://ACCOUNT@HOST/DATABASE` or `sqlite:FILE`: empty, or with a part of the same copy.
     #[arg(long, value_name = "URL")]
     to: String,
     /// File with the other database account's password; without it, PGPASSWORD.

@@ -1,6 +1,5 @@
 //! All tests of this crate from outside, in one program: linking is most of what a test program costs.
 
-mod corpus;
 mod files;
 mod hostile;
 mod locks;

@@ -1,7 +1,7 @@
 //! Who serves the drive: instances, what each has under way, and leases for what only one may do at a time.
 //!
 //! An instance is a row from [`join`](Ops::join) until it leaves or is given up. Uploads and open packs carry its number, and those
-//! whose number is nobody's are [orphans](orphans): given up, and answered to be sealed. An instance that sleeps through its own end
+//! whose number is nobody's are orphans: given up, and answered to be sealed. An instance that sleeps through its own end
 //! can do no harm when it wakes: its uploads are gone, its packs take no new blocks ([`super::blocks`]),
 //! and what it begins is an orphan from the start.
 //!

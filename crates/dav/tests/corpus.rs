@@ -1,10 +1,10 @@
 //! Every input that fuzzing kept, once more: what clients send. See fuzz/README.md.
 
 #[allow(unreachable_pub, reason = "public in the crate of the fuzz targets")]
-#[path = "../../../../fuzz/src/network/mod.rs"]
+#[path = "../../../fuzz/src/network/mod.rs"]
 mod network;
 #[allow(unreachable_pub, reason = "public in the crate of the fuzz targets")]
-#[path = "../../../../fuzz/src/replay.rs"]
+#[path = "../../../fuzz/src/replay.rs"]
 mod replay;
 
 #[test]
