@@ -3,7 +3,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := build
-.PHONY: build run test test-fast lint demo crash crash-seeds full-size bench-dav bench-sites bench-http clean help
+.PHONY: build run test test-fast lint demo crash crash-seeds chaos full-size bench-dav bench-sites bench-http clean help
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -39,6 +39,11 @@ crash: build ## Kill the server 300 times under mixed writers (about two minutes
 
 crash-seeds: build ## Cut the power 10,000 times on a disk that forgets (about twenty minutes)
 	HOLDFAST_SEEDS=10000 cargo test --release --locked -p holdfast-e2e --test crash_disk -- --nocapture
+
+chaos: build ## Ten minutes of everything that can fail, on three nodes with PostgreSQL, an object store and a balancer
+	@scripts/need.sh postgresql weed haproxy openssl
+	HOLDFAST_CHAOS_SECONDS=600 HOLDFAST_CHAOS_ROUNDS=100 \
+		cargo test --release --locked -p holdfast-e2e --test chaos --test cluster -- --nocapture
 
 full-size: build ## Bounds on space and memory at full size: 10,000 files ten times, 8 uploads of 1 GiB (about five minutes)
 	HOLDFAST_TREE_FILES=10000 HOLDFAST_UPLOAD_MIB=1024 \

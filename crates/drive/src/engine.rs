@@ -32,6 +32,7 @@ use budget::{Downloads, Uploads};
 use holdfast_base::{Clock, Result, Uid};
 use holdfast_blob::BlobStore;
 use holdfast_meta::{Catalogue, InstanceId, NewInstance};
+pub(crate) use packer::PackLease;
 use packer::Packer;
 use seat::Seat;
 use spill::Spill;
@@ -82,6 +83,8 @@ pub(crate) struct Shared {
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) seat: Arc<Seat>,
     pub(crate) packer: Packer,
+    /// See [`EngineOptions::pack_bytes`].
+    pub(crate) pack_bytes: u64,
     pub(crate) workers: Workers,
     pub(crate) uploads: Uploads,
     pub(crate) downloads: Downloads,
@@ -109,6 +112,7 @@ impl Engine {
         let shared = Shared {
             packer: Packer::start(store.clone(), catalogue.clone(), clock.clone(), seat.clone(), options.pack_bytes),
             seat,
+            pack_bytes: options.pack_bytes,
             workers: Workers::start(options.workers)?,
             uploads: Uploads::new(options.upload_bytes),
             downloads: Downloads::new(options.download_bytes),

@@ -27,6 +27,8 @@ pub struct Worker {
     generator: Generator,
     /// What was asked and not answered.
     unanswered: Option<Op>,
+    /// Statuses of answers that said the server could not.
+    refusals: Vec<u16>,
     /// Whether the folder was made for certain.
     begun: bool,
     /// The last operations and what came of each, for whoever has to find out what went wrong.
@@ -83,7 +85,15 @@ fn weights() -> Weights {
 impl Worker {
     fn new(base: String, seed: u64, max_bytes: u64) -> Self {
         let generator = Generator::new(seed, weights(), max_bytes);
-        Self { base, model: Model::new(), generator, unanswered: None, begun: false, history: VecDeque::new() }
+        Self {
+            base,
+            model: Model::new(),
+            generator,
+            unanswered: None,
+            refusals: Vec::new(),
+            begun: false,
+            history: VecDeque::new(),
+        }
     }
 
     fn remember(&mut self, what: String) {
@@ -104,7 +114,10 @@ impl Worker {
             self.remember(format!("{op:?}: {:?}", played.as_ref().map_err(ToString::to_string)));
             match played {
                 Ok(_) => progress.note(|state| state.answers += 1),
-                Err(Failure::Io(_) | Failure::Server { .. }) => {
+                Err(failure @ (Failure::Io(_) | Failure::Server { .. })) => {
+                    if let Failure::Server { status, .. } = failure {
+                        self.refusals.push(status);
+                    }
                     self.unanswered = Some(op);
                     return Ok(());
                 }
@@ -245,6 +258,11 @@ impl Crew {
         let met = self.workers.iter().filter(|worker| worker.unanswered.is_some());
         let last = |worker: &Worker| worker.history.iter().rev().take(2).cloned().collect::<Vec<_>>();
         met.map(|worker| format!("{}: {:?}", worker.base, last(worker))).collect()
+    }
+
+    /// Statuses of all answers until now that said the server could not.
+    pub fn refusals(&self) -> Vec<u16> {
+        self.workers.iter().flat_map(|worker| worker.refusals.iter().copied()).collect()
     }
 
     /// One after the other makes so many requests, whatever the server could not do. Returns the statuses (5xx) of what it could

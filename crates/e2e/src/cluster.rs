@@ -27,18 +27,32 @@ pub struct Cluster {
 impl Cluster {
     /// So many nodes and an account.
     pub fn new(engines: Engines, nodes: usize) -> Outcome<Self> {
-        Self::with(engines, nodes, Vec::new())
+        let folder = tempfile::tempdir()?;
+        Self::on(&engines.variables(folder.path())?, nodes, Vec::new(), folder)
     }
 
     /// The same at addresses that stay, for a balancer, which is believed.
     pub fn behind_a_balancer(engines: Engines, nodes: usize) -> Outcome<Self> {
-        let address = |_| Ok(SocketAddr::from(([127, 0, 0, 1], free_port()?)));
-        Self::with(engines, nodes, (0..nodes).map(address).collect::<Outcome<_>>()?)
+        let folder = tempfile::tempdir()?;
+        Self::behind_a_balancer_on(&engines.variables(folder.path())?, nodes, folder)
     }
 
-    fn with(engines: Engines, nodes: usize, fixed: Vec<SocketAddr>) -> Outcome<Self> {
-        let folder = tempfile::tempdir()?;
-        let variables = engines.variables(folder.path())?;
+    /// The same on engines that variables name.
+    pub fn behind_a_balancer_on(
+        variables: &[(&'static str, String)],
+        nodes: usize,
+        folder: tempfile::TempDir,
+    ) -> Outcome<Self> {
+        let address = |_| Ok(SocketAddr::from(([127, 0, 0, 1], free_port()?)));
+        Self::on(variables, nodes, (0..nodes).map(address).collect::<Outcome<_>>()?, folder)
+    }
+
+    fn on(
+        variables: &[(&'static str, String)],
+        nodes: usize,
+        fixed: Vec<SocketAddr>,
+        folder: tempfile::TempDir,
+    ) -> Outcome<Self> {
         let options = |number: usize| {
             let options = ServerOptions::new(folder.path().join(format!("node{number}")))
                 .environment("HOLDFAST_NODE_NAME", &format!("node{number}"));

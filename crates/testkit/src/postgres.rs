@@ -71,17 +71,7 @@ impl PostgresServer {
     pub fn start_with(settings: &[String], files: &[(&str, &str)]) -> io::Result<Self> {
         let programs = programs()?;
         let account = unprivileged()?;
-        let folder = tempfile::Builder::new().prefix("holdfast-postgres-").tempdir()?.keep();
-        fs::set_permissions(&folder, fs::Permissions::from_mode(0o700))?;
-        for (name, content) in files {
-            fs::write(folder.join(name), content)?;
-            fs::set_permissions(folder.join(name), fs::Permissions::from_mode(0o600))?;
-        }
-        if let Some((user, group)) = account {
-            for path in files.iter().map(|(name, _)| folder.join(name)).chain([folder.clone()]) {
-                chown(path, Some(user), Some(group))?;
-            }
-        }
+        let folder = make_folder(files, account)?;
         let address = free_port()?;
         let settings = settings.to_vec();
         let databases = AtomicU32::new(0);
@@ -142,6 +132,48 @@ impl PostgresServer {
         Ok(String::from_utf8_lossy(&output.stdout).trim_end().to_owned())
     }
 
+    /// A server that follows this one, and without which this one acknowledges no commit: after [`Self::crash`] of this one it has
+    /// everything that was acknowledged, and takes over with [`Self::promote`].
+    pub fn standby(&self) -> io::Result<Self> {
+        let folder = make_folder(&[], self.account)?;
+        let settings = self.settings.iter().cloned().chain(["cluster_name=standby".to_owned()]).collect();
+        let mut standby = Self {
+            programs: self.programs.clone(),
+            folder,
+            address: free_port()?,
+            account: self.account,
+            settings,
+            keeper: None,
+            databases: AtomicU32::new(0),
+        };
+        let output = standby
+            .program("pg_basebackup")
+            .args(["--no-password", "--no-sync", "--write-recovery-conf", "--checkpoint=fast", "--pgdata"])
+            .arg(standby.folder.join("data"))
+            .args(["--dbname", &self.url("postgres")])
+            .output()?;
+        if !output.status.success() {
+            return Err(io::Error::other(format!("pg_basebackup: {}", String::from_utf8_lossy(&output.stderr))));
+        }
+        standby.resume()?;
+        let began = Instant::now();
+        let followers = "SELECT count(*) FROM pg_stat_replication WHERE state = 'streaming'";
+        while self.sql("postgres", followers)? != "1" {
+            if began.elapsed() > START_LIMIT {
+                return Err(io::Error::new(io::ErrorKind::TimedOut, "the standby does not follow"));
+            }
+            std::thread::sleep(LOOK_INTERVAL);
+        }
+        self.sql("postgres", "ALTER SYSTEM SET synchronous_standby_names = 'standby'")?;
+        self.sql("postgres", "SELECT pg_reload_conf()")?;
+        Ok(standby)
+    }
+
+    /// Makes a standby the server that takes changes.
+    pub fn promote(&self) -> io::Result<()> {
+        self.sql("postgres", "SELECT pg_promote()").map(drop)
+    }
+
     /// Stops it as a crash would: nothing is finished, nothing is written down.
     pub fn crash(&mut self) -> io::Result<()> {
         let Some(mut keeper) = self.keeper.take() else { return Ok(()) };
@@ -190,7 +222,7 @@ impl PostgresServer {
         let state = self.folder.join("data/postmaster.pid");
         while began.elapsed() < START_LIMIT {
             let ready = fs::read_to_string(&state).is_ok_and(|text| {
-                text.lines().nth(7).is_some_and(|line| line.trim() == "ready")
+                text.lines().nth(7).is_some_and(|line| matches!(line.trim(), "ready" | "standby"))
                     && text.lines().next().is_some_and(|process| Path::new("/proc").join(process).exists())
             });
             if ready {
@@ -231,6 +263,22 @@ impl Drop for PostgresServer {
         // Gone already, unless there was no keeper to do it.
         let _ = fs::remove_dir_all(&self.folder);
     }
+}
+
+/// A folder with files for the server's account.
+fn make_folder(files: &[(&str, &str)], account: Option<(u32, u32)>) -> io::Result<PathBuf> {
+    let folder = tempfile::Builder::new().prefix("holdfast-postgres-").tempdir()?.keep();
+    fs::set_permissions(&folder, fs::Permissions::from_mode(0o700))?;
+    for (name, content) in files {
+        fs::write(folder.join(name), content)?;
+        fs::set_permissions(folder.join(name), fs::Permissions::from_mode(0o600))?;
+    }
+    if let Some((user, group)) = account {
+        for path in files.iter().map(|(name, _)| folder.join(name)).chain([folder.clone()]) {
+            chown(path, Some(user), Some(group))?;
+        }
+    }
+    Ok(folder)
 }
 
 fn wait(keeper: &mut Child) -> io::Result<()> {

@@ -4,7 +4,7 @@
 //! catalogue points to the copy, and a pack is deleted only when the catalogue has it as dead.
 
 use super::PAGE_ROWS;
-use crate::engine::Engine;
+use crate::engine::{Engine, PackLease};
 use bytes::Bytes;
 use holdfast_base::{Error, Result, Uid};
 use holdfast_meta::{BlockPlace, MovedBlock, Pack, PackState};
@@ -14,8 +14,13 @@ use std::collections::HashMap;
 
 /// Rows freed in one catalogue transaction: about a millisecond, so that writers beside it hardly notice.
 const STEP_ROWS: usize = 500;
-/// Blocks moved per transaction; at most this many MiB are synced at once.
+/// Blocks looked up at once.
 const STEP_BLOCKS: usize = 64;
+/// Blocks moved in one transaction at most, some tens of milliseconds; and at most half a pack of bytes.
+const STEP_BLOCKS_MAX: usize = 512;
+/// A pack of less than one part in so many of what a pack can be is small: a store where each sync ends a pack makes many, and each is
+/// an object to keep and to list. A copy of several is not small again, so each byte is copied for this once.
+const SMALL_PARTS: u64 = 4;
 /// A pack is rewritten when less than half of it is alive: rewriting then costs less than it gives back.
 const LIVE_SHARE_MIN: f64 = 0.5;
 
@@ -82,48 +87,80 @@ async fn delete_dead(engine: &Engine, report: &mut ReclaimReport) -> Result<()> 
     }
 }
 
+/// Rewrites packs that are mostly dead, and packs too small to stay, if together they make one that is not.
 async fn rewrite_sparse(engine: &Engine, report: &mut ReclaimReport) -> Result<u64> {
     let spaces = engine.catalogue().all_spaces().await?;
     let uids: HashMap<_, _> = spaces.into_iter().map(|space| (space.id, space.uid)).collect();
-    let mut rewritten = 0;
-    let mut after = None;
+    let small_bytes = engine.shared.pack_bytes / SMALL_PARTS;
+    let (mut sparse, mut small, mut after) = (Vec::new(), Vec::new(), None);
     loop {
         let page = engine.catalogue().packs(after, PAGE_ROWS).await?;
-        let Some(last) = page.last() else { return Ok(rewritten) };
+        let Some(last) = page.last() else { break };
         after = Some(last.id);
-        for pack in page.iter().filter(|pack| is_sparse(pack)) {
-            report.bytes_moved += rewrite(engine, pack, &uids).await?;
-            report.packs_rewritten += 1;
-            rewritten += 1;
+        for pack in page.into_iter().filter(|pack| pack.state == PackState::Sealed && pack.live_bytes > 0) {
+            if is_sparse(&pack) {
+                sparse.push(pack);
+            } else if pack.total_bytes < small_bytes {
+                small.push(pack);
+            }
         }
     }
+    if small.iter().chain(&sparse).map(|pack| pack.live_bytes).sum::<u64>() >= small_bytes {
+        sparse.append(&mut small);
+    }
+    let mut moving = Moving { engine, moves: Vec::new(), leases: Vec::new(), bytes: 0 };
+    for pack in &sparse {
+        report.bytes_moved += moving.take(pack, &uids).await?;
+    }
+    moving.settle().await?;
+    report.packs_rewritten += sparse.len() as u64;
+    Ok(sparse.len() as u64)
 }
 
 fn is_sparse(pack: &Pack) -> bool {
-    pack.state == PackState::Sealed
-        && pack.live_bytes > 0
-        && (pack.live_bytes as f64) < LIVE_SHARE_MIN * pack.total_bytes as f64
+    (pack.live_bytes as f64) < LIVE_SHARE_MIN * pack.total_bytes as f64
 }
 
-/// Moves a pack's live blocks to the open pack. A damaged block stays where it is, and its pack with it, for a person to look at.
-async fn rewrite(engine: &Engine, pack: &Pack, uids: &HashMap<holdfast_base::SpaceId, Uid>) -> Result<u64> {
-    let (mut from, mut moved_bytes) = (0, 0);
-    loop {
-        let blocks = engine.catalogue().pack_blocks(pack.id, from, STEP_BLOCKS).await?;
-        let Some((_, last)) = blocks.last() else { return Ok(moved_bytes) };
-        from = last.place.offset + 1;
-        let (mut moves, mut leases) = (Vec::new(), Vec::new());
-        for (space, at) in blocks {
-            let Some(record) = intact_record(engine, pack, uids.get(&space), &at).await? else { continue };
-            moved_bytes += record.len() as u64;
-            let lease = engine.shared.packer.append(record).await?;
-            moves.push(MovedBlock { space, id: at.id, from: at.place, to: lease.place });
-            leases.push(lease);
+/// Blocks on their way to the open pack; of several packs at a time, since where a sync ends a pack the copies would be as small as the
+/// packs they come from.
+struct Moving<'e> {
+    engine: &'e Engine,
+    moves: Vec<MovedBlock>,
+    leases: Vec<PackLease>,
+    bytes: u64,
+}
+
+impl Moving<'_> {
+    /// Copies a pack's live blocks. A damaged block stays where it is, and its pack with it, for a person to look at.
+    async fn take(&mut self, pack: &Pack, uids: &HashMap<holdfast_base::SpaceId, Uid>) -> Result<u64> {
+        let (mut from, mut copied_bytes) = (0, 0);
+        loop {
+            let blocks = self.engine.catalogue().pack_blocks(pack.id, from, STEP_BLOCKS).await?;
+            let Some((_, last)) = blocks.last() else { return Ok(copied_bytes) };
+            from = last.place.offset + 1;
+            for (space, at) in blocks {
+                let Some(record) = intact_record(self.engine, pack, uids.get(&space), &at).await? else { continue };
+                copied_bytes += record.len() as u64;
+                self.bytes += record.len() as u64;
+                let lease = self.engine.shared.packer.append(record).await?;
+                self.moves.push(MovedBlock { space, id: at.id, from: at.place, to: lease.place });
+                self.leases.push(lease);
+            }
+            if self.moves.len() >= STEP_BLOCKS_MAX || self.bytes >= self.engine.shared.pack_bytes / 2 {
+                self.settle().await?;
+            }
+            // Whoever else has work to do goes first.
+            tokio::task::yield_now().await;
         }
-        engine.shared.packer.sync(&leases).await?;
-        engine.catalogue().move_blocks(moves).await?;
-        // Whoever else has work to do goes first.
-        tokio::task::yield_now().await;
+    }
+
+    /// Makes the copies durable and points the catalogue to them.
+    async fn settle(&mut self) -> Result<()> {
+        self.engine.shared.packer.sync(&self.leases).await?;
+        self.engine.catalogue().move_blocks(std::mem::take(&mut self.moves)).await?;
+        self.leases.clear();
+        self.bytes = 0;
+        Ok(())
     }
 }
 

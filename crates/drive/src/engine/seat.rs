@@ -37,8 +37,9 @@ impl Seat {
 
 impl Engine {
     /// Notes where the server listens, for [`Catalogue::cluster`].
-    pub fn listens_on(&self, addresses: &[String]) {
+    pub async fn listens_on(&self, addresses: &[String]) -> Result<()> {
         *self.shared.seat.addresses.lock().unwrap_or_else(PoisonError::into_inner) = addresses.join(" ");
+        self.beat().await
     }
 
     /// Says that this instance is there; one that was given up joins again.

@@ -306,3 +306,21 @@ async fn many_clients_at_once_never_wait_for_each_other() {
     futures_util::future::join_all(downloads).await;
     rig.assert_sound().await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn packs_too_small_to_stay_become_larger_ones() {
+    let rig = Rig::new().await;
+    let content = |number: u64| even_bytes(number, 700_000);
+    for number in 0..20 {
+        rig.put(&format!("file-{number}"), &content(number)).await.expect("writes");
+        // Each is closed with one file in it, as a store does where a sync ends a pack.
+        rig.reclaim().await;
+    }
+    let packs = holdfast_blob::BlobStore::list(&rig.memory, None, 1_000).await.expect("lists");
+    let small: Vec<u64> = packs.iter().map(|pack| pack.bytes).filter(|bytes| *bytes < 2 << 20).collect();
+    assert!(small.len() <= 3 && packs.len() <= 10, "{packs:?}");
+    for number in 0..20 {
+        assert!(rig.get(&format!("file-{number}")).await.expect("reads") == content(number));
+    }
+    rig.assert_sound().await;
+}
