@@ -4,7 +4,6 @@ mod common;
 mod corpus;
 mod dav;
 mod http;
-mod interrupt;
 mod nginx;
 mod pages;
 mod tls;

@@ -114,12 +114,12 @@ async fn serve(config: ServerConfig, init_admin: Option<String>, json: bool) -> 
         // Only `publish` and `site` look for it: no reason for a full or failing disk to stop the drive.
         let address = AddressFile::write(&drive.directory().address_file(), server.bound());
         let _address = address.inspect_err(|error| tracing::warn!(%error, "commands will not find this server"));
+        announce(&server, &drive, fingerprint.as_deref(), json);
         let addresses: Vec<String> = server.bound().iter().map(holdfast_server::listen::Bound::url).collect();
         // It is for `cluster status`: no reason for a database that is busy to stop the drive.
         if let Err(error) = drive.engine().listens_on(&addresses).await {
             tracing::warn!(%error, "where this node listens could not be noted");
         }
-        announce(&server, &drive, fingerprint.as_deref(), json);
         anyhow::Ok(server.run(|| drive.jobs().reclaim_now()).await)
     }
     .await;

@@ -191,6 +191,7 @@ async fn a_site_is_served_over_http_2_with_many_streams_on_one_connection() {
     ana.mkcol("/dav/ana/web").expect("answers");
     ana.put("/dav/ana/web/index.html", "x".repeat(20_000)).expect("answers");
     publish(&drive, &["ana/web", "--as", "s", "--host", "s.example", "--path", "/"]);
+    until_served(&visitor, &"x".repeat(20_000));
     let stream = tokio::net::TcpStream::connect(visitor.address()).await.expect("connects");
     let (sender, connection) =
         hyper::client::conn::http2::handshake(TokioExecutor::new(), TokioIo::new(stream)).await.expect("speaks HTTP/2");

@@ -28,7 +28,12 @@ fn connect(drive: &Drive, address: std::net::SocketAddr, alpn: &[u8]) -> StreamO
 fn a_self_signed_certificate_serves_http_1_and_http_2_and_its_fingerprint_is_shown() {
     let drive = Drive::new();
     let mut server = drive.start_with(&["--tls-self-signed"], &[]);
-    assert!(server.log().contains("SHA-256"), "{}", server.log());
+    // It is told after the address is written, which is what a start waits for.
+    let deadline = std::time::Instant::now() + std::time::Duration::from_mins(1);
+    while !server.log().contains("SHA-256") {
+        assert!(std::time::Instant::now() < deadline, "{}", server.log());
+        std::thread::yield_now();
+    }
 
     let authorization = server.client_of("ana", PASSWORD).authorization().expect("has one").to_owned();
     let mut stream = connect(&drive, server.address(), b"http/1.1");

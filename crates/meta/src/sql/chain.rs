@@ -1,16 +1,14 @@
 //! The nodes along a path, from the root of a space down.
 //!
-//! In this process a path is a point read a name. Over a network it is one recursive query, whatever the depth: the names are
-//! handed over as a small table of (level, name), filled up to a power of two with names nothing has, so that there are
-//! few different statements and each stays prepared.
+//! In this process a path is a point read a name. Over a network it is one recursive query, whatever the depth, that takes one
+//! name after the other off the path.
 
 use super::codec::{self, NODE_COLUMNS, content_columns, node_columns};
 use super::fault::Done;
 use super::query as sql;
-use super::seam::{Dialect, Link, Value, damaged};
+use super::seam::{Dialect, Link, damaged};
 use crate::types::{Content, Node, NodeKind};
 use holdfast_base::{DrivePath, SpaceId};
-use std::fmt::Write;
 
 /// What lies along a path.
 #[derive(Debug, Default)]
@@ -75,18 +73,27 @@ fn step_by_step(link: &dyn Link, space: SpaceId, path: &DrivePath, with_content:
     Ok(Chain { nodes, content })
 }
 
+/// In names there is no slash.
+const AT_ONCE: &str = concat!(
+    "WITH RECURSIVE chain AS (SELECT CAST(0 AS BIGINT) AS level, ",
+    node_columns!(),
+    " FROM node WHERE parent_id = 0 AND name = ?1 UNION ALL SELECT chain.level + 1, ",
+    node_columns!("node."),
+    " FROM chain JOIN node ON node.parent_id = chain.id \
+      AND node.name = split_part(CAST(?2 AS TEXT), '/', CAST(chain.level + 1 AS INTEGER)) \
+      WHERE chain.kind = 0 AND chain.level < ?3) SELECT ",
+    node_columns!("chain."),
+    ", ",
+    content_columns!(),
+    " FROM chain LEFT JOIN content ON content.id = chain.content_id AND chain.level = ?4 ORDER BY chain.level"
+);
+
 fn at_once(link: &dyn Link, space: SpaceId, path: &DrivePath, with_content: bool) -> Done<Chain> {
-    let names = path.names();
-    let root = space.to_string();
-    let places = names.len().max(1).next_power_of_two();
-    let end = if with_content { names.len() } else { usize::MAX };
-    let mut params = Vec::with_capacity(places + 2);
-    params.extend([Value::Text(&root), Value::Integer(codec::rows(end))]);
-    params.extend(names.iter().map(|name| Value::Text(name.as_str())));
-    // No node has an empty name.
-    params.resize(places + 2, Value::Text(""));
+    let (root, depth) = (space.to_string(), codec::rows(path.names().len()));
+    let names: Vec<&str> = path.names().iter().map(holdfast_base::NodeName::as_str).collect();
+    let end = if with_content { depth } else { i64::MAX };
     let mut chain = Chain { nodes: Vec::with_capacity(names.len() + 1), content: None };
-    let mut rows = sql::all(link, &statement(places), params.as_slice(), |row| {
+    let mut rows = sql::all(link, AT_ONCE, (root.as_str(), names.join("/").as_str(), depth, end), |row| {
         let has_content = row.get::<Option<i64>>(NODE_COLUMNS)?.is_some();
         Ok((codec::node(row)?, has_content.then(|| codec::content(row, NODE_COLUMNS)).transpose()?))
     })?;
@@ -95,27 +102,4 @@ fn at_once(link: &dyn Link, space: SpaceId, path: &DrivePath, with_content: bool
     }
     chain.nodes.extend(rows.into_iter().map(|(node, _)| node));
     Ok(chain)
-}
-
-/// The query for up to `places` names.
-fn statement(places: usize) -> String {
-    let mut sql = "WITH RECURSIVE step (level, name) AS (VALUES ".to_owned();
-    for place in 0..places {
-        let comma = if place == 0 { "" } else { ", " };
-        // Writing to a string cannot fail.
-        let _ = write!(sql, "{comma}(CAST({} AS BIGINT), CAST(?{} AS TEXT))", place + 1, place + 3);
-    }
-    sql.push_str(concat!(
-        "), chain AS (SELECT CAST(0 AS BIGINT) AS level, ",
-        node_columns!(),
-        " FROM node WHERE parent_id = 0 AND name = ?1 UNION ALL SELECT step.level, ",
-        node_columns!("node."),
-        " FROM chain JOIN step ON step.level = chain.level + 1 \
-          JOIN node ON node.parent_id = chain.id AND node.name = step.name WHERE chain.kind = 0) SELECT ",
-        node_columns!("chain."),
-        ", ",
-        content_columns!(),
-        " FROM chain LEFT JOIN content ON content.id = chain.content_id AND chain.level = ?2 ORDER BY chain.level"
-    ));
-    sql
 }

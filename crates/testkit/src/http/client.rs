@@ -244,7 +244,11 @@ impl RawConnection {
 
     /// Says that nothing more will be sent.
     pub fn finish_writing(&mut self) -> io::Result<()> {
-        self.connection.get_ref().shutdown(std::net::Shutdown::Write)
+        match self.connection.get_ref().shutdown(std::net::Shutdown::Write) {
+            // The server has answered and closed already.
+            Err(error) if error.kind() == io::ErrorKind::NotConnected => Ok(()),
+            done => done,
+        }
     }
 
     /// Whether the server has closed, waiting for it at most the client's timeout.

@@ -83,7 +83,7 @@ async fn orphans_are_found_and_put_away() {
     breaks("DELETE FROM version", &["content-refs", "usage-sum"]).await;
     breaks("DELETE FROM lock_above", &["lock-above"]).await;
     breaks("UPDATE node SET content_id = NULL, size = 0 WHERE name = 'one'", &["content-refs", "usage-sum"]).await;
-    breaks("INSERT INTO upload VALUES (77777, 2, 5, 0)", &["upload-orphan", "usage-sum"]).await;
+    breaks("INSERT INTO upload VALUES (77777, 2, 5, 0, 0)", &["upload-orphan", "usage-sum"]).await;
     breaks("INSERT INTO property (node_id, namespace, name, xml) VALUES (77777, '', 'p', '')", &["property-orphan"])
         .await;
     breaks("INSERT INTO version (node_id, seq, space_id, size, modified_ms, superseded_ms, by_id) VALUES (77777, 1, 2, 4, 0, 0, 0)", &["version-orphan", "usage-sum"]).await;

@@ -1,7 +1,11 @@
 //! Ctrl-C in the middle of a run. Alone in its process, because a signal is for all of it.
 
-use crate::pages::Pages;
+#[path = "all/pages/mod.rs"]
+#[allow(dead_code, reason = "the other test program uses the rest")]
+mod pages;
+
 use holdfast_bench::load::{LoadOptions, LoadTarget, Plan, Step, run};
+use pages::Pages;
 use rustix::process::{Signal, getpid, kill_process};
 use url::Url;
 
