@@ -34,7 +34,7 @@ struct Status {
     leases: Vec<LeaseStatus>,
     /// Packs that are being written.
     packs_open: u64,
-    /// Bytes the database's clock is ahead of this machine's, in milliseconds; negative if it is behind.
+    /// Milliseconds by which the database's clock is ahead of this machine's; negative if it is behind.
     clock_ahead_ms: i64,
 }
 
