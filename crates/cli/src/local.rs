@@ -6,9 +6,14 @@ use holdfast_auth::{Accounts, AuthOptions, Proof, Session};
 use holdfast_base::{Clock, Error, Result, SystemClock};
 use holdfast_blob::BlobStore;
 use holdfast_meta::{Catalogue, Guard, Membership, Role, Space};
+use holdfast_server::data_dir::DataLock;
 use holdfast_server::engines::OpenCatalogue;
 use holdfast_server::{DataDir, ServerConfig};
 use std::sync::Arc;
+use std::time::Duration;
+
+/// A node that was seen within this time is taken for one that runs.
+const RUNNING: Duration = Duration::from_secs(15);
 
 /// An opened drive.
 pub(crate) struct Local {
@@ -41,6 +46,20 @@ impl Local {
     /// The store of packs, as it is below any cache.
     pub(crate) async fn store(&self) -> Result<Arc<dyn BlobStore>> {
         Ok(self.config.store.open(&self.directory).await?.1)
+    }
+
+    /// Makes sure that no node serves the drive: on this data directory none can begin until the lock is dropped, and of others none
+    /// was seen lately.
+    pub(crate) async fn alone(&self) -> Result<DataLock> {
+        let lock = self.directory.lock()?;
+        if self.catalogue.is_shared() {
+            let cluster = self.catalogue.cluster().await?;
+            let lately_ms = i64::try_from(RUNNING.as_millis()).unwrap_or(i64::MAX);
+            if let Some(node) = cluster.instances.iter().find(|node| node.seen_ms > cluster.now_ms - lately_ms) {
+                return Err(Error::conflict(format!("node {} is running: stop every node first", node.name)));
+            }
+        }
+        Ok(lock)
     }
 
     /// Signs the command's account in.

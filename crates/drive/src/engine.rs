@@ -128,7 +128,11 @@ impl Engine {
     /// Closes the open pack and leaves; for a clean stop, after the last request.
     pub async fn stop(&self) -> Result<()> {
         self.shared.packer.finish().await?;
-        self.shared.catalogue.leave(self.instance()).await
+        // Everything is durable. An instance that could not leave is given up like one that was killed.
+        if let Err(error) = self.shared.catalogue.leave(self.instance()).await {
+            tracing::warn!(?error, "the catalogue could not be told that this node has stopped");
+        }
+        Ok(())
     }
 
     /// This process's number among those that serve the drive.

@@ -4,10 +4,11 @@
 //! writing method has answered, the change is on disk. Preconditions, locks and quota are tested inside the
 //! transaction, so there is no gap between test and change. Roles are not: the layer above knows who may do what.
 
+use crate::cluster::{Cluster, InstanceId, Joined, NewInstance};
 use crate::types::{
-    Account, AccountChange, BlockPlace, Cluster, Content, Finding, InstanceId, Joined, Lock, ManifestChunk, Membership,
-    NewAccount, NewContent, NewInstance, NewLock, NewSlot, NewSpace, Node, Pack, Place, Property, PropertyChange, Role,
-    Slot, SlotKind, Space, SpaceChange, StagedRun, Traffic, TrashEntry, Version,
+    Account, AccountChange, BlockPlace, Content, Finding, Lock, ManifestChunk, Membership, NewAccount, NewContent,
+    NewLock, NewSlot, NewSpace, Node, Pack, Place, Property, PropertyChange, Role, Slot, SlotKind, Space, SpaceChange,
+    StagedRun, Traffic, TrashEntry, Version,
 };
 use async_trait::async_trait;
 use holdfast_base::{AccountId, BlockId, ContentId, DrivePath, NodeId, NodeName, PackId, PackName, Result, SpaceId};

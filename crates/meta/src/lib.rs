@@ -5,6 +5,7 @@
 //! writer and its migrations. One suite, `conformance`, proves both; everything above this crate speaks to the trait.
 
 pub mod catalogue;
+pub mod cluster;
 #[cfg(any(test, feature = "conformance"))]
 pub mod conformance;
 pub mod migrate;
@@ -14,4 +15,5 @@ pub mod sqlite;
 pub mod types;
 
 pub use catalogue::*;
+pub use cluster::*;
 pub use types::*;

@@ -29,7 +29,7 @@ pub(crate) struct CheckArgs {
 pub(crate) async fn run(args: CheckArgs, json: bool) -> anyhow::Result<ExitCode> {
     let local = Local::open(&args.data).await?;
     // Looking is harmless beside a server; changing is not.
-    let _lock = args.repair.then(|| local.directory.lock()).transpose()?;
+    let _lock = if args.repair { Some(local.alone().await?) } else { None };
     let store = local.store().await?;
     let options = CheckOptions { read_data: args.read_data, repair: args.repair };
     let report = check(&*local.catalogue, &*store, options).await?;

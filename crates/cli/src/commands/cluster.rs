@@ -90,21 +90,13 @@ async fn status(local: &Local) -> Result<Status> {
         Err(error) => Answer { kind: "store", milliseconds: 0.0, error: Some(error.to_string()) },
     };
     let cluster = local.catalogue.cluster().await?;
-    let mut packs_open = 0;
-    let mut after = None;
-    loop {
-        let page = local.catalogue.packs(after, 1_000).await?;
-        let Some(last) = page.last() else { break };
-        after = Some(last.id);
-        packs_open += page.iter().filter(|pack| pack.state == holdfast_meta::PackState::Open).count() as u64;
-    }
     let now_ms = holdfast_base::Clock::now_ms(&holdfast_base::SystemClock);
     Ok(Status {
         catalogue,
         store,
         nodes: nodes(&cluster, is_shared),
         leases: leases(&cluster),
-        packs_open,
+        packs_open: cluster.packs_open,
         clock_ahead_ms: cluster.now_ms - now_ms,
     })
 }

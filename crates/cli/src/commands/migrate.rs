@@ -5,7 +5,6 @@ use crate::local::Local;
 use crate::output::show;
 use clap::Args;
 use holdfast_base::size::format_bytes;
-use holdfast_base::{Error, Result};
 use holdfast_blob::migrate::MigrateOptions;
 use holdfast_meta::migrate::Progress;
 use holdfast_server::engines::CatalogueConfig;
@@ -17,8 +16,6 @@ use std::time::{Duration, Instant};
 
 /// How often progress is told.
 const TELL_EVERY: Duration = Duration::from_millis(500);
-/// A node that was seen within this time is taken for one that runs.
-const RUNNING: Duration = Duration::from_secs(15);
 
 #[derive(Debug, Args)]
 pub(crate) struct CatalogueArgs {
@@ -47,8 +44,7 @@ pub(crate) struct StoreArgs {
 /// Moves the catalogue.
 pub(crate) async fn catalogue(args: CatalogueArgs, json: bool) -> anyhow::Result<ExitCode> {
     let local = Local::open(&args.data).await?;
-    let _lock = local.directory.lock()?;
-    refuse_running(&local).await?;
+    let _lock = local.alone().await?;
     let to =
         CatalogueConfig { url: Some(args.to.clone()), password_file: args.to_password_file, ca_file: args.to_ca_file };
     let to = to.open(&local.directory).await?;
@@ -72,19 +68,6 @@ pub(crate) async fn catalogue(args: CatalogueArgs, json: bool) -> anyhow::Result
         )
     })?;
     Ok(ExitCode::SUCCESS)
-}
-
-/// A catalogue that is written to cannot be copied.
-async fn refuse_running(local: &Local) -> Result<()> {
-    if !local.catalogue.is_shared() {
-        return Ok(());
-    }
-    let cluster = local.catalogue.cluster().await?;
-    let lately = cluster.now_ms - i64::try_from(RUNNING.as_millis()).unwrap_or(i64::MAX);
-    match cluster.instances.iter().find(|node| node.seen_ms > lately) {
-        Some(node) => Err(Error::conflict(format!("node {} is running: stop every node first", node.name))),
-        None => Ok(()),
-    }
 }
 
 /// Copies the packs.

@@ -2,7 +2,8 @@
 
 use super::stage::{BLOCK, Stage, blocks, kind, path, run, written};
 use crate::catalogue::{Catalogue, NewUpload};
-use crate::types::{InstanceId, Joined, NewContent, NewInstance};
+use crate::cluster::{InstanceId, Joined, NewInstance};
+use crate::types::NewContent;
 use holdfast_base::{ContentId, ErrorKind, PackId, PackName, Uid};
 use std::sync::Arc;
 

@@ -1,9 +1,10 @@
 //! What the cases have in common: an account with its home space, and short ways to say usual things.
 
 use crate::catalogue::{Catalogue, Changed, Expect, Guard, Relocation};
+use crate::cluster::InstanceId;
 use crate::types::{
-    Account, InstanceId, NewAccount, NewContent, NewLock, NewSlot, Node, NodeKind, Place, Retention, SlotKind, Space,
-    SpaceChange, StagedBlock, StagedRun, Usage,
+    Account, NewAccount, NewContent, NewLock, NewSlot, Node, NodeKind, Place, Retention, SlotKind, Space, SpaceChange,
+    StagedBlock, StagedRun, Usage,
 };
 use holdfast_base::{AccountId, BlockId, DrivePath, ErrorKind, PackId, PackName, Result, SpaceId, Uid};
 use std::sync::Arc;

@@ -134,6 +134,10 @@ async fn a_copy_that_differs_is_found() {
         sql::put(tx, "UPDATE node SET modified_ms = modified_ms + 1 WHERE name = 'one'", ())
     };
     there.write("harm", Scope::Administration, harm).await.expect("writes");
+    let new = crate::NewInstance { uid: holdfast_base::Uid([1; 16]), name: "n".into(), version: "1".into() };
+    let error = there.join(new).await.expect_err("a copy that is not finished is not served");
+    assert_eq!(error.kind(), ErrorKind::Conflict);
+    assert!(error.to_string().contains("not finished"), "{error}");
     let again = migrate(Database::Sqlite(&first), Database::Postgres(&there), &mut |_| ()).await;
     let error = again.expect_err("is found");
     assert_eq!(error.kind(), ErrorKind::Conflict);

@@ -2,7 +2,7 @@
 //!
 //! Whoever needs a connection while the database was up a moment ago tries for [`super::Options::patience`], with growing pauses of
 //! random length; that carries operations over a restart. Once that failed the database counts as down: everybody else
-//! fails at once, but for one attempt after each pause.
+//! fails at once, but for one attempt after each pause. An attempt that fails after a later one got through says nothing.
 
 use super::Options;
 use super::address::{Address, refused};
@@ -40,6 +40,8 @@ struct State {
     failures: u32,
     down: bool,
     next_attempt: Option<Instant>,
+    /// Connections that were made.
+    made: u64,
 }
 
 impl Connector {
@@ -68,23 +70,17 @@ impl Connector {
     pub(super) fn connect(&self, statement: Duration) -> Result<PgLink, DatabaseError> {
         let deadline = Instant::now() + self.patience;
         loop {
-            let waiting = self.state().next_attempt.filter(|at| *at > Instant::now());
-            if waiting.is_some() && self.state().down {
-                return Err(down("it was tried a moment ago"));
-            }
-            let error = match self.attempt(statement) {
+            let made = self.state().may_try()?;
+            match self.attempt(statement) {
                 Ok(link) => {
-                    *self.state() = State::default();
+                    self.state().succeeded();
                     return Ok(link);
                 }
-                Err(error) => error,
-            };
-            let pause = self.failed();
-            if self.state().down || Instant::now() + pause > deadline {
-                self.state().down = true;
-                return Err(error);
+                Err(error) => {
+                    let pause = self.state().failed(made, deadline);
+                    std::thread::sleep(pause.ok_or(error)?);
+                }
             }
-            std::thread::sleep(pause);
         }
     }
 
@@ -123,17 +119,36 @@ impl Connector {
         &self.address
     }
 
-    /// Counts a failure and answers the pause after it.
-    fn failed(&self) -> Duration {
-        let mut state = self.state();
-        state.failures = state.failures.saturating_add(1);
-        let pause = jittered(PAUSE.saturating_mul(1 << state.failures.min(10)).min(PAUSE_MAX));
-        state.next_attempt = Some(Instant::now() + pause);
-        pause
-    }
-
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    /// Whether this is not the time to leave the database alone; answers how many connections there were.
+    fn may_try(&self) -> Result<u64, DatabaseError> {
+        if self.down && self.next_attempt.is_some_and(|at| at > Instant::now()) {
+            return Err(down("it was tried a moment ago"));
+        }
+        Ok(self.made)
+    }
+
+    fn succeeded(&mut self) {
+        *self = Self { made: self.made + 1, ..Self::default() };
+    }
+
+    /// Counts an attempt that failed and began when so many connections had been made; answers the pause before the next one, if there
+    /// is to be one.
+    fn failed(&mut self, made: u64, deadline: Instant) -> Option<Duration> {
+        let now = Instant::now();
+        if made != self.made {
+            return (now < deadline).then_some(Duration::ZERO);
+        }
+        self.failures = self.failures.saturating_add(1);
+        let pause = jittered(PAUSE.saturating_mul(1 << self.failures.min(10)).min(PAUSE_MAX));
+        self.next_attempt = Some(now + pause);
+        self.down |= now + pause > deadline;
+        (!self.down).then_some(pause)
     }
 }
 

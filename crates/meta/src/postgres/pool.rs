@@ -10,7 +10,7 @@ use super::link::PgLink;
 use crate::sql::fault::{Done, Fault, Trouble};
 use crate::sql::seam::Link;
 use holdfast_base::{Error, Result};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::sync::Semaphore;
 
@@ -60,11 +60,16 @@ impl Pool {
                 None => self.connector.connect(self.statement).map_err(Error::from)?,
             };
             let done = if snapshot { read_snapshot(&link, read) } else { read(&link) };
-            let lost = matches!(&done, Err(Fault::Database(error)) if error.trouble != Trouble::Statement);
-            if !link.is_broken() {
-                self.idle.lock().unwrap_or_else(PoisonError::into_inner).push(link);
+            let trouble = match &done {
+                Err(Fault::Database(error)) => error.trouble,
+                _ => Trouble::Statement,
+            };
+            if trouble == Trouble::Connection {
+                self.idle().clear();
+            } else if !link.is_broken() {
+                self.idle().push(link);
             }
-            if !lost || again == AGAIN {
+            if trouble == Trouble::Statement || again == AGAIN {
                 return done.map_err(Error::from);
             }
             again += 1;
@@ -72,7 +77,7 @@ impl Pool {
     }
 
     fn take(&self) -> Option<PgLink> {
-        let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut idle = self.idle();
         while let Some(link) = idle.pop() {
             if !link.is_broken() {
                 return Some(link);
@@ -84,7 +89,11 @@ impl Pool {
     /// Ends the connections; later reads are `Unavailable`.
     pub(super) fn close(&self) {
         self.turns.close();
-        self.idle.lock().unwrap_or_else(PoisonError::into_inner).clear();
+        self.idle().clear();
+    }
+
+    fn idle(&self) -> MutexGuard<'_, Vec<PgLink>> {
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -7,10 +7,11 @@ use super::{accounts, members, metering, packs, properties, slots, spaces, state
 use crate::catalogue::{
     Attempts, Catalogue, Change, Changed, Found, Guard, Missing, MovedBlock, NewUpload, Relocation,
 };
+use crate::cluster::{Cluster, InstanceId, Joined, NewInstance};
 use crate::types::{
-    Account, AccountChange, BlockPlace, Cluster, Content, Finding, InstanceId, Joined, Lock, ManifestChunk, Membership,
-    NewAccount, NewContent, NewInstance, NewLock, NewSlot, NewSpace, Node, Pack, Property, PropertyChange, Role, Slot,
-    SlotKind, Space, SpaceChange, StagedRun, Traffic, TrashEntry, Version,
+    Account, AccountChange, BlockPlace, Content, Finding, Lock, ManifestChunk, Membership, NewAccount, NewContent,
+    NewLock, NewSlot, NewSpace, Node, Pack, Property, PropertyChange, Role, Slot, SlotKind, Space, SpaceChange,
+    StagedRun, Traffic, TrashEntry, Version,
 };
 use async_trait::async_trait;
 use holdfast_base::{AccountId, BlockId, ContentId, DrivePath, NodeId, NodeName, PackId, PackName, Result, SpaceId};

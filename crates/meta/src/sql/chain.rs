@@ -44,11 +44,13 @@ pub(super) fn child(link: &dyn Link, parent: i64, name: &str) -> Done<Option<Nod
         }
     };
     sql::first(link, sql, (parent, name), |row| {
-        let (at, called): (i64, String) = (row.get(2)?, row.get(3)?);
-        if at != parent || called != name || !row.get::<bool>(NODE_COLUMNS)? {
+        let node = codec::node(row)?;
+        // A root's name is not its own: it is found by its space.
+        let same = row.get::<i64>(2)? == parent && (parent == 0 || node.name == name);
+        if !same || !row.get::<bool>(NODE_COLUMNS)? {
             return Err(damaged("the catalogue's record of a file or folder fails its integrity check").into());
         }
-        codec::node(row)
+        Ok(node)
     })
 }
 

@@ -14,7 +14,8 @@ use super::query as sql;
 use super::seam::{Dialect, Link};
 use super::tx::Tx;
 use super::uploads::abandon;
-use crate::types::{Cluster, Instance, InstanceId, Joined, Lease, NewInstance, Pack};
+use crate::cluster::{Cluster, Instance, InstanceId, Joined, Lease, NewInstance};
+use crate::types::Pack;
 use holdfast_base::{ContentId, ErrorKind, Result, SpaceId};
 
 /// The instance of an open pack that was given up: from then on it takes no new blocks, though its end is yet to be found.
@@ -89,7 +90,8 @@ impl<E: Engine> Ops<'_, E> {
                     expires_ms: row.get(3)?,
                 })
             })?;
-            Ok(Cluster { now_ms, instances, leases })
+            let packs_open = sql::only(link, "SELECT count(*) FROM pack WHERE state = 0", (), |row| row.get(0))?;
+            Ok(Cluster { now_ms, instances, leases, packs_open })
         };
         self.0.read(Reading::Snapshot, read).await
     }

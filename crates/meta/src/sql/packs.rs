@@ -8,7 +8,8 @@ use super::query as sql;
 use super::seam::{Link, Row, Value};
 use super::tx::Tx;
 use crate::catalogue::MovedBlock;
-use crate::types::{BlockPlace, InstanceId, Pack};
+use crate::cluster::InstanceId;
+use crate::types::{BlockPlace, Pack};
 use holdfast_base::{BlockId, Error, ErrorKind, PackId, PackName, Result, SpaceId};
 use std::collections::BTreeSet;
 

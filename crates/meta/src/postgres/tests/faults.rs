@@ -79,6 +79,9 @@ async fn cut_connections_are_made_again_and_nobody_notices() {
     let stage = Stage::new(&catalogue).await;
     for number in 0..4 {
         stage.write(&format!("f{number}"), 5).await;
+        // So that all connections there may be lie idle: each of them is dead afterwards.
+        let reads = (0..64).map(|_| stage.node("f0"));
+        assert!(futures_util::future::join_all(reads).await.iter().all(Option::is_some));
         let cut = "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity \
                    WHERE datname = current_database() AND pid <> pg_backend_pid()";
         let cut = server.sql(url.rsplit_once('/').expect("a path").1, cut).expect("cuts");
