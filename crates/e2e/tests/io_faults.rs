@@ -122,6 +122,10 @@ fn a_full_disk_refuses_uploads_and_comes_back_by_deleting() -> Outcome {
     assert_eq!(told.status, 507, "{}", told.text());
     println!("a full disk says: {}", told.text());
 
+    // A full disk is when servers are started again.
+    server.kill_9()?;
+    let mut server = server.start_again()?;
+    let mut client = template.client(&server);
     for number in 0..kept {
         let path = format!("{HOME}/large{number}");
         let body = client.get(&path)?.expect_status(200)?.body;
