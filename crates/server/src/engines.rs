@@ -76,7 +76,8 @@ impl CatalogueConfig {
         open_sqlite(path).await.map(OpenCatalogue::Sqlite)
     }
 
-    async fn connect(&self, url: &str) -> Result<PostgresCatalogue> {
+    /// Connects to the PostgreSQL database at a URL.
+    pub async fn connect(&self, url: &str) -> Result<PostgresCatalogue> {
         refuse_password(url)?;
         let options = postgres::Options {
             ca_file: self.ca_file.clone(),

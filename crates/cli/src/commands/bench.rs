@@ -1,5 +1,7 @@
 //! `holdfast bench`: every measurement of the documentation, as a command.
 
+use super::bench_catalogue::{self, CatalogueBenchArgs};
+use super::block_on;
 use crate::output::print;
 use clap::Subcommand;
 use holdfast_base::ErrorKind;
@@ -17,6 +19,8 @@ pub(crate) enum BenchCommand {
     Dav(Box<DavArgs>),
     /// Put load on web pages and measure them side by side.
     Http(Box<HttpArgs>),
+    /// Measure what operations of the catalogue cost as the drive grows, on SQLite or PostgreSQL.
+    Catalogue(CatalogueBenchArgs),
 }
 
 /// Runs one of them.
@@ -24,6 +28,7 @@ pub(crate) fn run(command: BenchCommand, json: bool) -> anyhow::Result<ExitCode>
     let report: Option<Report> = match command {
         BenchCommand::Dav(args) => Some(args.execute()?),
         BenchCommand::Http(args) => args.execute()?,
+        BenchCommand::Catalogue(args) => return block_on(bench_catalogue::run(args, json)),
     };
     let Some(report) = report else { return Ok(ExitCode::SUCCESS) };
     print(&if json { report.json()? } else { report.table() });

@@ -3,6 +3,7 @@
 pub(crate) mod account;
 pub(crate) mod backup;
 pub(crate) mod bench;
+mod bench_catalogue;
 pub(crate) mod check;
 pub(crate) mod cluster;
 pub(crate) mod completion;

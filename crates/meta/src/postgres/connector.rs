@@ -27,6 +27,16 @@ const IDLE_TIMEOUT: Duration = Duration::from_secs(30);
 /// Time a row lock is waited for, below the statement's own time-out: then the operation is run again.
 const LOCK_TIMEOUT: Duration = Duration::from_secs(10);
 
+/// What a connection is used for.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Session {
+    /// Time a statement may take.
+    pub(super) statement: Duration,
+    /// Whether statements have to find their rows by index, whatever the database believes: it counts its rows now and then, keeps a
+    /// plan until it does, and while a table grows from nothing it would rather read all of it.
+    pub(super) by_index: bool,
+}
+
 /// Makes connections to one database.
 pub(super) struct Connector {
     address: Address,
@@ -65,13 +75,12 @@ impl Connector {
         refused(&self.address, error)
     }
 
-    /// A connection, as soon as there is one; see the module for how long that is tried. `statement` is the time a statement
-    /// may take.
-    pub(super) fn connect(&self, statement: Duration) -> Result<PgLink, DatabaseError> {
+    /// A connection, as soon as there is one; see the module for how long that is tried.
+    pub(super) fn connect(&self, session: Session) -> Result<PgLink, DatabaseError> {
         let deadline = Instant::now() + self.patience;
         loop {
             let made = self.state().may_try()?;
-            match self.attempt(statement) {
+            match self.attempt(session) {
                 Ok(link) => {
                     self.state().succeeded();
                     return Ok(link);
@@ -85,19 +94,19 @@ impl Connector {
     }
 
     /// One attempt.
-    pub(super) fn attempt(&self, statement: Duration) -> Result<PgLink, DatabaseError> {
+    pub(super) fn attempt(&self, session: Session) -> Result<PgLink, DatabaseError> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         let runtime = runtime.map_err(|error| down(&error.to_string()))?;
         let opened = runtime.block_on(async {
             let open = async {
                 let client = self.open().await?;
-                client.batch_execute(&settings(statement)).await?;
+                client.batch_execute(&settings(session)).await?;
                 Ok::<_, tokio_postgres::Error>(client)
             };
             tokio::time::timeout(self.connect_timeout + GRACE, open).await
         });
         let client = opened.map_err(|_| slow())??;
-        Ok(PgLink::new(runtime, client, statement + GRACE))
+        Ok(PgLink::new(runtime, client, session.statement + GRACE))
     }
 
     /// A connection whose other half runs on the current runtime.
@@ -152,14 +161,21 @@ impl State {
     }
 }
 
-/// Settings of a session.
-fn settings(statement: Duration) -> String {
-    format!(
+/// Settings of a session. Those of the planner are PostgreSQL's own, and a database that speaks its protocol may not have them. `jit` goes
+/// with them: a plan against the planner's will has a cost that it would compile for.
+fn settings(session: Session) -> String {
+    let statement = session.statement;
+    let mut settings = format!(
         "SET statement_timeout = {}; SET lock_timeout = {}; SET idle_in_transaction_session_timeout = {}",
         statement.as_millis(),
         LOCK_TIMEOUT.min(statement).as_millis(),
         IDLE_TIMEOUT.as_millis()
-    )
+    );
+    if session.by_index {
+        settings += "; SELECT set_config(name, 'off', false) FROM pg_settings \
+                     WHERE name IN ('enable_seqscan', 'enable_hashjoin', 'enable_mergejoin', 'jit')";
+    }
+    settings
 }
 
 /// Between half a pause and a whole one, so that many who wait do not come at once.

@@ -15,7 +15,7 @@
 //! goes away meanwhile.
 
 use super::Options;
-use super::connector::{Connector, jittered};
+use super::connector::{Connector, Session, jittered};
 use super::fault::UNKNOWN;
 use super::feed::{Feed, Teller};
 use super::ids::{Block, PgIds};
@@ -69,7 +69,7 @@ impl Lanes {
             let (queue, jobs) = mpsc::channel(QUEUE);
             let lane = Lane {
                 connector: Arc::clone(connector),
-                statement: options.statement_timeout,
+                session: Session { statement: options.statement_timeout, by_index: true },
                 teller: feed.teller(),
                 jobs,
                 waiting: VecDeque::new(),
@@ -137,7 +137,7 @@ fn closed() -> Error {
 
 struct Lane {
     connector: Arc<Connector>,
-    statement: Duration,
+    session: Session,
     teller: Teller,
     jobs: mpsc::Receiver<Message>,
     waiting: VecDeque<Box<dyn Job>>,
@@ -251,7 +251,7 @@ impl Lane {
     fn attempt(&mut self, batch: &mut [Box<dyn Job>], careful: bool) -> Result<Vec<Change>, Broke> {
         if self.link.as_ref().is_none_or(PgLink::is_broken) {
             self.link = None;
-            self.link = Some(self.connector.connect(self.statement).map_err(Broke::Lost)?);
+            self.link = Some(self.connector.connect(self.session).map_err(Broke::Lost)?);
         }
         let Some(link) = &self.link else { return Ok(Vec::new()) };
         let trips = link.trips();

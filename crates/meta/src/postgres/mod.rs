@@ -30,7 +30,7 @@ mod tests;
 mod tls;
 mod values;
 
-use connector::Connector;
+use connector::{Connector, Session};
 use feed::Feed;
 use holdfast_base::{Error, Result};
 use lanes::Lanes;
@@ -118,8 +118,10 @@ impl PostgresCatalogue {
         schema::prepare(&connector)?;
         let feed = Feed::start(&connector, options)?;
         let lanes = Lanes::start(&connector, options, &feed)?;
-        let points = Arc::new(Pool::new(Arc::clone(&connector), options.readers, options.statement_timeout));
-        let scans = Arc::new(Pool::new(Arc::clone(&connector), options.scanners, options.scan_timeout));
+        let point = Session { statement: options.statement_timeout, by_index: true };
+        let points = Arc::new(Pool::new(Arc::clone(&connector), options.readers, point));
+        let scan = Session { statement: options.scan_timeout, by_index: false };
+        let scans = Arc::new(Pool::new(Arc::clone(&connector), options.scanners, scan));
         Ok(Self { connector, lanes, points, scans, feed })
     }
 

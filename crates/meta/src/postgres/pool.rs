@@ -5,7 +5,7 @@
 //! connection that turns out to be dead, because the server was restarted while it lay idle, is replaced and the read run
 //! once more.
 
-use super::connector::Connector;
+use super::connector::{Connector, Session};
 use super::link::PgLink;
 use crate::sql::fault::{Done, Fault, Trouble};
 use crate::sql::seam::Link;
@@ -23,15 +23,15 @@ const AGAIN: u32 = 2;
 /// A pool of lazily opened connections.
 pub(super) struct Pool {
     connector: Arc<Connector>,
-    statement: Duration,
+    session: Session,
     turns: Arc<Semaphore>,
     idle: Mutex<Vec<PgLink>>,
 }
 
 impl Pool {
     /// A pool of `size` connections, none of them open yet.
-    pub(super) fn new(connector: Arc<Connector>, size: usize, statement: Duration) -> Self {
-        Self { connector, statement, turns: Arc::new(Semaphore::new(size.max(1))), idle: Mutex::default() }
+    pub(super) fn new(connector: Arc<Connector>, size: usize, session: Session) -> Self {
+        Self { connector, session, turns: Arc::new(Semaphore::new(size.max(1))), idle: Mutex::default() }
     }
 
     /// Runs a read. With `snapshot`, its statements see one state.
@@ -57,7 +57,7 @@ impl Pool {
         loop {
             let link = match self.take() {
                 Some(link) => link,
-                None => self.connector.connect(self.statement).map_err(Error::from)?,
+                None => self.connector.connect(self.session).map_err(Error::from)?,
             };
             let done = if snapshot { read_snapshot(&link, read) } else { read(&link) };
             let trouble = match &done {

@@ -1,6 +1,6 @@
 //! What the database must be before it is used: a catalogue of ours, not of a newer program, that syncs its commits.
 
-use super::connector::{Connector, jittered};
+use super::connector::{Connector, Session, jittered};
 use super::link::PgLink;
 use crate::sql::fault::{Fault, Trouble};
 use crate::sql::query as sql;
@@ -26,7 +26,8 @@ mod embedded {
 
 /// Checks the database and migrates it if it is empty or older.
 pub(super) fn prepare(connector: &Connector) -> Result<()> {
-    let mut link = connector.attempt(MIGRATION_TIMEOUT).map_err(|error| connector.refused(error))?;
+    let session = Session { statement: MIGRATION_TIMEOUT, by_index: false };
+    let mut link = connector.attempt(session).map_err(|error| connector.refused(error))?;
     let named = |error: Error| error.context(connector.server());
     check_durability(&link).map_err(named)?;
     for attempt in 1.. {

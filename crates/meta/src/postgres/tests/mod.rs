@@ -25,5 +25,6 @@ async fn connect(url: &str, options: &Options) -> Arc<PostgresCatalogue> {
 mod faults;
 mod nodes;
 mod opening;
+mod plans;
 mod proxy;
 mod trips;
