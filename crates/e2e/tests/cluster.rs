@@ -13,6 +13,7 @@ use holdfast_e2e::rig::{HOME, NAME, PASSWORD, make_token};
 use holdfast_testkit::data::incompressible;
 use holdfast_testkit::http::Request;
 use holdfast_testkit::rng::Prng;
+use holdfast_testkit::server::TestServer;
 use rustix::process::Signal;
 
 const POSTGRES_FS: Engines = Engines { postgres: true, store: Store::Fs };
@@ -168,4 +169,35 @@ fn a_node_that_slept_too_long_is_given_up_and_joins_again() -> Outcome {
     clients[1].put(&format!("{HOME}/again"), after.clone())?.expect_status(201)?;
     assert!(clients[0].get(&format!("{HOME}/again"))?.body == after);
     expect_clean(&options)
+}
+
+/// A machine was cloned with its data directory: the two nodes find out, and do not put each other out for ever.
+#[test]
+fn two_nodes_on_copies_of_one_data_directory_both_serve() -> Outcome {
+    let mut cluster = Cluster::new(POSTGRES_FS, 2)?;
+    assert!(cluster.nodes[1].terminate()?.success());
+    let folder = |node: &TestServer| node.options().data().to_owned();
+    let (original, copy) = (folder(&cluster.nodes[0]), folder(&cluster.nodes[1]));
+    std::fs::remove_dir_all(&copy)?;
+    let copied = std::process::Command::new("cp").arg("-r").args([&original, &copy]).status()?;
+    assert!(copied.success());
+    cluster.start_again(1)?;
+    let ids = |cluster: &Cluster| -> Outcome<Vec<i64>> {
+        let nodes = cluster.status()?.0["nodes"].as_array().cloned().unwrap_or_default();
+        Ok(nodes.iter().filter_map(|node| node["id"].as_i64()).collect())
+    };
+    let began = Instant::now();
+    while ids(&cluster)?.len() < 2 {
+        assert!(began.elapsed() < Duration::from_secs(30), "the first node does not come back");
+        std::thread::sleep(Duration::from_millis(200));
+    }
+    let both = ids(&cluster)?;
+    // Time for each to say twice that it is there.
+    std::thread::sleep(Duration::from_secs(12));
+    assert_eq!(ids(&cluster)?, both);
+    assert!(cluster.nodes[0].log().contains("a copy of this node's data directory"), "{}", cluster.nodes[0].log());
+    for (number, client) in cluster.clients(PASSWORD).iter_mut().enumerate() {
+        client.put(&format!("{HOME}/by-{number}"), incompressible(1, 3_000_000))?.expect_status(201)?;
+    }
+    expect_clean(cluster.nodes[0].options())
 }

@@ -74,6 +74,8 @@ fn bind(address: SocketAddr) -> std::io::Result<TcpListener> {
     let socket = if address.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
     // A restart must not wait for connections of the process before to time out.
     socket.set_reuseaddr(true)?;
+    // Small answers leave at once, in one segment: hyper hands head and body over in one write. Accepted sockets inherit it.
+    socket.set_nodelay(true)?;
     socket.bind(address)?;
     socket.listen(u32::try_from(ACCEPT_BACKLOG).unwrap_or(1_024))
 }
@@ -103,12 +105,17 @@ pub(crate) struct Listener {
 
 /// What all listeners of one kind share.
 pub(crate) struct Reception<H> {
-    pub(crate) connector: Arc<Connector<H>>,
-    pub(crate) room: Arc<Semaphore>,
-    pub(crate) tls: Option<TlsAcceptor>,
+    connector: Arc<Connector<H>>,
+    room: Arc<Semaphore>,
+    tls: Option<TlsAcceptor>,
+    open: metrics::Gauge,
 }
 
 impl<H: Handler> Reception<H> {
+    pub(crate) fn new(connector: Arc<Connector<H>>, room: Arc<Semaphore>, tls: Option<TlsAcceptor>) -> Self {
+        Self { connector, room, tls, open: metrics::gauge!("holdfast_connections") }
+    }
+
     /// Accepts until the server stops. The listening socket closes with the return.
     pub(crate) async fn accept(self: Arc<Self>, listener: Listener, mut stage: Receiver<Stage>) {
         loop {
@@ -131,10 +138,6 @@ impl<H: Handler> Reception<H> {
     }
 
     fn admit(self: &Arc<Self>, stream: TcpStream, peer: Peer, stage: Receiver<Stage>) {
-        // Small answers leave at once, in one segment: hyper hands head and body over in one write.
-        if let Err(error) = stream.set_nodelay(true) {
-            tracing::debug!(%error, "TCP_NODELAY");
-        }
         match self.room.clone().try_acquire_owned() {
             Ok(permit) => {
                 tokio::spawn(self.clone().greet(stream, peer, stage, permit));
@@ -155,8 +158,7 @@ impl<H: Handler> Reception<H> {
         stage: Receiver<Stage>,
         _permit: OwnedSemaphorePermit,
     ) {
-        let open = metrics::gauge!("holdfast_connections");
-        open.increment(1);
+        self.open.increment(1);
         match &self.tls {
             Some(tls) if peer.tls => match tokio::time::timeout(TLS_HANDSHAKE_MAX, tls.accept(stream)).await {
                 Ok(Ok(stream)) => {
@@ -168,7 +170,7 @@ impl<H: Handler> Reception<H> {
             },
             _ => self.connector.clone().serve(stream, peer, false, stage).await,
         }
-        open.decrement(1);
+        self.open.decrement(1);
     }
 }
 

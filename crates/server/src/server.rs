@@ -80,8 +80,8 @@ impl Server {
         let connector = Arc::new(Connector::new(web.clone(), limits.clone()));
         let sites = Arc::new(SitesDoor { web: web.clone(), serving });
         let sites = Arc::new(Connector::new(sites, limits.clone()));
-        receive(Reception { connector: sites, room: room.clone(), tls: tls.clone() }, sites_listeners, &stages);
-        receive(Reception { connector, room: room.clone(), tls }, listeners, &stages);
+        receive(Reception::new(sites, room.clone(), tls.clone()), sites_listeners, &stages);
+        receive(Reception::new(connector, room.clone(), tls), listeners, &stages);
         let meter = web.meter.clone();
         tokio::spawn(flush_regularly(meter, web.catalogue.clone(), stages.clone()));
         if let Some(certificate) = certificate.clone() {
@@ -206,7 +206,7 @@ fn start_metrics(config: &ServerConfig, limits: &Limits, stages: &Receiver<Stage
     let face = MetricsFace::install()?;
     let connector = Arc::new(Connector::new(face.clone(), limits.clone()));
     let room = Arc::new(Semaphore::new(METRICS_CONNECTIONS_MAX));
-    receive(Reception { connector, room, tls: None }, vec![listener], stages);
+    receive(Reception::new(connector, room, None), vec![listener], stages);
     let mut stages = stages.clone();
     tokio::spawn(async move {
         while !stops_within(&mut stages, UPKEEP_EVERY).await {

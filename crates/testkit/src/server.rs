@@ -65,6 +65,11 @@ impl ServerOptions {
         Self { program: None, data: data.into(), arguments: Vec::new(), environment: Vec::new() }
     }
 
+    /// The data folder.
+    pub fn data(&self) -> &Path {
+        &self.data
+    }
+
     /// With another program.
     #[must_use]
     pub fn program(mut self, path: impl Into<PathBuf>) -> Self {
