@@ -19,6 +19,7 @@ use holdfast_base::{ByteRange, Error, ErrorKind, Result};
 use holdfast_http::Pieces;
 use parking_lot::{Mutex, RwLock};
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 use tokio::sync::Semaphore;
@@ -40,6 +41,8 @@ pub(crate) struct Inner {
     cache: Arc<Cache>,
     cache_bytes: usize,
     table: RwLock<Arc<Table>>,
+    /// Whether the table has been true once.
+    settled: AtomicBool,
     reader: RwLock<Option<Arc<Session>>>,
     known: tokio::sync::Mutex<HashMap<String, Known>>,
     previews: Mutex<Vec<(String, Arc<Ready>)>>,
@@ -68,6 +71,7 @@ impl Serving {
             cache: Arc::new(Cache::new(cache_bytes)),
             cache_bytes,
             table: RwLock::default(),
+            settled: false.into(),
             reader: RwLock::default(),
             known: tokio::sync::Mutex::default(),
             previews: Mutex::default(),
@@ -98,7 +102,10 @@ impl Serving {
     pub async fn look(&self) -> Result<()> {
         let inner = &self.0;
         let mut known = inner.known.lock().await;
-        let Some(reader) = inner.reader().await? else { return Ok(()) };
+        let Some(reader) = inner.reader().await? else {
+            inner.settled.store(true, Ordering::Release);
+            return Ok(());
+        };
         let spaces = inner.sites.drive().spaces(&reader).await?;
         let mut mounted = Vec::new();
         let mut seen = HashMap::new();
@@ -123,8 +130,14 @@ impl Serving {
         }
         *known = seen;
         *inner.table.write() = Arc::new(Table::new(mounted, inner.sites.drive_hosts()));
+        inner.settled.store(true, Ordering::Release);
         metrics::gauge!("holdfast_sites").set(known.len() as f64);
         Ok(())
+    }
+
+    /// Whether it knows which sites there are. Before its first look is over it would call every site unknown.
+    pub fn is_settled(&self) -> bool {
+        self.0.settled.load(Ordering::Acquire)
     }
 
     /// The present table.
