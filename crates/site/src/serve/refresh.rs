@@ -14,6 +14,7 @@ use crate::publish::index;
 use crate::settings::{Pointer, Settings};
 use crate::store::{Store, read_whole};
 use bytes::Bytes;
+use futures_util::StreamExt;
 use holdfast_auth::Session;
 use holdfast_base::{ByteRange, Error, ErrorKind, Result};
 use holdfast_http::Pieces;
@@ -30,6 +31,8 @@ const PREVIEWS_MAX: usize = 8;
 const WARM_SHARE: usize = 2;
 /// Largest content read ahead.
 const WARM_BYTES_MAX: u64 = 256 << 10;
+/// Contents read ahead at the same time. Behind a distant store each takes a round trip, and visitors come meanwhile.
+const WARMED_AT_ONCE: usize = 8;
 
 /// The serving of sites by one process. Cheap to clone.
 #[derive(Clone)]
@@ -222,10 +225,12 @@ impl Inner {
         }
         let (store, cache) = (store.clone(), self.cache.clone());
         tokio::spawn(async move {
-            for object in wanted {
+            let (store, cache) = (&store, &cache);
+            let read = |object: ObjectId| async move {
                 // What cannot be read is an answer's business.
-                let _ = cache.get_or_read(object, || read_object(&store, object)).await;
-            }
+                let _ = cache.get_or_read(object, || read_object(store, object)).await;
+            };
+            futures_util::stream::iter(wanted).for_each_concurrent(WARMED_AT_ONCE, read).await;
         });
     }
 
