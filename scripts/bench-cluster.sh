@@ -27,13 +27,17 @@ set -euo pipefail
 set -m
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
+say() { printf 'bench-cluster: %s\n' "$*" >&2; }
+fail() { say "$@" && exit 70; }
+
 strict='' json=''
 while (($#)); do
     case $1 in
     --quick) LOOPS=${LOOPS:-300} DURATION=${DURATION:-1s} RUNS=${RUNS:-1} COLD_ROUNDS=${COLD_ROUNDS:-2} ;;
     --strict) strict=1 ;;
     --json) json=${2:?--json FILE} && shift ;;
-    *) sed -n '2,/^$/s/^# \?//p' "$0" && exit 64 ;;
+    -h | --help) sed -n '2,/^$/s/^# \?//p' scripts/bench-cluster.sh && exit 0 ;;
+    *) say "there is no option $1" && exit 64 ;;
     esac
     shift
 done
@@ -46,15 +50,12 @@ PERIOD_US=40000 # of a share of the processor: who has used its own waits for th
 READY_TRIES=600 # of 0.1 s each
 COLD_PAGES=50   # asked for twice are the hundred requests of the report's question
 
-say() { printf 'bench-cluster: %s\n' "$*" >&2; }
-fail() { say "$@" && exit 70; }
-
 id=hf$$ # every name begins with it
 work='' pids=() nodes=() bench=''
 
 # --- the machine: control groups and network namespaces ------------------------------------------------------------
 
-if [[ -w /sys/fs/cgroup/cgroup.controllers ]] || grep -qw cpu /sys/fs/cgroup/cgroup.controllers 2>/dev/null; then
+if grep -qw cpu /sys/fs/cgroup/cgroup.controllers 2>/dev/null; then
     cpu_root=/sys/fs/cgroup use_root=/sys/fs/cgroup
     echo +cpu >/sys/fs/cgroup/cgroup.subtree_control 2>/dev/null || true
 else
@@ -126,7 +127,6 @@ remove_all() {
         [[ ! -d $folder ]] || say "$folder is left"
     done
     if [[ -n $work ]]; then
-        ((status == 0)) || tail -n 3 "$work"/*.log >&2 || true
         rm -f "${sockets[@]}"
         rm -rf "$work"
     fi
@@ -168,19 +168,26 @@ start() {
     local name=$1
     shift
     (on "$@") >>"$work/$name.log" 2>&1 </dev/null &
+    names[$!]=$name
     # Its end is looked for, not told of.
     disown
 }
-# await PID WHAT COMMAND...: waits until the command succeeds.
+declare -A names=()
+# died PID WHAT: the end of the log of a server, and of this script.
+died() {
+    tail -n 20 "$work/${names[$1]}.log" >&2
+    fail "${names[$1]} $2"
+}
+# await PID COMMAND...: waits until the command succeeds.
 await() {
-    local pid=$1 what=$2
-    shift 2
+    local pid=$1
+    shift
     for _ in $(seq "$READY_TRIES"); do
         if "$@" >/dev/null 2>&1; then return 0; fi
-        kill -0 "$pid" 2>/dev/null || fail "$what ended at its start"
+        kill -0 "$pid" 2>/dev/null || died "$pid" "ended at its start"
         sleep 0.1
     done
-    fail "$what is not ready"
+    died "$pid" "is not ready"
 }
 answers() { ip netns exec "$id-load" curl -sf --max-time 5 -o /dev/null "$@"; }
 
@@ -195,7 +202,7 @@ start database database database "${as_account[@]}" "$postgres/postgres" -D "$wo
     -c listen_addresses="${address[database]}" -c unix_socket_directories="$work/database" -c max_connections=500
 pids+=($!)
 sql() { ip netns exec "$id-load" "$postgres/psql" -qtA "postgres://holdfast@${address[database]}/postgres" -c "$1"; }
-await "${pids[-1]}" PostgreSQL sql 'SELECT 1'
+await "${pids[-1]}" sql 'SELECT 1'
 sql 'CREATE DATABASE holdfast'
 
 # It makes sockets in /tmp whatever it is told, named by its ports, and leaves them there.
@@ -214,8 +221,8 @@ start store store store env "HOME=$work/store" "$weed" server -dir="$work/store"
     -s3.localSocket="$work/store/s3.sock" -filer.localSocket="$work/store/filer.sock"
 pids+=($!)
 fast=${address[store]}:$((port + 3))
-await "${pids[-1]}" SeaweedFS answers -X POST "http://${address[store]}:$((port + 2))/buckets/packs/"
-await "${pids[-1]}" SeaweedFS ip netns exec "$id-load" curl -s --max-time 5 "http://$fast/"
+await "${pids[-1]}" answers -X POST "http://${address[store]}:$((port + 2))/buckets/packs/"
+await "${pids[-1]}" ip netns exec "$id-load" curl -s --max-time 5 "http://$fast/"
 
 if tc -n "$id-store" qdisc add dev lo root netem delay 1ms 2>/dev/null; then
     tc -n "$id-store" qdisc del dev lo root
@@ -274,15 +281,15 @@ cluster() {
         face sites 8643 /.holdfast/readyz && printf '    server %s\n' "${sites[@]}"
     } >"$work/haproxy.cfg"
     for number in "${!nodes[@]}"; do
-        await "${nodes[$number]}" "a node" answers "http://${sites[$number]#* }/.holdfast/readyz"
+        await "${nodes[$number]}" answers "http://${sites[$number]#* }/.holdfast/readyz"
     done
     start haproxy balancer balancer haproxy -db -f "$work/haproxy.cfg"
     haproxy=$!
-    await "$haproxy" HAProxy answers "http://${address[balancer]}:8643/.holdfast/healthz"
+    await "$haproxy" answers "http://${address[balancer]}:8643/.holdfast/healthz"
 }
 alive() {
     local pid
-    for pid in "${pids[@]}" "${nodes[@]}" ${haproxy:+"$haproxy"}; do kill -0 "$pid" 2>/dev/null || fail "a server died"; done
+    for pid in "${pids[@]}" "${nodes[@]}" ${haproxy:+"$haproxy"}; do kill -0 "$pid" 2>/dev/null || died "$pid" "died"; done
 }
 
 rows=$work/rows.json status=0
@@ -324,7 +331,7 @@ export HOLDFAST_STORE__URL=$first_store
 ip netns exec "$id-node1" "$PROGRAM" account add ana --data "$work/first" --password-file "$work/password" >/dev/null
 start first node1 setup "$PROGRAM" serve --data "$work/first" --listen "${address[node1]}:8642" --sites-listen "${address[node1]}:8643"
 nodes+=($!)
-await "${nodes[0]}" "the first node" answers "http://${address[node1]}:8642/readyz"
+await "${nodes[0]}" answers "http://${address[node1]}:8642/readyz"
 put() { ip netns exec "$id-load" curl -sSf -u "ana:$password" "$@" >/dev/null; }
 from=$work/from && mkdir -p "$from/web/_fragments" "$from/pages" "$from/files"
 page() { echo "<!doctype html><html lang=\"en\"><head><title>$1</title></head><body><pre>" && words 20352 && echo '</pre></body></html>'; }
