@@ -10,7 +10,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         return Err("usage: slow_link LISTEN SERVICE DELAY_MS MBIT".into());
     };
     let options = LinkOptions { delay: Duration::from_secs_f64(delay_ms.parse::<f64>()? / 1e3), mbit: mbit.parse()? };
-    if !(options.mbit > 0.0) {
+    if options.mbit.is_nan() || options.mbit <= 0.0 {
         return Err("the rate must be above 0".into());
     }
     Ok(run(&TcpListener::bind(listen)?, service.parse()?, options)?)
