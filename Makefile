@@ -3,7 +3,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := build
-.PHONY: build run test test-fast lint demo crash crash-seeds chaos full-size bench-dav bench-sites bench-http clean help
+.PHONY: build run test test-fast lint demo crash crash-seeds chaos full-size bench-dav bench-sites bench-http bench-cluster clean help
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -57,6 +57,9 @@ bench-sites: build ## Measure published sites beside nginx
 
 bench-http: build ## Measure web servers side by side, and the load generator beside wrk
 	@scripts/bench-http.sh
+
+bench-cluster: build ## Measure a cluster as report 004 did: hosts with shares of the processor, a slow link, 1 to 8 nodes (root, ten minutes)
+	@scripts/bench-cluster.sh
 
 clean: ## Remove what was built (not your drive in .holdfast)
 	cargo clean

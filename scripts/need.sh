@@ -10,7 +10,7 @@ set -euo pipefail
 declare -A package=(
     [cc]=gcc [curl]=curl [rclone]=rclone [cadaver]=cadaver [litmus]=litmus [fuse3]=fuse3 [zstd]=zstd [openssl]=openssl
     [davfs2]=davfs2 [xz]=xz-utils [time]=time [postgresql]=postgresql [nginx]=nginx-light [wrk]=wrk [h2load]=nghttp2-client
-    [apache2]=apache2-bin [swift]="swift-proxy swift-account swift-container swift-object memcached"
+    [apache2]=apache2-bin [ip]=iproute2 [swift]="swift-proxy swift-account swift-container swift-object memcached"
 )
 # tool -> what is looked for on the PATH, where that is not the tool's name
 declare -A command=([fuse3]=fusermount3 [davfs2]=mount.davfs [swift]=swift-object-server)

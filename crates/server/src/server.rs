@@ -22,7 +22,7 @@ use holdfast_meta::Catalogue;
 use holdfast_site::serve::Serving;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tokio::sync::Semaphore;
 use tokio::sync::watch::{Receiver, Sender};
 use tokio_rustls::TlsAcceptor;
@@ -182,6 +182,7 @@ fn web(config: &ServerConfig, faces: Faces, limits: &Limits) -> Result<Web> {
         room: Arc::new(Semaphore::new(limits.requests_max)),
         ids: RequestIds::new(),
         draining: false.into(),
+        started: Instant::now(),
         readiness: None.into(),
     })
 }

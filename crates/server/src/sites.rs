@@ -115,6 +115,9 @@ impl Handler for SitesDoor {
         let version = request.version();
         let mut answer = match (web.room.clone().try_acquire_owned(), request.uri().path()) {
             (_, "/.holdfast/healthz") => reply::text(StatusCode::OK, "ok\n"),
+            (_, "/.holdfast/readyz") if !self.serving.is_settled() => {
+                reply::text(StatusCode::SERVICE_UNAVAILABLE, "sites are not loaded yet\n")
+            }
             (_, "/.holdfast/readyz") => web.readiness().await,
             (Err(_full), _) => {
                 metrics::counter!("holdfast_requests_refused_total").increment(1);

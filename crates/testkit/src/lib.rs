@@ -9,7 +9,7 @@
 //! | [`postgres`] | a PostgreSQL server, started, crashed, asked |
 //! | [`scan`] | a search of a whole folder for bytes that must not be there |
 //! | [`server`] | the built program, started, killed, asked |
-//! | [`services`] | object stores of others, really running: SeaweedFS, OpenStack Swift; a proxy that does harm |
+//! | [`services`] | object stores of others, really running: SeaweedFS, OpenStack Swift; a proxy that does harm; a slow link |
 //! | [`rng`] | the seeded generator behind everything that is random here |
 #![allow(
     clippy::cast_possible_truncation,

@@ -48,6 +48,10 @@ const READY_FOR: Duration = Duration::from_secs(1);
 /// A catalogue that does not answer a probe within this is not ready.
 const READY_WITHIN: Duration = Duration::from_secs(5);
 
+/// How long a node that has just started waits for its sites before it says that it is ready for the drive: they may have host
+/// names on the drive's listeners, but a store that does not answer must not keep names and properties from being served.
+const SITES_WITHIN: Duration = Duration::from_secs(10);
+
 /// Checks a credential sent from an address.
 pub(crate) type SignIn = Arc<dyn Fn(Credential, IpAddr) -> BoxFuture<'static, Result<Arc<Session>>> + Send + Sync>;
 
@@ -69,6 +73,7 @@ pub(crate) struct Web {
     pub(crate) room: Arc<Semaphore>,
     pub(crate) ids: RequestIds,
     pub(crate) draining: AtomicBool,
+    pub(crate) started: Instant,
     pub(crate) readiness: Mutex<Option<(Instant, bool)>>,
 }
 
@@ -199,6 +204,9 @@ impl Web {
             "/" | "*" if request.method() == Method::OPTIONS => root_options(),
             "/" if reading => landing::page(request.headers(), request.uri(), client.encrypted),
             "/healthz" if reading => reply::text(StatusCode::OK, "ok\n"),
+            "/readyz" if reading && !self.sites.is_settled() && self.started.elapsed() < SITES_WITHIN => {
+                reply::text(StatusCode::SERVICE_UNAVAILABLE, "sites are not loaded yet\n")
+            }
             "/readyz" if reading => self.readiness().await,
             "/" | "/healthz" | "/readyz" => {
                 let answer = reply::text(StatusCode::METHOD_NOT_ALLOWED, "Only GET and HEAD. Files are below /dav/.\n");

@@ -54,11 +54,19 @@ impl Serving {
         B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
     {
         let (head, body) = request.into_parts();
-        let table = self.table();
         let Ok(host) = host(&head.headers, &head.uri) else {
             return text(StatusCode::BAD_REQUEST, "The Host header is missing or malformed.\n");
         };
+        // Before the table is asked: what it does not have then is not there.
+        let settled = self.is_settled();
+        let table = self.table();
         let Some((site, path)) = table.find(door, &host, head.uri.path()) else {
+            if !settled {
+                let mut answer =
+                    text(StatusCode::SERVICE_UNAVAILABLE, "Sites are not loaded yet; try again shortly.\n");
+                answer.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static("1"));
+                return answer;
+            }
             return text(StatusCode::NOT_FOUND, "There is no site here.\n");
         };
         let call = Call { site, path, head: &head, visitor };

@@ -14,11 +14,13 @@ use crate::publish::index;
 use crate::settings::{Pointer, Settings};
 use crate::store::{Store, read_whole};
 use bytes::Bytes;
+use futures_util::StreamExt;
 use holdfast_auth::Session;
 use holdfast_base::{ByteRange, Error, ErrorKind, Result};
 use holdfast_http::Pieces;
 use parking_lot::{Mutex, RwLock};
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 use tokio::sync::Semaphore;
@@ -29,6 +31,8 @@ const PREVIEWS_MAX: usize = 8;
 const WARM_SHARE: usize = 2;
 /// Largest content read ahead.
 const WARM_BYTES_MAX: u64 = 256 << 10;
+/// Contents read ahead at the same time. Behind a distant store each takes a round trip, and visitors come meanwhile.
+const WARMED_AT_ONCE: usize = 8;
 
 /// The serving of sites by one process. Cheap to clone.
 #[derive(Clone)]
@@ -40,6 +44,8 @@ pub(crate) struct Inner {
     cache: Arc<Cache>,
     cache_bytes: usize,
     table: RwLock<Arc<Table>>,
+    /// Whether the table has been true once.
+    settled: AtomicBool,
     reader: RwLock<Option<Arc<Session>>>,
     known: tokio::sync::Mutex<HashMap<String, Known>>,
     previews: Mutex<Vec<(String, Arc<Ready>)>>,
@@ -68,6 +74,7 @@ impl Serving {
             cache: Arc::new(Cache::new(cache_bytes)),
             cache_bytes,
             table: RwLock::default(),
+            settled: false.into(),
             reader: RwLock::default(),
             known: tokio::sync::Mutex::default(),
             previews: Mutex::default(),
@@ -98,7 +105,10 @@ impl Serving {
     pub async fn look(&self) -> Result<()> {
         let inner = &self.0;
         let mut known = inner.known.lock().await;
-        let Some(reader) = inner.reader().await? else { return Ok(()) };
+        let Some(reader) = inner.reader().await? else {
+            inner.settled.store(true, Ordering::Release);
+            return Ok(());
+        };
         let spaces = inner.sites.drive().spaces(&reader).await?;
         let mut mounted = Vec::new();
         let mut seen = HashMap::new();
@@ -123,8 +133,14 @@ impl Serving {
         }
         *known = seen;
         *inner.table.write() = Arc::new(Table::new(mounted, inner.sites.drive_hosts()));
+        inner.settled.store(true, Ordering::Release);
         metrics::gauge!("holdfast_sites").set(known.len() as f64);
         Ok(())
+    }
+
+    /// Whether it knows which sites there are. Before its first look is over it would call every site unknown.
+    pub fn is_settled(&self) -> bool {
+        self.0.settled.load(Ordering::Acquire)
     }
 
     /// The present table.
@@ -209,10 +225,12 @@ impl Inner {
         }
         let (store, cache) = (store.clone(), self.cache.clone());
         tokio::spawn(async move {
-            for object in wanted {
+            let (store, cache) = (&store, &cache);
+            let read = |object: ObjectId| async move {
                 // What cannot be read is an answer's business.
-                let _ = cache.get_or_read(object, || read_object(&store, object)).await;
-            }
+                let _ = cache.get_or_read(object, || read_object(store, object)).await;
+            };
+            futures_util::stream::iter(wanted).for_each_concurrent(WARMED_AT_ONCE, read).await;
         });
     }
 

@@ -53,6 +53,20 @@ async fn each_encoding_is_its_own_representation_and_reads_back() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_node_that_has_not_looked_yet_calls_no_site_unknown() {
+    let rig = Rig::new().await;
+    rig.publish_example().await;
+    let node = rig.another_node();
+    assert!(!node.is_settled());
+    let early = request(&node, "GET", HOST, "/", &[], "").await;
+    assert_eq!((early.status, early.header("retry-after")), (503, "1"));
+    node.look().await.expect("looks");
+    assert!(node.is_settled());
+    assert_eq!(request(&node, "GET", HOST, "/", &[], "").await.status, 200);
+    assert_eq!(request(&node, "GET", "other.example", "/", &[], "").await.status, 404);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn headers_say_what_may_be_kept_and_what_a_page_may_do() {
     let rig = Rig::new().await;
     rig.put_example().await;

@@ -7,6 +7,7 @@
 //! Their programs are found, or installed by `scripts/need.sh`; a test that cannot have them fails and says what is missing.
 
 pub mod identity;
+pub mod link;
 pub mod process;
 pub mod proxy;
 pub mod seaweed;
