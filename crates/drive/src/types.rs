@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use futures_util::Stream;
 use holdfast_base::{DrivePath, Result};
-use holdfast_meta::{Compression, Content, Expect, Node, Retention, Role, Space, Usage};
+use holdfast_meta::{Compression, Content, Expect, Membership, Node, Retention, Role, Space, Usage};
 use std::fmt;
 use std::pin::Pin;
 
@@ -52,6 +52,8 @@ pub struct SpaceView {
 pub struct Walk {
     /// The space walked in.
     pub space: Space,
+    /// The session's account as a member of it.
+    pub membership: Membership,
     /// The session's role there, lowered to reader by a read-only token.
     pub role: Role,
     /// The nodes that exist, from the root down.

@@ -327,7 +327,7 @@ impl Field {
         self.names
     }
 
-    /// A number below a limit: SplitMix64 (Steele, Lea, Flood: Fast splittable pseudorandom number generators, 2014).
+    /// A number below a limit: `SplitMix64` (Steele, Lea, Flood: Fast splittable pseudorandom number generators, 2014).
     const fn below(&mut self, limit: u64) -> u64 {
         self.random = self.random.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mixed = (self.random ^ (self.random >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

@@ -17,6 +17,7 @@ use holdfast_base::{ByteRange, Error, ErrorKind, NodeName, Result, SpaceId};
 use holdfast_meta::{
     Changed, Content, Lock, NewLock, Node, NodeKind, Property, PropertyChange, Role, TrashEntry, Version,
 };
+use holdfast_seal::BlockKeys;
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -38,10 +39,10 @@ impl Drive for Engine {
     }
 
     async fn walk(&self, who: &Session, at: &Location) -> Result<Walk> {
-        let Entered { space, role, .. } = self.enter(who, &at.space, Role::Reader).await?;
+        let Entered { space, membership, role } = self.enter(who, &at.space, Role::Reader).await?;
         let found = self.shared.catalogue.find(space.id, &at.path, true).await?;
         let complete = found.node(&at.path).is_some();
-        Ok(Walk { space, role, chain: found.chain, complete, content: found.content })
+        Ok(Walk { space, membership, role, chain: found.chain, complete, content: found.content })
     }
 
     async fn list(&self, who: &Session, folder: &Node, after: Option<&NodeName>, limit: usize) -> Result<Vec<Node>> {
@@ -72,13 +73,19 @@ impl Drive for Engine {
     }
 
     async fn read(&self, who: &Session, walk: &Walk, range: ByteRange) -> Result<ContentStream> {
-        let entered = self.enter(who, &walk.space.name, Role::Reader).await?;
+        // The walk has entered the space, on behalf of the same request.
+        if walk.membership.account != who.account || who.scope.space.is_some_and(|only| only != walk.space.id) {
+            return Err(Error::not_found("this is the walk of another session"));
+        }
         let node = walk.node().ok_or_else(|| Error::not_found("there is no such file"))?;
         if node.kind != NodeKind::File {
             return Err(Error::new(ErrorKind::WrongKind, "a folder has no content"));
         }
         match &walk.content {
-            Some(content) => self.reading(who, &entered, content.clone())?.stream(range).await,
+            Some(content) => {
+                let keys = who.block_keys(walk.space.uid, &walk.membership)?;
+                self.reading(keys, content.clone())?.stream(range).await
+            }
             None if range.is_empty() => Ok(futures_util::stream::empty().boxed()),
             None => Err(Error::new(ErrorKind::RangeNotSatisfiable, "the file is empty")),
         }
@@ -106,7 +113,7 @@ impl Drive for Engine {
             }
             Some(patch) => {
                 let length = options.length.ok_or_else(|| Error::invalid("a partial write needs a stated length"))?;
-                let old = found.content.map(|content| self.reading(who, &entered, content)).transpose()?;
+                let old = found.content.map(|content| self.reading(entered.keys(who)?, content)).transpose()?;
                 let Patched { before, body, body_bytes, after, after_bytes } =
                     lay_over(old, patch, length, body).await?;
                 let intake = Intake::new(body, Some(body_bytes), options.digests);
@@ -207,7 +214,7 @@ impl Drive for Engine {
             Some(id) => {
                 let content = self.shared.catalogue.content(id).await?.ok_or_else(gone)?;
                 let range = ByteRange::whole(content.size);
-                self.reading(who, &entered, content)?.stream(range).await?
+                self.reading(entered.keys(who)?, content)?.stream(range).await?
             }
         };
         Ok((version, stream))
@@ -245,8 +252,8 @@ impl Drive for Engine {
 }
 
 impl Engine {
-    pub(crate) fn reading(&self, who: &Session, entered: &Entered, content: Content) -> Result<Arc<Reading>> {
-        Reading::new(self.shared.clone(), entered.keys(who)?, content)
+    pub(crate) fn reading(&self, keys: Arc<BlockKeys>, content: Content) -> Result<Arc<Reading>> {
+        Reading::new(self.shared.clone(), keys, content)
     }
 
     pub(crate) async fn node_at(&self, entered: &Entered, at: &Location) -> Result<Node> {

@@ -152,7 +152,7 @@ impl Engine {
                 let content = self.shared.catalogue.content(id).await?;
                 let content =
                     content.ok_or_else(|| Error::conflict("a file changed while it was copied; try again"))?;
-                self.reading(who, from, content)?.stream(ByteRange::whole(node.size)).await?
+                self.reading(from.keys(who)?, content)?.stream(ByteRange::whole(node.size)).await?
             }
         };
         let target = self.target(to, to.keys(who)?)?;

@@ -41,6 +41,21 @@ async fn any_range_comes_back() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_walk_is_of_use_to_its_own_session_only() {
+    let mut rig = Rig::new().await;
+    rig.put("file", b"content").await.expect("writes");
+    let ben = sign_up(&rig.accounts, "ben").await;
+    let walk = rig.engine.walk(&rig.ana, &at("file")).await.expect("walks");
+    let whole = ByteRange::whole(7);
+    assert_eq!(drain(rig.engine.read(&rig.ana, &walk, whole).await.expect("opens")).await.expect("reads"), b"content");
+    let refused = rig.engine.read(&ben, &walk, whole).await.err().expect("refused");
+    assert_eq!(refused.kind(), ErrorKind::NotFound);
+    rig.ana.scope.space = Some(rig.engine.space(&ben, "ben").await.expect("sees its home").root.space);
+    let refused = rig.engine.read(&rig.ana, &walk, whole).await.err().expect("refused");
+    assert_eq!(refused.kind(), ErrorKind::NotFound);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn equal_blocks_of_a_space_are_stored_once() {
     let rig = Rig::new().await;
     for (index, size) in [3 * MIB, 40 * MIB].into_iter().enumerate() {
