@@ -3,7 +3,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := build
-.PHONY: build run test test-fast lint demo crash crash-seeds chaos full-size bench-dav bench-sites bench-http bench-cluster clean help
+.PHONY: build run test test-fast lint demo crash crash-seeds chaos full-size bench-dav bench-sites bench-http bench-cluster bench-catalogue clean help
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -60,6 +60,9 @@ bench-http: build ## Measure web servers side by side, and the load generator be
 
 bench-cluster: build ## Measure a cluster as report 004 did: hosts with shares of the processor, a slow link, 1 to 8 nodes (root, ten minutes)
 	@scripts/bench-cluster.sh
+
+bench-catalogue: build ## Measure what operations of the catalogue cost from ten thousand to ten million files, on SQLite and PostgreSQL (forty minutes)
+	@scripts/bench-catalogue.sh
 
 clean: ## Remove what was built (not your drive in .holdfast)
 	cargo clean
