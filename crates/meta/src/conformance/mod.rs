@@ -49,7 +49,7 @@ macro_rules! catalogue_conformance {
                 nodes_below_are_counted_up_to_a_limit, a_change_counts_for_its_node_alone,
                 properties_change_in_order_or_not_at_all, content_is_read_back, the_root_stays;
             relocation: a_move_keeps_what_a_node_is, a_move_replaces_only_if_told_to, nothing_moves_into_itself,
-                a_node_can_replace_its_own_folder, a_copy_shares_content, a_copy_is_deep_or_not,
+                a_node_can_replace_its_own_folder, a_copy_shares_content, a_copy_of_many_members_is_whole, a_copy_is_deep_or_not,
                 a_folder_is_copied_into_itself_as_it_was, a_copy_may_replace_a_part_of_its_source,
                 the_source_is_what_it_was_expected_to_be;
             versions: an_overwritten_file_keeps_its_version, a_space_without_retention_keeps_none,

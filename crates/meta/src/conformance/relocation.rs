@@ -118,6 +118,33 @@ pub async fn a_copy_is_deep_or_not(catalogue: &Place) {
     assert_eq!(catalogue.properties(&[tagged.id]).await.expect("reads").len(), 1);
 }
 
+/// Members enough for several statements of many rows, with a rest; two files of the folder share each content.
+pub async fn a_copy_of_many_members_is_whole(catalogue: &Place) {
+    const FILES: usize = 150;
+    let stage = Stage::new(catalogue).await;
+    stage.set_retention(0, None, None).await;
+    stage.folder("a").await;
+    for number in 0..FILES {
+        stage.write(&format!("a/f{number}"), 1).await;
+        stage.copy(&format!("a/f{number}"), &format!("a/g{number}"), false).await.expect("copies");
+    }
+    for number in 0..30 {
+        stage.folder(&format!("a/h{number}")).await;
+    }
+    tag(&stage, "a/g77").await;
+    stage.copy("a", "b", false).await.expect("copies");
+    let (of_a, of_b): (Vec<_>, Vec<_>) = stage.tree().await.into_iter().partition(|path| path.starts_with('a'));
+    assert_eq!(of_a.len(), 1 + 2 * FILES + 30);
+    assert!(of_a.iter().zip(&of_b).all(|(a, b)| a[1..] == b[1..]) && of_a.len() == of_b.len());
+    let tagged = stage.node("b/g77").await.expect("is there");
+    assert_eq!(catalogue.properties(&[tagged.id]).await.expect("reads").len(), 1);
+    for (gone, left) in [("a", FILES), ("b", 0)] {
+        stage.remove(gone).await.expect("removes");
+        stage.release_all().await;
+        assert_eq!(catalogue.all_contents(None, 999).await.expect("reads").len(), left, "without {gone}");
+    }
+}
+
 pub async fn a_folder_is_copied_into_itself_as_it_was(catalogue: &Place) {
     let stage = Stage::new(catalogue).await;
     stage.folder("a").await;

@@ -10,6 +10,8 @@ use super::tx::Tx;
 use crate::types::{NewContent, StagedRun};
 use holdfast_base::limits::{BLOCK_BYTES_MAX, FILE_BYTES_MAX};
 use holdfast_base::{ContentId, Error, ErrorKind};
+use std::collections::BTreeMap;
+use std::sync::LazyLock;
 
 /// A content that is about to be referred to by one node or version.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -145,11 +147,31 @@ fn take_upload(tx: &Tx<'_>, space: &SpaceState, content: ContentId) -> Done<i64>
     Ok(reserved)
 }
 
-/// Takes one more reference on each (copies).
+/// Contents of one statement of [`add_refs`].
+const TOGETHER: usize = 64;
+
+/// Takes one more reference on each (copies), as often as it is named.
 pub(super) fn add_refs(tx: &Tx<'_>, contents: impl Iterator<Item = ContentId>) -> Done<()> {
-    let ids: Vec<Value<'_>> = contents.map(|content| Value::Integer(content.0)).collect();
-    let counts = tx.run_many("UPDATE content SET refs = refs + 1 WHERE id = ?1", 1, &ids)?;
-    if counts.contains(&0) {
+    static MANY: LazyLock<String> = LazyLock::new(|| {
+        let rows: Vec<String> = (0..TOGETHER)
+            .map(|row| format!("(CAST(?{} AS BIGINT), CAST(?{} AS BIGINT))", 2 * row + 1, 2 * row + 2))
+            .collect();
+        format!(
+            "WITH named (id, times) AS (VALUES {}) UPDATE content SET refs = refs + named.times FROM named \
+             WHERE content.id = named.id",
+            rows.join(", ")
+        )
+    });
+    let mut named = BTreeMap::new();
+    for content in contents {
+        *named.entry(content.0).or_insert(0) += 1;
+    }
+    let named: Vec<[Value<'_>; 2]> =
+        named.into_iter().map(|(id, times)| [Value::Integer(id), Value::Integer(times)]).collect();
+    let (many, rest) = named.as_chunks::<TOGETHER>();
+    let together = tx.run_many(&MANY, 2 * TOGETHER, many.as_flattened().as_flattened())?;
+    let alone = tx.run_many("UPDATE content SET refs = refs + ?2 WHERE id = ?1", 2, rest.as_flattened())?;
+    if together.iter().any(|count| *count != TOGETHER) || alone.contains(&0) {
         return Err(Error::damaged("a file's content is missing from the catalogue; run holdfast check").into());
     }
     Ok(())

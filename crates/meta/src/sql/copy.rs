@@ -11,7 +11,7 @@ use super::query as sql;
 use super::relocate::{both_ends, check_destination};
 use super::remove::discard;
 use super::state::SpaceState;
-use super::tree_write::insert_node;
+use super::tree_write::{insert_node, insert_nodes};
 use super::tx::Tx;
 use crate::catalogue::{Changed, Guard, Relocation};
 use crate::types::{Node, NodeKind};
@@ -37,7 +37,8 @@ fn copy(tx: &Tx<'_>, relocation: &Relocation, guard: &Guard) -> Done<Changed> {
     let original = source.existing()?;
     let limbo = copier.state.limbo();
     contents::add_refs(tx, original.content.into_iter())?;
-    let top = copier.one(original, limbo, None)?;
+    let top = copier.one(original)?;
+    insert_node(tx, limbo, &format!("m{}", top.id), &top)?;
     if relocation.deep {
         copier.below()?;
     }
@@ -61,14 +62,10 @@ struct Copier<'c, 't> {
 }
 
 impl Copier<'_, '_> {
-    /// Copies a node, whose content was counted, without what is below it; without a name it is the top, which waits in limbo.
-    fn one(&mut self, original: &Node, parent: i64, name: Option<&str>) -> Done<Node> {
+    /// The copy of a node whose content was counted, with its properties, without what is below it. Its row is for the caller to insert.
+    fn one(&mut self, original: &Node) -> Done<Node> {
         let id = self.tx.new_id()?;
         let node = Node { id: NodeId(id), parent: None, seq: self.seq, created_ms: self.now_ms, ..original.clone() };
-        match name {
-            Some(name) => insert_node(self.tx, parent, name, &node)?,
-            None => insert_node(self.tx, parent, &format!("m{id}"), &node)?,
-        }
         self.state.used += signed(original.size);
         if original.has_properties {
             let sql = "INSERT INTO property (node_id, namespace, name, xml) \
@@ -93,9 +90,8 @@ impl Copier<'_, '_> {
                 );
                 let members = sql::all(self.tx, sql, (original, &after, codec::rows(MEMBERS)), codec::node)?;
                 contents::add_refs(self.tx, members.iter().filter_map(|member| member.content))?;
-                for member in &members {
-                    self.one(member, copy, Some(&member.name))?;
-                }
+                let copies = members.iter().map(|member| self.one(member)).collect::<Done<Vec<Node>>>()?;
+                insert_nodes(self.tx, copy, &copies)?;
                 self.state.admit(self.tx)?;
                 match members.into_iter().next_back() {
                     Some(last) => after = last.name,

@@ -6,6 +6,7 @@ use super::engine::{Engine, Ops, Scope};
 use super::fault::{Done, Fault, refuse};
 use super::lock_check::{self, Change};
 use super::query as sql;
+use super::seam::{Link, Value};
 use super::state::SpaceState;
 use super::tx::Tx;
 use super::versions;
@@ -13,6 +14,7 @@ use super::walk::walk;
 use crate::catalogue::{Changed, Guard, Missing};
 use crate::types::{NewContent, Node, NodeKind};
 use holdfast_base::{DrivePath, ErrorKind, NodeId, Result, SpaceId};
+use std::sync::LazyLock;
 
 impl<E: Engine> Ops<'_, E> {
     pub(super) async fn make_folder(&self, space: SpaceId, path: &DrivePath, guard: &Guard) -> Result<Node> {
@@ -121,24 +123,54 @@ pub(super) fn new_node(tx: &Tx<'_>, node: &Node) -> Done<()> {
     insert_node(tx, parent, &node.name, node)
 }
 
+/// Columns of a node's row that are written.
+const COLUMNS: usize = 11;
+/// Rows of one statement of [`insert_nodes`].
+const ROWS: usize = 64;
+
 /// Inserts a node at a key of its own (a root, or below the space's limbo).
 pub(super) fn insert_node(tx: &Tx<'_>, parent: i64, name: &str, node: &Node) -> Done<()> {
-    let sql = "INSERT INTO node (parent_id, name, id, space_id, kind, content_id, size, seq, created_ms, modified_ms, \
-               has_properties) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)";
-    let values = (
-        parent,
-        name,
-        node.id.0,
-        node.space.0,
-        node_kind_number(node.kind),
-        node.content.map(|content| content.0),
-        signed(node.size),
-        node.seq,
-        node.created_ms,
-        node.modified_ms,
-        node.has_properties,
-    );
-    sql::put(tx, sql, values)
+    static ONE: LazyLock<String> = LazyLock::new(|| insertion(1));
+    tx.put(&ONE, &values(parent, name, node))
+}
+
+/// Inserts members of a folder. In a database over a network many rows of one statement cost little more than one.
+pub(super) fn insert_nodes(tx: &Tx<'_>, parent: i64, nodes: &[Node]) -> Done<()> {
+    static MANY: LazyLock<String> = LazyLock::new(|| insertion(ROWS));
+    let (many, rest) = nodes.as_chunks::<ROWS>();
+    for nodes in many {
+        tx.put(&MANY, nodes.each_ref().map(|node| values(parent, &node.name, node)).as_flattened())?;
+    }
+    rest.iter().try_for_each(|node| insert_node(tx, parent, &node.name, node))
+}
+
+fn insertion(rows: usize) -> String {
+    let row = |row: usize| {
+        let values: Vec<String> = (1..=COLUMNS).map(|column| format!("?{}", row * COLUMNS + column)).collect();
+        format!("({})", values.join(", "))
+    };
+    let rows: Vec<String> = (0..rows).map(row).collect();
+    format!(
+        "INSERT INTO node (parent_id, name, id, space_id, kind, content_id, size, seq, created_ms, modified_ms, has_properties) \
+         VALUES {}",
+        rows.join(", ")
+    )
+}
+
+fn values<'v>(parent: i64, name: &'v str, node: &Node) -> [Value<'v>; COLUMNS] {
+    [
+        Value::Integer(parent),
+        Value::Text(name),
+        Value::Integer(node.id.0),
+        Value::Integer(node.space.0),
+        Value::Integer(node_kind_number(node.kind)),
+        node.content.map_or(Value::Null, |content| Value::Integer(content.0)),
+        Value::Integer(signed(node.size)),
+        Value::Integer(node.seq),
+        Value::Integer(node.created_ms),
+        Value::Integer(node.modified_ms),
+        Value::Integer(node.has_properties.into()),
+    ]
 }
 
 /// Writes a file's new content, with what changes beside it.
