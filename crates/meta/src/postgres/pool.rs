@@ -3,7 +3,7 @@
 //! A read takes a turn (so that there are never more connections than was said), runs on a blocking thread, and puts its connection
 //! back. What sees one state over several statements is a REPEATABLE READ transaction; a single statement needs none. A
 //! connection that turns out to be dead, because the server was restarted while it lay idle, is replaced and the read run
-//! once more.
+//! once more; the others that lie idle are as dead and go with it.
 
 use super::connector::{Connector, Session};
 use super::link::PgLink;

@@ -6,7 +6,7 @@ use crate::conformance::Stage;
 use crate::postgres::Options;
 use holdfast_testkit::postgres::PostgresServer;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Files of the drive, and operations of each kind.
 const FILES: usize = 300;
@@ -37,7 +37,9 @@ async fn a_drive_that_grew_is_read_by_index() {
     // Sessions tell what they read when they end.
     postgres.close().await.expect("closes");
     let others = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()";
+    let began = Instant::now();
     while server.sql(database, others).expect("reads") != "0" {
+        assert!(began.elapsed() < Duration::from_secs(30), "the catalogue is closed and has sessions still");
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
     let read =
