@@ -8,6 +8,7 @@ use crate::conn::{AnyBody, Finish, Handler, Peer, RequestBody, ResponseBody, Tal
 use crate::data_dir::{DataDir, replace_file};
 use crate::peer::{Client, client};
 use crate::telemetry::AccessLog;
+use crate::web::record::class;
 use crate::web::{Web, gate, reply};
 use holdfast_auth::SitesKey;
 use holdfast_base::{Error, Result};
@@ -98,8 +99,16 @@ pub(crate) fn visitor(client: &Client, allow_plain_http: bool) -> Visitor {
 
 /// What answers on sites listeners.
 pub(crate) struct SitesDoor {
-    pub(crate) web: Arc<Web>,
-    pub(crate) serving: Serving,
+    web: Arc<Web>,
+    serving: Serving,
+    counts: Arc<Counts>,
+}
+
+impl SitesDoor {
+    /// Metrics have to be installed by now.
+    pub(crate) fn new(web: Arc<Web>, serving: Serving) -> Self {
+        Self { web, serving, counts: Arc::new(Counts::new()) }
+    }
 }
 
 impl Handler for SitesDoor {
@@ -111,7 +120,7 @@ impl Handler for SitesDoor {
     ) -> Response<ResponseBody> {
         let web = &self.web;
         let client = client(peer, request.headers(), &web.trusted_proxies);
-        let mut visit = Visit::begin(&request, &client, web.access_log, tally.clone());
+        let mut visit = Visit::begin(&request, &client, web.access_log, tally.clone(), self.counts.clone());
         let version = request.version();
         let mut answer = match (web.room.clone().try_acquire_owned(), request.uri().path()) {
             (_, "/.holdfast/healthz") => reply::text(StatusCode::OK, "ok\n"),
@@ -140,20 +149,44 @@ pub(crate) fn any(answer: Response<holdfast_http::AnswerBody>) -> Response<AnyBo
     answer.map(|body| body.map_err(Into::into).boxed_unsync())
 }
 
+/// The metrics of sites, looked up once and not with every visit.
+struct Counts {
+    /// By the first digit of the status.
+    seconds: [(&'static str, metrics::Histogram); 5],
+    bytes_out: metrics::Counter,
+}
+
+impl Counts {
+    fn new() -> Self {
+        let seconds = ["1xx", "2xx", "3xx", "4xx", "5xx"]
+            .map(|class| (class, metrics::histogram!("holdfast_site_request_seconds", "status" => class)));
+        Self { seconds, bytes_out: metrics::counter!("holdfast_site_response_bytes_total") }
+    }
+
+    fn add(&self, status: StatusCode, took: std::time::Duration, bytes_out: u64) {
+        let class = class(status);
+        if let Some((_, seconds)) = self.seconds.iter().find(|(name, _)| *name == class) {
+            seconds.record(took);
+        }
+        self.bytes_out.increment(bytes_out);
+    }
+}
+
 /// One request of a site, for metrics and the log. It knows no account, and a name to log only if there is a log.
 struct Visit {
     began: Instant,
     status: StatusCode,
     tally: Arc<Tally>,
+    counts: Arc<Counts>,
     logged: Option<(Method, String, std::net::IpAddr)>,
     room: Option<tokio::sync::OwnedSemaphorePermit>,
 }
 
 impl Visit {
-    fn begin<B>(request: &Request<B>, client: &Client, log: AccessLog, tally: Arc<Tally>) -> Self {
+    fn begin<B>(request: &Request<B>, client: &Client, log: AccessLog, tally: Arc<Tally>, counts: Arc<Counts>) -> Self {
         let logged = (log == AccessLog::All)
             .then(|| (request.method().clone(), request.uri().path().to_owned(), client.address));
-        Self { began: Instant::now(), status: StatusCode::INTERNAL_SERVER_ERROR, tally, logged, room: None }
+        Self { began: Instant::now(), status: StatusCode::INTERNAL_SERVER_ERROR, tally, counts, logged, room: None }
     }
 }
 
@@ -161,9 +194,7 @@ impl Finish for Visit {
     fn finish(&mut self, whole: bool) {
         let bytes_out = self.tally.bytes_out.load(Ordering::Relaxed);
         let took = self.began.elapsed();
-        let status = crate::web::record::class(self.status);
-        metrics::histogram!("holdfast_site_request_seconds", "status" => status).record(took);
-        metrics::counter!("holdfast_site_response_bytes_total").increment(bytes_out);
+        self.counts.add(self.status, took, bytes_out);
         if let Some((method, path, client)) = &self.logged {
             tracing::info!(
                 target: "holdfast::access",
