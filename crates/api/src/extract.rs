@@ -1,5 +1,6 @@
 //! Requests into values, with our own words when they do not fit.
 
+use crate::cookie::Visitor;
 use crate::problem::Failure;
 use axum::extract::{FromRequest, FromRequestParts, Request};
 use holdfast_auth::Session;
@@ -17,6 +18,18 @@ impl<S: Send + Sync> FromRequestParts<S> for Caller {
     async fn from_request_parts(parts: &mut Parts, _state: &S) -> Result<Self, Failure> {
         let session = parts.extensions.get::<Arc<Session>>().cloned();
         session.map(Self).ok_or_else(|| Failure(Error::new(ErrorKind::Unauthenticated, "sign in first")))
+    }
+}
+
+/// The client's address and connection.
+pub(crate) struct From(pub(crate) Visitor);
+
+impl<S: Send + Sync> FromRequestParts<S> for From {
+    type Rejection = Failure;
+
+    async fn from_request_parts(parts: &mut Parts, _state: &S) -> Result<Self, Failure> {
+        let visitor = parts.extensions.get().copied();
+        visitor.map(Self).ok_or_else(|| Failure(Error::internal("the server in front did not say who is asking")))
     }
 }
 

@@ -2,10 +2,13 @@
 
 use axum::response::{IntoResponse, Response};
 use holdfast_base::{Error, ErrorKind};
-use http::header::{CONTENT_TYPE, RETRY_AFTER};
+use http::header::{CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
 use http::{HeaderValue, StatusCode};
 use serde::Serialize;
 use utoipa::ToSchema;
+
+/// What a page is told that is not signed in (RFC 9110 wants a challenge): a scheme no browser opens a dialog for.
+pub const SESSION_CHALLENGE: HeaderValue = HeaderValue::from_static("Session realm=\"Holdfast\"");
 
 /// What is wrong, for a program and for a person.
 #[derive(Debug, Serialize, ToSchema)]
@@ -43,8 +46,14 @@ impl IntoResponse for Failure {
             kind => StatusCode::from_u16(kind.status()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR),
         };
         let mut response = problem(status, error.message().to_owned());
-        if let ErrorKind::TooManyRequests { retry_after_s } = error.kind() {
-            response.headers_mut().insert(RETRY_AFTER, retry_after_s.into());
+        match error.kind() {
+            ErrorKind::TooManyRequests { retry_after_s } => {
+                response.headers_mut().insert(RETRY_AFTER, retry_after_s.into());
+            }
+            ErrorKind::Unauthenticated => {
+                response.headers_mut().insert(WWW_AUTHENTICATE, SESSION_CHALLENGE);
+            }
+            _ => {}
         }
         response
     }

@@ -2,6 +2,7 @@
 
 mod accounts;
 mod me;
+mod session;
 mod sites;
 mod sites_bodies;
 mod spaces;
@@ -41,6 +42,9 @@ pub(crate) enum Failures {
 /// All routes, relative to the prefix.
 pub(crate) fn all() -> OpenApiRouter<Api> {
     OpenApiRouter::new()
+        .routes(routes!(session::sign_in, session::sign_out))
+        .routes(routes!(session::list))
+        .routes(routes!(session::end))
         .routes(routes!(me::show))
         .routes(routes!(me::change_password))
         .routes(routes!(spaces::show))

@@ -5,5 +5,6 @@ mod commands;
 mod common;
 mod hostile;
 mod serve;
+mod sessions;
 mod sites;
 mod tls;

@@ -59,6 +59,15 @@ impl<E: Engine> Catalogue for E {
     async fn put_slot(&self, account: AccountId, slot: NewSlot, now_ms: i64) -> Result<Slot> {
         Ops(self).put_slot(account, slot, now_ms).await
     }
+    async fn replace_password(
+        &self,
+        account: AccountId,
+        slot: NewSlot,
+        keep: Option<i64>,
+        now_ms: i64,
+    ) -> Result<Slot> {
+        Ops(self).replace_password(account, slot, keep, now_ms).await
+    }
 
     async fn remove_slot(&self, account: AccountId, slot: i64) -> Result<()> {
         Ops(self).remove_slot(account, slot).await
