@@ -5,6 +5,7 @@ use crate::problem::Failure;
 use axum::extract::{FromRequest, FromRequestParts, Request};
 use holdfast_auth::Session;
 use holdfast_base::{Error, ErrorKind};
+use holdfast_drive::Location;
 use http::request::Parts;
 use serde::de::DeserializeOwned;
 use std::sync::Arc;
@@ -76,6 +77,23 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequestParts<S> for Query<T> {
             Ok(axum::extract::Query(value)) => Ok(Self(value)),
             Err(rejection) => Err(Failure(Error::invalid(rejection.body_text()))),
         }
+    }
+}
+
+/// A place named by the path of the URL: the route's own name, then a space and a path in it.
+pub(crate) struct At(pub(crate) Location);
+
+impl<S: Send + Sync> FromRequestParts<S> for At {
+    type Rejection = Failure;
+
+    async fn from_request_parts(parts: &mut Parts, _state: &S) -> Result<Self, Failure> {
+        let path = parts.uri.path();
+        let path = path.strip_prefix(crate::PREFIX).unwrap_or(path);
+        // The router has found the route by the first segment.
+        let rest = path.trim_start_matches('/').split_once('/').map_or("", |(_, rest)| rest);
+        let place = holdfast_http::place(rest)?;
+        let (space, path) = place.ok_or_else(|| Error::invalid("the address names no space"))?;
+        Ok(Self(Location { space, path }))
     }
 }
 

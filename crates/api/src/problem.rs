@@ -37,15 +37,7 @@ impl<E: Into<Error>> From<E> for Failure {
 impl IntoResponse for Failure {
     fn into_response(self) -> Response {
         let error = self.0;
-        if matches!(error.kind(), ErrorKind::Internal | ErrorKind::Damaged | ErrorKind::Unavailable) {
-            tracing::error!(?error, "an API request failed");
-        }
-        let status = match error.kind() {
-            // WebDAV says 405 where something exists; a JSON client expects 409.
-            ErrorKind::AlreadyExists | ErrorKind::WrongKind => StatusCode::CONFLICT,
-            kind => StatusCode::from_u16(kind.status()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR),
-        };
-        let mut response = problem(status, error.message().to_owned());
+        let mut response = Problem::of(&error).into_response();
         match error.kind() {
             ErrorKind::TooManyRequests { retry_after_s } => {
                 response.headers_mut().insert(RETRY_AFTER, retry_after_s.into());
@@ -59,21 +51,43 @@ impl IntoResponse for Failure {
     }
 }
 
-fn problem(status: StatusCode, detail: String) -> Response {
-    let title = status.canonical_reason().unwrap_or("Error");
-    let body = Problem { kind: "about:blank", title, status: status.as_u16(), detail };
-    let mut response = (status, axum::Json(body)).into_response();
-    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
-    response
+impl Problem {
+    pub(crate) fn new(status: StatusCode, detail: String) -> Self {
+        let title = status.canonical_reason().unwrap_or("Error");
+        Self { kind: "about:blank", title, status: status.as_u16(), detail }
+    }
+
+    /// What a client is told of an error; one that is ours is logged.
+    pub(crate) fn of(error: &Error) -> Self {
+        if matches!(error.kind(), ErrorKind::Internal | ErrorKind::Damaged | ErrorKind::Unavailable) {
+            tracing::error!(?error, "an API request failed");
+        }
+        let status = match error.kind() {
+            // WebDAV says 405 where something exists; a JSON client expects 409.
+            ErrorKind::AlreadyExists | ErrorKind::WrongKind => StatusCode::CONFLICT,
+            kind => StatusCode::from_u16(kind.status()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR),
+        };
+        Self::new(status, error.message().to_owned())
+    }
+}
+
+impl IntoResponse for Problem {
+    fn into_response(self) -> Response {
+        let status = StatusCode::from_u16(self.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+        let mut response = (status, axum::Json(self)).into_response();
+        response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
+        response
+    }
 }
 
 /// Answers what no route answers.
 pub(crate) async fn no_route() -> Response {
-    problem(StatusCode::NOT_FOUND, "there is no such address; /api/v1/openapi.json lists those that exist".into())
+    let detail = "there is no such address; /api/v1/openapi.json lists those that exist";
+    Problem::new(StatusCode::NOT_FOUND, detail.into()).into_response()
 }
 
 /// Answers a method that an address does not have.
 pub(crate) async fn no_method() -> Response {
     let detail = "this address does not have this method; /api/v1/openapi.json lists those it has";
-    problem(StatusCode::METHOD_NOT_ALLOWED, detail.into())
+    Problem::new(StatusCode::METHOD_NOT_ALLOWED, detail.into()).into_response()
 }

@@ -238,8 +238,8 @@ pub trait Catalogue: Send + Sync + 'static {
         modified_ms: i64,
         guard: &Guard,
     ) -> Result<std::result::Result<Changed, Missing>>;
-    /// Removes a node and everything below it, into the trash.
-    async fn remove(&self, space: SpaceId, path: &DrivePath, guard: &Guard) -> Result<()>;
+    /// Removes a node and everything below it, into the trash; answers the trash entry, none in a space that keeps nothing.
+    async fn remove(&self, space: SpaceId, path: &DrivePath, guard: &Guard) -> Result<Option<i64>>;
     /// Moves a node with everything below it; versions and properties go with it, locks do not (RFC 4918 section 7.5).
     async fn relocate(&self, relocation: &Relocation, guard: &Guard) -> Result<Changed>;
     /// Copies a node, and if `deep` everything below it, with properties (not versions, not locks), by reference.

@@ -4,7 +4,7 @@ use super::Failures;
 use super::spaces::SpaceBody;
 use crate::Api;
 use crate::extract::{Caller, From, Json};
-use crate::problem::{Failure, Problem};
+use crate::problem::Failure;
 use axum::extract::State;
 use holdfast_auth::{Credential, Secret, Session};
 use http::StatusCode;
@@ -50,8 +50,7 @@ pub(crate) struct PasswordBody {
 ///
 /// Needs the present password, not an app token. Every session but the one this request came from ends; app tokens and the recovery
 /// code stay valid.
-#[utoipa::path(put, path = "/me/password", tag = "me", request_body = PasswordBody, responses((status = 204),
-    (status = 429, body = Problem, description = "too many failed attempts"), Failures))]
+#[utoipa::path(put, path = "/me/password", tag = "me", request_body = PasswordBody, responses((status = 204), Failures))]
 pub(crate) async fn change_password(
     State(api): State<Api>,
     From(visitor): From,

@@ -4,7 +4,7 @@ use super::Failures;
 use super::me::{MeBody, me};
 use crate::cookie;
 use crate::extract::{Caller, From, Json, Path};
-use crate::problem::{Failure, Problem};
+use crate::problem::Failure;
 use crate::{Api, device};
 use axum::extract::State;
 use holdfast_auth::{Credential, Secret};
@@ -34,8 +34,7 @@ type WithCookie<T> = ([(HeaderName, HeaderValue); 1], T);
 /// Attempts are limited as with every other way of signing in. The cookie counts below `/api/` only; a request that changes something
 /// and comes from another site's page is refused.
 #[utoipa::path(post, path = "/session", tag = "sessions", request_body = SignInBody, security(()), responses(
-    (status = 200, body = MeBody, headers(("set-cookie" = String, description = "the session"))),
-    (status = 413, body = Problem), (status = 429, body = Problem, description = "too many failed attempts"), Failures))]
+    (status = 200, body = MeBody, headers(("set-cookie" = String, description = "the session"))), Failures))]
 pub(crate) async fn sign_in(
     State(api): State<Api>,
     From(visitor): From,

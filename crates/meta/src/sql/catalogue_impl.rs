@@ -201,7 +201,7 @@ impl<E: Engine> Catalogue for E {
         Ops(self).commit_file(space, path, content, modified_ms, guard).await
     }
 
-    async fn remove(&self, space: SpaceId, path: &DrivePath, guard: &Guard) -> Result<()> {
+    async fn remove(&self, space: SpaceId, path: &DrivePath, guard: &Guard) -> Result<Option<i64>> {
         Ops(self).remove(space, path, guard).await
     }
 
