@@ -1,9 +1,11 @@
 //! Requests into values, with our own words when they do not fit.
 
+use crate::cookie::Visitor;
 use crate::problem::Failure;
 use axum::extract::{FromRequest, FromRequestParts, Request};
 use holdfast_auth::Session;
 use holdfast_base::{Error, ErrorKind};
+use holdfast_drive::Location;
 use http::request::Parts;
 use serde::de::DeserializeOwned;
 use std::sync::Arc;
@@ -17,6 +19,18 @@ impl<S: Send + Sync> FromRequestParts<S> for Caller {
     async fn from_request_parts(parts: &mut Parts, _state: &S) -> Result<Self, Failure> {
         let session = parts.extensions.get::<Arc<Session>>().cloned();
         session.map(Self).ok_or_else(|| Failure(Error::new(ErrorKind::Unauthenticated, "sign in first")))
+    }
+}
+
+/// The client's address and connection.
+pub(crate) struct From(pub(crate) Visitor);
+
+impl<S: Send + Sync> FromRequestParts<S> for From {
+    type Rejection = Failure;
+
+    async fn from_request_parts(parts: &mut Parts, _state: &S) -> Result<Self, Failure> {
+        let visitor = parts.extensions.get().copied();
+        visitor.map(Self).ok_or_else(|| Failure(Error::internal("the server in front did not say who is asking")))
     }
 }
 
@@ -63,6 +77,23 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequestParts<S> for Query<T> {
             Ok(axum::extract::Query(value)) => Ok(Self(value)),
             Err(rejection) => Err(Failure(Error::invalid(rejection.body_text()))),
         }
+    }
+}
+
+/// A place named by the path of the URL: the route's own name, then a space and a path in it.
+pub(crate) struct At(pub(crate) Location);
+
+impl<S: Send + Sync> FromRequestParts<S> for At {
+    type Rejection = Failure;
+
+    async fn from_request_parts(parts: &mut Parts, _state: &S) -> Result<Self, Failure> {
+        let path = parts.uri.path();
+        let path = path.strip_prefix(crate::PREFIX).unwrap_or(path);
+        // The router has found the route by the first segment.
+        let rest = path.trim_start_matches('/').split_once('/').map_or("", |(_, rest)| rest);
+        let place = holdfast_http::place(rest)?;
+        let (space, path) = place.ok_or_else(|| Error::invalid("the address names no space"))?;
+        Ok(Self(Location { space, path }))
     }
 }
 

@@ -3,20 +3,24 @@
 //! Every route is registered together with its description ([`utoipa_axum`]), so the OpenAPI document at
 //! `/api/v1/openapi.json` lists exactly the routes that exist. Rules that hold everywhere:
 //!
-//! - The server in front has signed the caller in and puts an `Arc<Session>` into the request's extensions.
+//! - The server in front has signed the caller in and puts an `Arc<Session>` and a [`cookie::Visitor`] into the request's extensions.
 //! - Errors are problem details (RFC 9457): `type`, `title`, `status`, `detail`.
 //! - Times are milliseconds since 1970 (`…_ms`), sizes are bytes (`…_bytes`), absent means unlimited or never.
 //! - Unknown fields in a request are errors: a misspelt limit must not be taken for "no limit".
 //!
-//! Limits: a request body has [`BODY_BYTES_MAX`] at most; lists have [`LIST_MAX`] entries at most and say how to go on.
+//! Limits: a request body has [`BODY_BYTES_MAX`] at most, a batch [`BATCH_ITEMS_MAX`] items; lists have [`LIST_MAX`] entries at most and say how to go on.
 
+pub mod cookie;
+mod device;
 mod extract;
 mod problem;
 mod routes;
 
+pub use problem::SESSION_CHALLENGE;
+
 use axum::Router;
 use axum::extract::DefaultBodyLimit;
-use holdfast_auth::Accounts;
+use holdfast_auth::{Accounts, Authenticator};
 use holdfast_drive::Drive;
 use holdfast_site::Sites;
 use std::sync::Arc;
@@ -25,6 +29,15 @@ use utoipa_axum::router::OpenApiRouter;
 
 /// Longest request body: the largest thing sent here is a path.
 pub const BODY_BYTES_MAX: usize = 128 << 10;
+
+/// Longest body of a batch: a thousand items of two long paths.
+pub const BATCH_BYTES_MAX: usize = 4 << 20;
+
+/// Items of a batch at most: a page of a selection; the client sends the next when it has the answer.
+pub const BATCH_ITEMS_MAX: usize = 1_000;
+
+/// Members of a folder in one answer at most: some 3 MB of JSON, which a browser takes in one go.
+pub const FOLDER_MAX: usize = 10_000;
 
 /// Entries of one answer at most.
 pub const LIST_MAX: usize = 1_000;
@@ -39,14 +52,16 @@ pub struct Api {
     pub drive: Arc<dyn Drive>,
     /// Accounts, tokens, members.
     pub accounts: Accounts,
+    /// Checks names and passwords.
+    pub authenticator: Authenticator,
     /// Publishing.
     pub sites: Sites,
 }
 
 #[derive(OpenApi)]
 #[openapi(
-    info(title = "Holdfast", description = "A sealed drive. Sign in with HTTP Basic, or with an app token as Bearer."),
-    tags((name = "me"), (name = "spaces"), (name = "versions"), (name = "trash"), (name = "tokens"), (name = "accounts"), (name = "sites"))
+    info(title = "Holdfast", description = "A sealed drive. Sign in with HTTP Basic, with an app token as Bearer, or, as a browser, with a session."),
+    tags((name = "sessions"), (name = "me"), (name = "spaces"), (name = "files"), (name = "versions"), (name = "trash"), (name = "tokens"), (name = "accounts"), (name = "sites"))
 )]
 struct Document;
 

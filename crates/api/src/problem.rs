@@ -2,10 +2,13 @@
 
 use axum::response::{IntoResponse, Response};
 use holdfast_base::{Error, ErrorKind};
-use http::header::{CONTENT_TYPE, RETRY_AFTER};
+use http::header::{CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
 use http::{HeaderValue, StatusCode};
 use serde::Serialize;
 use utoipa::ToSchema;
+
+/// What a page is told that is not signed in (RFC 9110 wants a challenge): a scheme no browser opens a dialog for.
+pub const SESSION_CHALLENGE: HeaderValue = HeaderValue::from_static("Session realm=\"Holdfast\"");
 
 /// What is wrong, for a program and for a person.
 #[derive(Debug, Serialize, ToSchema)]
@@ -34,6 +37,28 @@ impl<E: Into<Error>> From<E> for Failure {
 impl IntoResponse for Failure {
     fn into_response(self) -> Response {
         let error = self.0;
+        let mut response = Problem::of(&error).into_response();
+        match error.kind() {
+            ErrorKind::TooManyRequests { retry_after_s } => {
+                response.headers_mut().insert(RETRY_AFTER, retry_after_s.into());
+            }
+            ErrorKind::Unauthenticated => {
+                response.headers_mut().insert(WWW_AUTHENTICATE, SESSION_CHALLENGE);
+            }
+            _ => {}
+        }
+        response
+    }
+}
+
+impl Problem {
+    pub(crate) fn new(status: StatusCode, detail: String) -> Self {
+        let title = status.canonical_reason().unwrap_or("Error");
+        Self { kind: "about:blank", title, status: status.as_u16(), detail }
+    }
+
+    /// What a client is told of an error; one that is ours is logged.
+    pub(crate) fn of(error: &Error) -> Self {
         if matches!(error.kind(), ErrorKind::Internal | ErrorKind::Damaged | ErrorKind::Unavailable) {
             tracing::error!(?error, "an API request failed");
         }
@@ -42,29 +67,27 @@ impl IntoResponse for Failure {
             ErrorKind::AlreadyExists | ErrorKind::WrongKind => StatusCode::CONFLICT,
             kind => StatusCode::from_u16(kind.status()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR),
         };
-        let mut response = problem(status, error.message().to_owned());
-        if let ErrorKind::TooManyRequests { retry_after_s } = error.kind() {
-            response.headers_mut().insert(RETRY_AFTER, retry_after_s.into());
-        }
+        Self::new(status, error.message().to_owned())
+    }
+}
+
+impl IntoResponse for Problem {
+    fn into_response(self) -> Response {
+        let status = StatusCode::from_u16(self.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+        let mut response = (status, axum::Json(self)).into_response();
+        response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
         response
     }
 }
 
-fn problem(status: StatusCode, detail: String) -> Response {
-    let title = status.canonical_reason().unwrap_or("Error");
-    let body = Problem { kind: "about:blank", title, status: status.as_u16(), detail };
-    let mut response = (status, axum::Json(body)).into_response();
-    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
-    response
-}
-
 /// Answers what no route answers.
 pub(crate) async fn no_route() -> Response {
-    problem(StatusCode::NOT_FOUND, "there is no such address; /api/v1/openapi.json lists those that exist".into())
+    let detail = "there is no such address; /api/v1/openapi.json lists those that exist";
+    Problem::new(StatusCode::NOT_FOUND, detail.into()).into_response()
 }
 
 /// Answers a method that an address does not have.
 pub(crate) async fn no_method() -> Response {
     let detail = "this address does not have this method; /api/v1/openapi.json lists those it has";
-    problem(StatusCode::METHOD_NOT_ALLOWED, detail.into())
+    Problem::new(StatusCode::METHOD_NOT_ALLOWED, detail.into()).into_response()
 }

@@ -9,10 +9,13 @@
 //! the caller, too; what needs a key asks for the session that holds it.
 
 mod credentials;
+mod sessions;
 mod spaces;
 mod tokens;
 
 pub use credentials::{Proof, Reset};
+pub(crate) use sessions::has_ended;
+pub use sessions::{CreatedSession, SESSION_MS, SESSION_REMEMBERED_MS, SESSIONS_PER_ACCOUNT_MAX};
 pub use tokens::{CreatedToken, LABEL_BYTES_MAX, NewToken, TOKENS_PER_ACCOUNT_MAX};
 
 use crate::authenticator::escrow_slot;
@@ -170,9 +173,13 @@ impl std::fmt::Debug for Accounts {
     }
 }
 
-/// A slot for a token or recovery code.
+/// A slot for a secret that was made here: a token, a session or a recovery code.
 fn random_slot(kind: SlotKind, account: Uid, lookup: &str, secret: &[u8], key: &AccountKey) -> Result<NewSlot> {
-    let credential = if kind == SlotKind::Token { CredentialKind::Token } else { CredentialKind::Recovery };
+    let credential = match kind {
+        SlotKind::Token => CredentialKind::Token,
+        SlotKind::Session => CredentialKind::Session,
+        _ => CredentialKind::Recovery,
+    };
     let context = SlotContext { kind: credential, account, lookup };
     Ok(new_slot(kind, lookup, seal_slot(context, secret, key, Argon2Params::default())?))
 }

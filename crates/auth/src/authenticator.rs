@@ -3,14 +3,15 @@
 //! A `WebDAV` client sends its credential with every request, so there are two paths:
 //! 1. A credential that is cached ([`crate::cache`]) is validated by one point read: the account's generation must be what it was.
 //!    Every change of credentials or state counts it up, so disabling an account, changing its password or revoking a
-//!    token works at once, from any process. If the generation differs, the account's slots are read: a credential whose own slot is
+//!    token or session works at once, from any process. If the generation differs, the account's slots are read: a credential whose own slot is
 //!    unchanged is still right, and goes on without Argon2id.
-//! 2. Otherwise the credential is checked in full. An app token is looked up and opened. A password passes, once for all
+//! 2. Otherwise the credential is checked in full. An app token or session is looked up and opened. A password passes, once for all
 //!    simultaneous requests ([`crate::flight`]): the limits ([`crate::attempts`]), the queue ([`crate::worker`]), the limits again (failures
 //!    of those before it in the queue count), Argon2id. An unknown account goes the same way and gets the same answer.
 //!
 //! Failures are never cached. A right credential of a disabled account is told so; a wrong one learns nothing.
 
+use crate::accounts::has_ended;
 use crate::attempts::{AddressGroup, Limiter};
 use crate::cache::{Cache, CredentialHash, Entry};
 use crate::flight::Flights;
@@ -82,11 +83,16 @@ impl Authenticator {
         if let Some(session) = inner.cached(&hash).await? {
             return Ok(session);
         }
-        let token = Token::parse(credential.secret().expose());
+        let token = match credential {
+            Credential::Cookie(secret) => {
+                let session = Token::parse_session(secret.expose()).ok_or_else(wrong_session)?;
+                return inner.check_session(hash, &session).await;
+            }
+            _ => Token::parse(credential.secret().expose()),
+        };
         match (credential, token) {
             (Credential::Basic { name, .. }, Some(token)) => inner.check_token(hash, Some(name), &token).await,
-            (Credential::Bearer(_), Some(token)) => inner.check_token(hash, None, &token).await,
-            (Credential::Bearer(_), None) => Err(wrong_token()),
+            (_, Some(token)) => inner.check_token(hash, None, &token).await,
             (Credential::Basic { name, secret }, None) => {
                 if secret.expose().len() > PASSWORD_BYTES_MAX {
                     return Err(wrong_password());
@@ -95,6 +101,7 @@ impl Authenticator {
                 let check = || async move { inner.check_password(hash, &name, &secret, from).await };
                 self.0.flights.join((hash, from), check).await
             }
+            (_, None) => Err(wrong_token()),
         }
     }
 
@@ -151,13 +158,25 @@ impl Inner {
     async fn cached(&self, hash: &CredentialHash) -> Result<Option<Arc<Session>>> {
         let Some(entry) = self.cache.get(hash, self.clock.now_ms()) else { return Ok(None) };
         let account = self.catalogue.account(entry.session.account).await?;
-        match account.filter(|account| !account.disabled) {
-            Some(account) if account.generation == entry.session.generation => Ok(Some(entry.session.clone())),
-            Some(account) => self.revalidate(hash, &entry, &account).await,
+        let session = match account.filter(|account| !account.disabled) {
+            Some(account) if account.generation == entry.session.generation => Some(entry.session.clone()),
+            Some(account) => self.revalidate(hash, &entry, &account).await?,
             None => {
                 self.cache.remove(hash, &entry);
-                Ok(None)
+                None
             }
+        };
+        let now_ms = self.clock.now_ms();
+        if session.is_some() && entry.is_to_be_touched(now_ms, TOUCH_MS) {
+            self.touch(entry.slot, now_ms).await;
+        }
+        Ok(session)
+    }
+
+    /// Notes that a slot was used. Not worth refusing anybody.
+    async fn touch(&self, slot: i64, now_ms: i64) {
+        if let Err(error) = self.catalogue.touch_slot(slot, now_ms).await {
+            tracing::warn!(?error, "the time of a credential's last use was not written");
         }
     }
 
@@ -187,6 +206,17 @@ impl Inner {
         let key = open_slot(context, token.secret(), &slot.sealed).map_err(|error| told_as(error, wrong_token()))?;
         if self.has_expired(&slot) {
             return Err(Error::new(ErrorKind::Unauthenticated, "this app token has expired: make a new one"));
+        }
+        self.admit(hash, &account, slot, key).await
+    }
+
+    async fn check_session(&self, hash: CredentialHash, secret: &Token) -> Result<Arc<Session>> {
+        let found = self.catalogue.slot_by_lookup(SlotKind::Session, secret.lookup()).await?;
+        let (account, slot) = found.ok_or_else(wrong_session)?;
+        let context = SlotContext { kind: CredentialKind::Session, account: account.uid, lookup: secret.lookup() };
+        let key = open_slot(context, secret.secret(), &slot.sealed).map_err(|error| told_as(error, wrong_session()))?;
+        if self.has_expired(&slot) {
+            return Err(wrong_session());
         }
         self.admit(hash, &account, slot, key).await
     }
@@ -244,14 +274,12 @@ impl Inner {
             ));
         }
         let now_ms = self.clock.now_ms();
-        if slot.used_ms.is_none_or(|used_ms| now_ms.saturating_sub(used_ms) >= TOUCH_MS) {
-            // Not worth refusing anybody.
-            if let Err(error) = self.catalogue.touch_slot(slot.id, now_ms).await {
-                tracing::warn!(?error, "the time of a credential's last use was not written");
-            }
-        }
         let session = Arc::new(session_of(account, &slot, key));
-        self.cache.put(hash, Arc::new(Entry::new(session.clone(), slot, now_ms)));
+        let entry = Arc::new(Entry::new(session.clone(), slot, now_ms));
+        if entry.is_to_be_touched(now_ms, TOUCH_MS) {
+            self.touch(entry.slot, now_ms).await;
+        }
+        self.cache.put(hash, entry);
         Ok(session)
     }
 
@@ -272,7 +300,7 @@ impl Inner {
     }
 
     fn has_expired(&self, slot: &Slot) -> bool {
-        slot.expires_ms.is_some_and(|expires_ms| self.clock.now_ms() >= expires_ms)
+        has_ended(slot, self.clock.now_ms())
     }
 }
 
@@ -291,7 +319,7 @@ pub(crate) fn escrow_slot(public: &[u8; 32], account: Uid, key: &AccountKey) -> 
 
 pub(crate) fn session_of(account: &Account, slot: &Slot, key: AccountKey) -> Session {
     let scope = Scope { read_only: slot.read_only, space: slot.space };
-    Session::new(account, scope, key).signed_in_with(slot.kind)
+    Session::new(account, scope, key).opened_by(slot)
 }
 
 /// What the world is told: a wrong secret as `wrong` in words that do not say what was wrong, other failures as they are.
@@ -301,6 +329,10 @@ fn told_as(error: Error, wrong: Error) -> Error {
 
 pub(crate) fn wrong_password() -> Error {
     Error::new(ErrorKind::Unauthenticated, "the name or the password is wrong")
+}
+
+fn wrong_session() -> Error {
+    Error::new(ErrorKind::Unauthenticated, "the session has ended: sign in again")
 }
 
 fn wrong_token() -> Error {

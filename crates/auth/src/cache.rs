@@ -28,6 +28,8 @@ pub(crate) struct Entry {
     pub(crate) expires_ms: Option<i64>,
     pub(crate) checked_ms: i64,
     used_ms: AtomicI64,
+    /// The time of use that the slot's row has.
+    touched_ms: AtomicI64,
 }
 
 impl Entry {
@@ -40,7 +42,15 @@ impl Entry {
             expires_ms: slot.expires_ms,
             checked_ms: now_ms,
             used_ms: AtomicI64::new(now_ms),
+            touched_ms: AtomicI64::new(slot.used_ms.unwrap_or(i64::MIN)),
         }
+    }
+
+    /// Whether the row's time of use is older than `every_ms` and is now to be written, by this caller alone.
+    pub(crate) fn is_to_be_touched(&self, now_ms: i64, every_ms: i64) -> bool {
+        let touched_ms = self.touched_ms.load(Ordering::Relaxed);
+        now_ms.saturating_sub(touched_ms) >= every_ms
+            && self.touched_ms.compare_exchange(touched_ms, now_ms, Ordering::Relaxed, Ordering::Relaxed).is_ok()
     }
 }
 
@@ -65,14 +75,17 @@ impl Cache {
         })
     }
 
-    /// Hashes a credential. The name's length goes in first, so no two credentials run together.
+    /// Hashes a credential. The name's length, or what there is instead of a name, goes in first: no two credentials run together,
+    /// and what is good in a cookie is not good elsewhere.
     pub(crate) fn hash(&self, credential: &Credential) -> CredentialHash {
         let mut hasher = blake3::Hasher::new_keyed(&self.hash_key);
-        if let Credential::Basic { name, .. } = credential {
-            hasher.update(&(name.len() as u64 + 1).to_le_bytes()).update(name.as_bytes());
-        } else {
-            hasher.update(&0u64.to_le_bytes());
-        }
+        match credential {
+            Credential::Basic { name, .. } => {
+                hasher.update(&(name.len() as u64 + 2).to_le_bytes()).update(name.as_bytes())
+            }
+            Credential::Bearer(_) => hasher.update(&0u64.to_le_bytes()),
+            Credential::Cookie(_) => hasher.update(&1u64.to_le_bytes()),
+        };
         hasher.update(credential.secret().expose().as_bytes());
         *hasher.finalize().as_bytes()
     }

@@ -1,4 +1,4 @@
-//! What a request presents: a name and a secret (HTTP Basic, RFC 7617), or a secret alone (Bearer, RFC 6750).
+//! What a request presents: a name and a secret (HTTP Basic, RFC 7617), or a secret alone (Bearer, RFC 6750; a session's cookie).
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -40,6 +40,8 @@ pub enum Credential {
     },
     /// An app token, which names its account itself.
     Bearer(Secret),
+    /// The secret of a browser's session, from its cookie.
+    Cookie(Secret),
 }
 
 impl Credential {
@@ -63,7 +65,7 @@ impl Credential {
     /// The secret.
     pub const fn secret(&self) -> &Secret {
         match self {
-            Self::Basic { secret, .. } | Self::Bearer(secret) => secret,
+            Self::Basic { secret, .. } | Self::Bearer(secret) | Self::Cookie(secret) => secret,
         }
     }
 }

@@ -22,7 +22,7 @@ mod sites;
 mod token;
 mod worker;
 
-pub use accounts::{Accounts, Created, CreatedToken, NewPerson, NewToken, Proof, Reset};
+pub use accounts::{Accounts, Created, CreatedSession, CreatedToken, NewPerson, NewToken, Proof, Reset};
 pub use attempts::{Limits, Rule};
 pub use authenticator::{AuthStats, Authenticator};
 pub use credential::{Credential, Secret};

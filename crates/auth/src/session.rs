@@ -1,7 +1,7 @@
 //! A signed-in account: who it is, what this sign-in may do, and its unlocked key, held in memory only.
 
 use holdfast_base::{AccountId, Error, Result, SpaceId, Uid};
-use holdfast_meta::{Membership, SlotKind};
+use holdfast_meta::{Membership, Slot, SlotKind};
 use holdfast_seal::{AccountKey, BlockKeys, SpaceKey};
 use parking_lot::Mutex;
 use std::collections::HashMap;
@@ -35,6 +35,8 @@ pub struct Session {
     pub generation: i64,
     /// What kind of credential was used: an app token may not change credentials or members.
     pub credential: SlotKind,
+    /// The slot it opened, if it came in over the network.
+    pub slot: Option<i64>,
     key: AccountKey,
     space_keys: Mutex<HashMap<SpaceId, OpenedKeys>>,
 }
@@ -50,6 +52,7 @@ impl Session {
             scope,
             generation: account.generation,
             credential: SlotKind::Password,
+            slot: None,
             key,
             space_keys: Mutex::default(),
         }
@@ -63,12 +66,24 @@ impl Session {
         self
     }
 
+    /// Notes which slot was opened.
+    #[must_use]
+    pub(crate) fn opened_by(mut self, slot: &Slot) -> Self {
+        self.slot = Some(slot.id);
+        self.signed_in_with(slot.kind)
+    }
+
     /// Refuses what needs the account's own credential: changing credentials, spaces and members.
     pub fn require_full(&self) -> Result<()> {
         if self.credential == SlotKind::Token || self.scope != Scope::default() {
             return Err(Error::forbidden("an app token cannot do this: sign in with the account's password"));
         }
         Ok(())
+    }
+
+    /// The slot of the browser's session that this is, if it is one.
+    pub fn browser_session(&self) -> Option<i64> {
+        self.slot.filter(|_| self.credential == SlotKind::Session)
     }
 
     /// The keys that seal the space's blocks (derived once a session: unwrapping costs a Diffie-Hellman).

@@ -7,9 +7,9 @@ use crate::limits::{DRAIN_BYTES_MAX, XML_BODY_BYTES_MAX};
 use crate::parse::{self, Depth, Resolved};
 use bytes::Bytes;
 use holdfast_auth::Session;
-use holdfast_base::limits::BLOCK_BYTES;
-use holdfast_base::{Error, Result};
-use holdfast_drive::{ContentStream, Drive, Location};
+use holdfast_base::Result;
+use holdfast_drive::{Drive, Location};
+use holdfast_http::body_error;
 use http::header::{CONTENT_LENGTH, CONTENT_TYPE, EXPECT, HOST};
 use http::{HeaderName, HeaderValue, Response, StatusCode, request};
 use http_body::Body;
@@ -17,11 +17,8 @@ use http_body_util::BodyExt;
 use http_body_util::combinators::UnsyncBoxBody;
 use std::sync::Arc;
 
-/// What a body's producer reports when it breaks off.
-pub(crate) type BoxError = Box<dyn std::error::Error + Send + Sync>;
-
 /// A request's body, whatever the server makes it of.
-pub(crate) type RequestBody = UnsyncBoxBody<Bytes, BoxError>;
+pub(crate) type RequestBody = UnsyncBoxBody<Bytes, holdfast_http::BoxError>;
 
 /// See the module.
 #[derive(Clone)]
@@ -113,32 +110,12 @@ pub(crate) async fn is_empty(body: &mut RequestBody) -> Result<bool, Fault> {
     Ok(true)
 }
 
-/// A body as the drive takes it: data only, no piece longer than a block.
-pub(crate) fn content(body: RequestBody) -> ContentStream {
-    Box::pin(futures_util::stream::try_unfold((body, Bytes::new()), |(mut body, mut held)| async move {
-        while held.is_empty() {
-            let Some(frame) = body.frame().await else { return Ok(None) };
-            held = frame.map_err(body_error)?.into_data().unwrap_or_default();
-        }
-        let piece = held.split_to(held.len().min(BLOCK_BYTES));
-        Ok(Some((piece, (body, held))))
-    }))
-}
-
 /// After an early refusal: reads and drops a short body, so that the connection can be used again. A long body, or one that
 /// the client holds back until it is told to go on (`Expect: 100-continue`), is not touched.
 pub(crate) async fn drain(call: &Call, mut body: RequestBody) {
     let short = body.size_hint().upper().is_some_and(|bytes| bytes <= DRAIN_BYTES_MAX);
     if short && !call.has(EXPECT) {
         while let Some(Ok(_)) = body.frame().await {}
-    }
-}
-
-/// A body that broke off is the client's doing, unless whoever made the body says otherwise in our own terms (a time-out).
-fn body_error(error: BoxError) -> Error {
-    match error.downcast::<Error>() {
-        Ok(error) => *error,
-        Err(error) => Error::invalid("the request body broke off before its end").with_source(error),
     }
 }
 

@@ -10,7 +10,7 @@
 
 use crate::call::Call;
 use crate::fault::Fault;
-use crate::parse::{self, Condition, IfHeader, Resolved, TagList, Target, entity_tag_of};
+use crate::parse::{self, Condition, IfHeader, Resolved, TagList, Target};
 use holdfast_base::ErrorKind;
 use holdfast_drive::{Conditions, Expect, Location, Lock, Node, NodeKind, Walk};
 use http::header::{IF_MATCH, IF_NONE_MATCH, IF_UNMODIFIED_SINCE};
@@ -74,7 +74,7 @@ impl Sight<'_> {
             Condition::Token { not, token } => Ok(self.has_token(index, token).await? != *not),
             Condition::Tag { not, tag } => {
                 let node = self.seen.get(index).and_then(Seen::node);
-                Ok(node.is_some_and(|node| tag.matches_strongly(&entity_tag_of(node))) != *not)
+                Ok(node.is_some_and(|node| tag.matches_strongly(&node.entity_tag())) != *not)
             }
         }
     }
@@ -169,7 +169,7 @@ fn speaks_of_version(call: &Call, own: &Location, header: &IfHeader, place: &Loc
 /// `If-Match`, `If-Unmodified-Since` and `If-None-Match` of a change, in the order of RFC 9110 section 13.2.2.
 fn http_conditions(call: &Call, seen: &Seen) -> Result<Expect, Fault> {
     let node = seen.node();
-    let tag = node.map(entity_tag_of);
+    let tag = node.map(Node::entity_tag);
     let mut expect = Expect::Any;
     if let Some(text) = call.header(IF_MATCH)? {
         let holds = match parse::tag_list(&text)? {

@@ -48,8 +48,9 @@ pub trait Drive: Send + Sync + 'static {
     async fn write(&self, who: &Session, at: &Location, options: WriteOptions, body: ContentStream) -> Result<Changed>;
     /// Makes a folder.
     async fn make_folder(&self, who: &Session, at: &Location, guard: Conditions) -> Result<Node>;
-    /// Removes a file or a folder with everything below it, into the trash.
-    async fn remove(&self, who: &Session, at: &Location, guard: Conditions) -> Result<()>;
+    /// Removes a file or a folder with everything below it, into the trash; answers the trash entry, none where the space keeps
+    /// nothing.
+    async fn remove(&self, who: &Session, at: &Location, guard: Conditions) -> Result<Option<i64>>;
     /// Moves or copies a node with everything below it, atomically; between spaces, content is sealed anew for the target.
     async fn relocate(&self, who: &Session, transfer: &Transfer, guard: Conditions) -> Result<Changed>;
     /// Applies property changes in order, all or none.
@@ -82,8 +83,9 @@ pub trait Drive: Send + Sync + 'static {
 
     /// Old versions of a file, newest first.
     async fn versions(&self, who: &Session, at: &Location) -> Result<Vec<Version>>;
-    /// Streams an old version whole.
-    async fn read_version(&self, who: &Session, at: &Location, seq: i64) -> Result<(Version, ContentStream)>;
+    /// Walks to an old version of a file, or the present one: the node at the end has that version's content, size, time and number,
+    /// and [`Self::read`] reads it.
+    async fn walk_version(&self, who: &Session, at: &Location, seq: i64) -> Result<Walk>;
     /// Makes an old version current again.
     async fn restore_version(&self, who: &Session, at: &Location, seq: i64, guard: Conditions) -> Result<Node>;
     /// Removes an old version for good (owners only).

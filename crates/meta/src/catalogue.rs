@@ -156,10 +156,13 @@ pub trait Catalogue: Send + Sync + 'static {
     async fn remove_account(&self, id: AccountId, now_ms: i64) -> Result<()>;
     /// The account's slots.
     async fn slots(&self, account: AccountId) -> Result<Vec<Slot>>;
-    /// The slot with this kind and lookup (app tokens), with its account.
+    /// The slot with this kind and lookup (app tokens, sessions), with its account.
     async fn slot_by_lookup(&self, kind: SlotKind, lookup: &str) -> Result<Option<(Account, Slot)>>;
     /// Adds a slot. For kinds of which there is one at most, replaces it. Counts the generation up if it replaced one.
     async fn put_slot(&self, account: AccountId, slot: NewSlot, now_ms: i64) -> Result<Slot>;
+    /// Replaces the password's slot, ends every session of the account but `keep`, and counts the generation up.
+    async fn replace_password(&self, account: AccountId, slot: NewSlot, keep: Option<i64>, now_ms: i64)
+    -> Result<Slot>;
     /// Removes a slot and counts the generation up. `NotFound` if it is not this account's.
     async fn remove_slot(&self, account: AccountId, slot: i64) -> Result<()>;
     /// Notes that a slot was used.
@@ -235,8 +238,8 @@ pub trait Catalogue: Send + Sync + 'static {
         modified_ms: i64,
         guard: &Guard,
     ) -> Result<std::result::Result<Changed, Missing>>;
-    /// Removes a node and everything below it, into the trash.
-    async fn remove(&self, space: SpaceId, path: &DrivePath, guard: &Guard) -> Result<()>;
+    /// Removes a node and everything below it, into the trash; answers the trash entry, none in a space that keeps nothing.
+    async fn remove(&self, space: SpaceId, path: &DrivePath, guard: &Guard) -> Result<Option<i64>>;
     /// Moves a node with everything below it; versions and properties go with it, locks do not (RFC 4918 section 7.5).
     async fn relocate(&self, relocation: &Relocation, guard: &Guard) -> Result<Changed>;
     /// Copies a node, and if `deep` everything below it, with properties (not versions, not locks), by reference.

@@ -5,6 +5,7 @@ mod accounts;
 pub use accounts::*;
 use holdfast_base::{AccountId, BlockId, ContentId, NodeId, NodeName, PackId, PackName, SpaceId};
 use serde::{Deserialize, Serialize};
+use std::fmt::Write as _;
 
 /// Kind of a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -41,6 +42,22 @@ pub struct Node {
     pub modified_ms: i64,
     /// Whether it has dead properties (saves a look-up in listings).
     pub has_properties: bool,
+}
+
+impl Node {
+    /// The entity tag of its present version: `"<node id>-<seq>"` in hexadecimal. The sequence number grows with every change in its
+    /// space, so the tag is strong, and the id keeps two nodes of one space apart.
+    pub fn entity_tag(&self) -> String {
+        let mut tag = String::with_capacity(24);
+        self.push_entity_tag(&mut tag);
+        tag
+    }
+
+    /// Appends [`Self::entity_tag`].
+    pub fn push_entity_tag(&self, out: &mut String) {
+        // Writing to a String cannot fail.
+        let _ = write!(out, "\"{:x}-{:x}\"", self.id.0, self.seq);
+    }
 }
 
 /// A dead property (RFC 4918 section 4): its value is an XML fragment, kept as given.

@@ -114,7 +114,12 @@ impl LocalDrive {
                     dav.handle(session, request).await.map(|body| body.map_err(Into::into).boxed_unsync())
                 })
             }),
-            api: holdfast_api::router(Api { drive, accounts: self.accounts(), sites: service }),
+            api: holdfast_api::router(Api {
+                drive,
+                accounts: self.accounts(),
+                authenticator: self.authenticator.clone(),
+                sites: service,
+            }),
             catalogue: self.catalogue.shared(),
             sites: serving,
         })

@@ -120,7 +120,7 @@ impl Store {
     pub(crate) async fn remove(&self, path: &str, expect: Expect) -> Result<()> {
         match self.drive.remove(&self.who, &self.at(path)?, expecting(expect)).await {
             Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::PreconditionFailed) => Ok(()),
-            done => done,
+            done => done.map(|_| ()),
         }
     }
 

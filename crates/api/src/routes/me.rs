@@ -3,10 +3,10 @@
 use super::Failures;
 use super::spaces::SpaceBody;
 use crate::Api;
-use crate::extract::{Caller, Json};
+use crate::extract::{Caller, From, Json};
 use crate::problem::Failure;
 use axum::extract::State;
-use holdfast_auth::{Proof, Secret};
+use holdfast_auth::{Credential, Secret, Session};
 use http::StatusCode;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -27,9 +27,13 @@ pub(crate) struct MeBody {
 /// Who am I?
 #[utoipa::path(get, path = "/me", tag = "me", responses((status = 200, body = MeBody), Failures))]
 pub(crate) async fn show(State(api): State<Api>, caller: Caller) -> Result<axum::Json<MeBody>, Failure> {
-    let who = &caller.0;
+    Ok(axum::Json(me(&api, &caller.0).await?))
+}
+
+/// What somebody is told of themselves.
+pub(super) async fn me(api: &Api, who: &Session) -> Result<MeBody, Failure> {
     let spaces = api.drive.spaces(who).await?.into_iter().map(SpaceBody::from).collect();
-    Ok(axum::Json(MeBody { name: who.name.clone(), admin: who.admin, read_only: who.scope.read_only, spaces }))
+    Ok(MeBody { name: who.name.clone(), admin: who.admin, read_only: who.scope.read_only, spaces })
 }
 
 /// A change of password.
@@ -44,16 +48,19 @@ pub(crate) struct PasswordBody {
 
 /// Change my password.
 ///
-/// Needs the present password, not an app token. App tokens and the recovery code stay valid.
+/// Needs the present password, not an app token. Every session but the one this request came from ends; app tokens and the recovery
+/// code stay valid.
 #[utoipa::path(put, path = "/me/password", tag = "me", request_body = PasswordBody, responses((status = 204), Failures))]
 pub(crate) async fn change_password(
     State(api): State<Api>,
+    From(visitor): From,
     caller: Caller,
     Json(body): Json<PasswordBody>,
 ) -> Result<StatusCode, Failure> {
     caller.0.require_full()?;
-    let (current, new) = (Secret::new(body.current), Secret::new(body.new));
-    let who = api.accounts.open(&caller.0.name, Proof::Password(&current)).await.map_err(|error| {
+    // Attempts count: who found a browser signed in must not guess the password at leisure.
+    let current = Credential::Basic { name: caller.0.name.clone(), secret: Secret::new(body.current) };
+    let who = api.authenticator.sign_in(&current, Some(visitor.address)).await.map_err(|error| {
         // 401 would make a browser ask for the sign-in again.
         if error.kind() == holdfast_base::ErrorKind::Unauthenticated {
             holdfast_base::Error::forbidden("the current password is wrong")
@@ -61,6 +68,6 @@ pub(crate) async fn change_password(
             error
         }
     })?;
-    api.accounts.change_password(&who, new).await?;
+    api.accounts.change_password(&who, Secret::new(body.new), caller.0.browser_session()).await?;
     Ok(StatusCode::NO_CONTENT)
 }

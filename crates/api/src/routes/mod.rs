@@ -1,7 +1,11 @@
 //! The routes, one file a thing.
 
 mod accounts;
+mod batches;
+mod content;
 mod me;
+mod nodes;
+mod session;
 mod sites;
 mod sites_bodies;
 mod spaces;
@@ -9,12 +13,13 @@ mod tokens;
 mod trash;
 mod versions;
 
-use crate::Api;
 use crate::problem::Problem;
+use crate::{Api, BATCH_BYTES_MAX};
+use axum::extract::DefaultBodyLimit;
 use holdfast_base::{DrivePath, Result};
 use holdfast_drive::Location;
 use utoipa::IntoResponses;
-use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::router::{OpenApiRouter, UtoipaMethodRouter, UtoipaMethodRouterExt};
 use utoipa_axum::routes;
 
 /// What every route may answer besides its own.
@@ -36,11 +41,50 @@ pub(crate) enum Failures {
     /// The state of things does not allow it.
     #[response(status = 409)]
     Conflict(#[to_schema] Problem),
+    /// Something is over a limit.
+    #[response(status = 413)]
+    TooLarge(#[to_schema] Problem),
+    /// Too many failed attempts to sign in; `Retry-After` says when the next one is looked at.
+    #[response(status = 429)]
+    TooMany(#[to_schema] Problem),
+    /// A defect of the server, or damaged data.
+    #[response(status = 500)]
+    Internal(#[to_schema] Problem),
+    /// A part of the server is not reachable, or too much is going on; the same request may work later.
+    #[response(status = 503)]
+    Unavailable(#[to_schema] Problem),
+}
+
+/// What a route that changes files may answer besides.
+#[derive(IntoResponses)]
+#[expect(dead_code, reason = "a description only")]
+pub(crate) enum Refusals {
+    /// The body came too slowly.
+    #[response(status = 408)]
+    Timeout(#[to_schema] Problem),
+    /// The file is not as the request expects it.
+    #[response(status = 412)]
+    Precondition(#[to_schema] Problem),
+    /// Somebody has locked it.
+    #[response(status = 423)]
+    Locked(#[to_schema] Problem),
+    /// No room: a quota, or the disk.
+    #[response(status = 507)]
+    NoSpace(#[to_schema] Problem),
 }
 
 /// All routes, relative to the prefix.
 pub(crate) fn all() -> OpenApiRouter<Api> {
-    OpenApiRouter::new()
+    let router = below(OpenApiRouter::new(), "/nodes", routes!(nodes::show));
+    let router = below(router, "/folders", routes!(nodes::list, nodes::make));
+    let router = below(router, "/content", routes!(content::read, content::head, content::write));
+    router
+        .routes(routes!(batches::relocate).layer(DefaultBodyLimit::max(BATCH_BYTES_MAX)))
+        .routes(routes!(batches::copy).layer(DefaultBodyLimit::max(BATCH_BYTES_MAX)))
+        .routes(routes!(batches::remove).layer(DefaultBodyLimit::max(BATCH_BYTES_MAX)))
+        .routes(routes!(session::sign_in, session::sign_out))
+        .routes(routes!(session::list))
+        .routes(routes!(session::end))
         .routes(routes!(me::show))
         .routes(routes!(me::change_password))
         .routes(routes!(spaces::show))
@@ -61,6 +105,14 @@ pub(crate) fn all() -> OpenApiRouter<Api> {
         .routes(routes!(sites::roll_back))
         .routes(routes!(sites::unpublish))
         .routes(routes!(sites::preview))
+}
+
+/// Routes described as `{base}/{space}/{path}`, where the path has any number of segments, none included.
+fn below(router: OpenApiRouter<Api>, base: &str, routes: UtoipaMethodRouter<Api>) -> OpenApiRouter<Api> {
+    let methods = routes.2.clone();
+    ["/{space}", "/{space}/", "/{space}/{path}/", "/{space}/{path}/{*rest}"]
+        .into_iter()
+        .fold(router.routes(routes), |router, rest| router.route(&format!("{base}{rest}"), methods.clone()))
 }
 
 /// A place from a space's name and a path as text.

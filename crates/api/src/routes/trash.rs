@@ -1,7 +1,7 @@
 //! The trash of a space.
 
-use super::versions::NodeBody;
-use super::{Failures, location};
+use super::nodes::{NodeBody, body_of};
+use super::{Failures, Refusals, location};
 use crate::extract::{Caller, Json, Path, Query};
 use crate::problem::Failure;
 use crate::{Api, LIST_MAX};
@@ -108,7 +108,7 @@ pub(crate) struct RestoreTrashBody {
 /// Put an entry back.
 #[utoipa::path(post, path = "/spaces/{space}/trash/{entry}", tag = "trash",
     params(("space" = String, Path), ("entry" = i64, Path)), request_body = RestoreTrashBody,
-    responses((status = 200, body = NodeBody), Failures))]
+    responses((status = 200, body = NodeBody), Failures, Refusals))]
 pub(crate) async fn restore(
     State(api): State<Api>,
     caller: Caller,
@@ -117,5 +117,5 @@ pub(crate) async fn restore(
 ) -> Result<axum::Json<NodeBody>, Failure> {
     let to = body.to.as_deref().map(|path| location(space.clone(), path)).transpose()?;
     let node = api.drive.restore_trash(&caller.0, &space, entry, to.as_ref()).await?;
-    Ok(axum::Json(node.into()))
+    Ok(axum::Json(body_of(&api, &caller.0, node).await?))
 }

@@ -1,11 +1,12 @@
 //! Old versions of a file.
 
-use super::{Failures, location};
+use super::nodes::{NodeBody, body_of};
+use super::{Failures, Refusals, location};
 use crate::Api;
 use crate::extract::{Caller, Json, Path, Query};
 use crate::problem::Failure;
 use axum::extract::State;
-use holdfast_drive::{Conditions, Node, Version};
+use holdfast_drive::{Conditions, Version};
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
@@ -65,30 +66,11 @@ pub(crate) struct RestoreBody {
     version: i64,
 }
 
-/// A file or folder.
-#[derive(Debug, Serialize, ToSchema)]
-pub(crate) struct NodeBody {
-    /// Its name.
-    name: String,
-    /// Size; 0 for folders.
-    size_bytes: u64,
-    /// The version it is at.
-    version: i64,
-    /// Modification time.
-    modified_ms: i64,
-}
-
-impl From<Node> for NodeBody {
-    fn from(node: Node) -> Self {
-        Self { name: node.name, size_bytes: node.size, version: node.seq, modified_ms: node.modified_ms }
-    }
-}
-
 /// Make an old version the current one.
 ///
 /// The present content becomes an old version itself, so nothing is lost.
 #[utoipa::path(post, path = "/spaces/{space}/versions/restore", tag = "versions", params(("space" = String, Path)),
-    request_body = RestoreBody, responses((status = 200, body = NodeBody), Failures))]
+    request_body = RestoreBody, responses((status = 200, body = NodeBody), Failures, Refusals))]
 pub(crate) async fn restore(
     State(api): State<Api>,
     caller: Caller,
@@ -97,5 +79,5 @@ pub(crate) async fn restore(
 ) -> Result<axum::Json<NodeBody>, Failure> {
     let at = location(space, &body.path)?;
     let node = api.drive.restore_version(&caller.0, &at, body.version, Conditions::default()).await?;
-    Ok(axum::Json(node.into()))
+    Ok(axum::Json(body_of(&api, &caller.0, node).await?))
 }

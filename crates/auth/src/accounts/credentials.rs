@@ -53,11 +53,12 @@ impl Accounts {
         Ok(Session::new(&account, Scope::default(), key).signed_in_with(kind))
     }
 
-    /// Replaces the password. Every sign-in with the old one is void at once; app tokens and the recovery code stay.
-    pub async fn change_password(&self, who: &Session, new: Secret) -> Result<()> {
+    /// Replaces the password. Every sign-in with the old one is void at once, and every browser's session but `keep` has ended; app
+    /// tokens and the recovery code stay.
+    pub async fn change_password(&self, who: &Session, new: Secret, keep: Option<i64>) -> Result<()> {
         who.require_full()?;
         let (password, _) = self.password_or_new(&who.name, Some(new)).await?;
-        self.replace_password(who, &password).await
+        self.replace_password(who, &password, keep).await
     }
 
     /// Makes a new recovery code; the old one no longer works.
@@ -88,14 +89,14 @@ impl Accounts {
         let session = self.open(name, proof).await?;
         let (password, generated_password) = self.password_or_new(name, new).await?;
         // The password first: if the second step fails, the old code still works and can be used again.
-        self.replace_password(&session, &password).await?;
+        self.replace_password(&session, &password, None).await?;
         let recovery_code = self.renew_recovery_code(&session).await?;
         Ok(Reset { generated_password, recovery_code })
     }
 
-    async fn replace_password(&self, who: &Session, password: &Secret) -> Result<()> {
+    async fn replace_password(&self, who: &Session, password: &Secret, keep: Option<i64>) -> Result<()> {
         let slot = self.password_slot(who.account_uid, password, who.key()).await?;
-        self.catalogue.put_slot(who.account, slot, self.clock.now_ms()).await.map(|_| ())
+        self.catalogue.replace_password(who.account, slot, keep, self.clock.now_ms()).await.map(|_| ())
     }
 
     async fn open_with_password(&self, account: Option<Account>, slots: &[Slot], password: &Secret) -> Result<Opened> {

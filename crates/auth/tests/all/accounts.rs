@@ -31,7 +31,7 @@ async fn weak_passwords_bad_names_and_taken_names_are_refused() {
     assert_eq!(attempt("../ben", GOOD).await, ErrorKind::InvalidInput);
     assert_eq!(attempt("ann", GOOD).await, ErrorKind::AlreadyExists);
     let session = world.sign_in("ann", GOOD).await.expect("signs in");
-    let weak = world.accounts.change_password(&session, Secret::new("short")).await;
+    let weak = world.accounts.change_password(&session, Secret::new("short"), None).await;
     assert_eq!(kind(weak), ErrorKind::InvalidInput);
 }
 
@@ -113,7 +113,10 @@ async fn a_token_is_scoped_listed_and_revoked() {
         assert_eq!(limited.scope, Scope { read_only: true, space: Some(home) });
         assert!(!limited.admin && limited.credential == SlotKind::Token && limited.name == "ann");
         assert_eq!(kind(world.accounts.create_token(&limited, NewToken::default()).await), ErrorKind::Forbidden);
-        assert_eq!(kind(world.accounts.change_password(&limited, Secret::new(BETTER)).await), ErrorKind::Forbidden);
+        assert_eq!(
+            kind(world.accounts.change_password(&limited, Secret::new(BETTER), None).await),
+            ErrorKind::Forbidden
+        );
         assert_eq!(kind(world.accounts.create_space(&limited, "team", None).await), ErrorKind::Forbidden);
         assert_eq!(world.argon2_runs(), runs, "tokens need no Argon2id");
     }

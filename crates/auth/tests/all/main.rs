@@ -4,5 +4,6 @@ mod accounts;
 mod keys;
 mod limits;
 mod secrecy;
+mod sessions;
 mod sign_in;
 mod support;

@@ -28,7 +28,7 @@ async fn furnished() -> (World, Vec<Vec<u8>>) {
     secrets.push(secret.into());
     world.accounts.create_space(&ann, "team", None).await.expect("space");
     world.accounts.add_member(&ann, "team", "ben", Role::Editor).await.expect("member");
-    world.accounts.change_password(&ann, Secret::new(BETTER)).await.expect("changed");
+    world.accounts.change_password(&ann, Secret::new(BETTER), None).await.expect("changed");
     secrets.push(BETTER.into());
     secrets.push(ann.key().expose().to_vec());
     for (space, membership) in world.catalogue.spaces_of(ann.account).await.expect("spaces") {

@@ -62,7 +62,7 @@ async fn a_changed_password_voids_the_old_one_in_every_process_at_once() {
     let elsewhere = world.elsewhere();
     elsewhere.sign_in(&basic("ann", GOOD), None).await.expect("signs in elsewhere");
     let session = world.sign_in("ann", GOOD).await.expect("signs in");
-    world.accounts.change_password(&session, Secret::new(BETTER)).await.expect("changed");
+    world.accounts.change_password(&session, Secret::new(BETTER), None).await.expect("changed");
     assert_eq!(kind(elsewhere.sign_in(&basic("ann", GOOD), None).await), ErrorKind::Unauthenticated);
     assert_eq!(kind(world.sign_in("ann", GOOD).await), ErrorKind::Unauthenticated);
     elsewhere.sign_in(&basic("ann", BETTER), None).await.expect("the new one works");

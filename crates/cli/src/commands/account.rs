@@ -277,7 +277,7 @@ async fn passwd(args: PasswdArgs, json: bool) -> anyhow::Result<ExitCode> {
         Some(file) => secret::from_file(file)?,
         None => secret::ask_new(&args.name)?,
     };
-    local.accounts.change_password(&who, new).await?;
+    local.accounts.change_password(&who, new, None).await?;
     show(json, &json!({ "name": args.name, "changed": true }), |_| "The password is changed.".into())?;
     local.close().await?;
     Ok(ExitCode::SUCCESS)

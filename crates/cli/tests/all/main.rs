@@ -3,7 +3,9 @@
 mod api;
 mod commands;
 mod common;
+mod files;
 mod hostile;
 mod serve;
+mod sessions;
 mod sites;
 mod tls;

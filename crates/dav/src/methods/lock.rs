@@ -42,7 +42,7 @@ pub(crate) async fn lock(call: &Call, target: &Target, body: RequestBody) -> Ans
     let mut response = answer(call, at, &lock, folder, status);
     set(&mut response, HeaderName::from_static("lock-token"), format!("<{}>", lock.token));
     if !folder {
-        set(&mut response, ETAG, parse::entity_tag_of(&change.node));
+        set(&mut response, ETAG, change.node.entity_tag());
     }
     Ok(response)
 }

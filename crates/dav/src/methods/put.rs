@@ -5,12 +5,13 @@
 //! the stated length, and had every stated digest.
 
 use super::{changed, place};
-use crate::call::{Call, RequestBody, content, drain, empty, set};
+use crate::call::{Call, RequestBody, drain, empty, set};
 use crate::fault::{Answer, Fault};
 use crate::guard;
-use crate::parse::{self, Target, entity_tag_of};
+use crate::parse::{self, Target};
 use holdfast_base::limits::FILE_BYTES_MAX;
 use holdfast_drive::{DigestAlgorithm, Patch, WriteOptions};
+use holdfast_http::incoming;
 use http::header::{CONTENT_ENCODING, CONTENT_RANGE, ETAG, HeaderName};
 use http::{HeaderValue, StatusCode};
 use http_body::Body;
@@ -28,10 +29,10 @@ pub(crate) async fn put(call: &Call, target: Target, body: RequestBody) -> Answe
     };
     let at = place(&target)?;
     let set_time = options.modified_ms.is_some();
-    let outcome = call.drive.write(&call.who, at, options, content(body)).await;
+    let outcome = call.drive.write(&call.who, at, options, incoming(body)).await;
     let written = changed(call, &[at], outcome).await?;
     let mut response = empty(if written.created { StatusCode::CREATED } else { StatusCode::NO_CONTENT });
-    set(&mut response, ETAG, entity_tag_of(&written.node));
+    set(&mut response, ETAG, written.node.entity_tag());
     if set_time {
         response.headers_mut().insert(X_OC_MTIME, HeaderValue::from_static("accepted"));
     }

@@ -5,7 +5,6 @@
 //! (an unknown range unit, a date that is none) is an `Option` or a default here.
 
 mod digests;
-mod etags;
 mod fields;
 mod if_header;
 mod target;
@@ -20,5 +19,3 @@ pub use fields::{
 pub use holdfast_http::{EntityTag, RangeRequest, TagList, ranges, tag_list};
 pub use if_header::{Condition, IfHeader, IfLists, if_header};
 pub use target::{Resolved, Target, resolve, target};
-
-pub(crate) use etags::{entity_tag_of, push_entity_tag};

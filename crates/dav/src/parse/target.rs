@@ -1,13 +1,10 @@
 //! Paths and URIs: the request target, `Destination`, and the resource tags of `If`.
 //!
-//! A path is split at its slashes first and percent-decoded after, so an encoded slash never makes a segment; decoded
-//! segments must be UTF-8 and pass the rules of [`NodeName`] (no NUL or control character, no `.` and `..`). Doubled slashes
-//! count as one. Nothing is normalised: what a client writes is what it finds.
+//! What is below the face's prefix is read by [`place`].
 
-use holdfast_base::limits::{PATH_BYTES_MAX, PATH_DEPTH_MAX};
-use holdfast_base::{DrivePath, Error, ErrorKind, NodeName, Result};
+use holdfast_base::{Error, Result};
 use holdfast_drive::Location;
-use percent_encoding::percent_decode_str;
+use holdfast_http::place;
 
 /// What a path below the face's prefix names.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -36,43 +33,13 @@ pub enum Resolved {
 /// length limit `TooLarge`.
 pub fn target(prefix: &str, path: &str) -> Result<Target> {
     let rest = below(prefix, path).ok_or_else(|| Error::not_found(format!("WebDAV is below {prefix}/")))?;
-    if rest.len() > 3 * PATH_BYTES_MAX {
-        return Err(Error::new(ErrorKind::TooLarge, format!("a path can have {PATH_BYTES_MAX} bytes at most")));
-    }
-    let mut segments = rest.split('/').filter(|segment| !segment.is_empty());
-    let Some(space) = segments.next() else { return Ok(Target::Spaces) };
-    let space = decode(space)?.as_str().to_owned();
-    let mut names = Vec::new();
-    for segment in segments {
-        if names.len() == PATH_DEPTH_MAX {
-            return Err(Error::new(ErrorKind::TooLarge, format!("a path can be {PATH_DEPTH_MAX} levels deep at most")));
-        }
-        names.push(decode(segment)?);
-    }
-    let path = DrivePath::from_names(names)?;
-    if path.names().iter().map(|name| name.as_str().len() + 1).sum::<usize>() > PATH_BYTES_MAX {
-        return Err(Error::new(ErrorKind::TooLarge, format!("a path can have {PATH_BYTES_MAX} bytes at most")));
-    }
+    let Some((space, path)) = place(rest)? else { return Ok(Target::Spaces) };
     Ok(Target::At { at: Location { space, path }, slash: rest.ends_with('/') })
 }
 
 /// The path below the prefix, which ends where a segment ends.
 fn below<'a>(prefix: &str, path: &'a str) -> Option<&'a str> {
     path.strip_prefix(prefix).filter(|rest| rest.is_empty() || rest.starts_with('/'))
-}
-
-fn decode(segment: &str) -> Result<NodeName> {
-    let bytes = segment.as_bytes();
-    let escapes_are_whole = bytes.iter().enumerate().filter(|(_, byte)| **byte == b'%').all(|(index, _)| {
-        bytes.get(index + 1..index + 3).is_some_and(|digits| digits.iter().all(u8::is_ascii_hexdigit))
-    });
-    if !escapes_are_whole {
-        return Err(Error::invalid("a percent sign in a path is followed by two hexadecimal digits; write % as %25"));
-    }
-    let text = percent_decode_str(segment)
-        .decode_utf8()
-        .map_err(|_| Error::invalid("a name in the path is not UTF-8 after percent-decoding"))?;
-    NodeName::new(&text)
 }
 
 /// Resolves a URI of a header: absolute (`http://host/dav/…`) or a path. `hosts` are the names under which this request or

@@ -7,7 +7,7 @@ use super::live::Live;
 use super::locks::{SUPPORTED, push_active_lock};
 use super::plan::{Item, Plan};
 use crate::multistatus::{push_empty_element, push_href, push_status};
-use crate::parse::{PropName, push_entity_tag};
+use crate::parse::PropName;
 use crate::xml::DAV;
 use crate::xml::escape::push_text;
 use holdfast_drive::{Lock, Node, NodeKind, Property, Role};
@@ -146,7 +146,7 @@ impl Renderer {
             (Live::LastModified, Some(node), _) => dates::push_http(out, node.modified_ms),
             (Live::ContentLength, _, Some(file)) => push_display(out, file.size),
             (Live::ContentType, _, Some(file)) => push_content_type(out, &file.name),
-            (Live::ETag, _, Some(file)) => push_entity_tag(out, file),
+            (Live::ETag, _, Some(file)) => file.push_entity_tag(out),
             (Live::SupportedLock, Some(_), _) => out.push_str(SUPPORTED),
             (Live::LockDiscovery, ..) => {
                 for (lock, root) in facts.locks {

@@ -138,7 +138,7 @@ impl Drive for Engine {
         self.shared.catalogue.make_folder(entered.space.id, &at.path, &self.guard(who, guard)).await
     }
 
-    async fn remove(&self, who: &Session, at: &Location, guard: Conditions) -> Result<()> {
+    async fn remove(&self, who: &Session, at: &Location, guard: Conditions) -> Result<Option<i64>> {
         let entered = self.enter(who, &at.space, Role::Editor).await?;
         refuse_root(at)?;
         self.shared.catalogue.remove(entered.space.id, &at.path, &self.guard(who, guard)).await
@@ -203,21 +203,22 @@ impl Drive for Engine {
         self.shared.catalogue.versions(node.id).await
     }
 
-    async fn read_version(&self, who: &Session, at: &Location, seq: i64) -> Result<(Version, ContentStream)> {
-        let entered = self.enter(who, &at.space, Role::Reader).await?;
-        let node = self.node_at(&entered, at).await?;
-        let versions = self.shared.catalogue.versions(node.id).await?;
+    async fn walk_version(&self, who: &Session, at: &Location, seq: i64) -> Result<Walk> {
+        let mut walk = self.walk(who, at).await?;
         let gone = || Error::not_found(format!("{at} has no version {seq}"));
+        let node = walk.chain.last_mut().filter(|_| walk.complete).ok_or_else(gone)?;
+        if node.seq == seq && node.kind == NodeKind::File {
+            return Ok(walk);
+        }
+        let versions = self.shared.catalogue.versions(node.id).await?;
         let version = versions.into_iter().find(|version| version.seq == seq).ok_or_else(gone)?;
-        let stream = match version.content {
-            None => futures_util::stream::empty().boxed(),
-            Some(id) => {
-                let content = self.shared.catalogue.content(id).await?.ok_or_else(gone)?;
-                let range = ByteRange::whole(content.size);
-                self.reading(entered.keys(who)?, content)?.stream(range).await?
-            }
+        (node.seq, node.size, node.modified_ms) = (version.seq, version.size, version.modified_ms);
+        node.content = version.content;
+        walk.content = match version.content {
+            Some(id) => Some(self.shared.catalogue.content(id).await?.ok_or_else(gone)?),
+            None => None,
         };
-        Ok((version, stream))
+        Ok(walk)
     }
 
     async fn restore_version(&self, who: &Session, at: &Location, seq: i64, guard: Conditions) -> Result<Node> {

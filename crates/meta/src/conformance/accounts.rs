@@ -98,6 +98,28 @@ pub async fn a_token_is_found_by_its_lookup(catalogue: &Place) {
     assert!(catalogue.account(id).await.expect("reads").expect("is there").generation > stage.account.generation);
 }
 
+pub async fn a_new_password_ends_every_session_but_the_one_kept(catalogue: &Place) {
+    let stage = Stage::new(catalogue).await;
+    let id = stage.account.id;
+    let session = async |lookup| catalogue.put_slot(id, slot(SlotKind::Session, lookup), 7).await.expect("adds");
+    let (kept, _ended) = (session("s1").await, session("s2").await);
+    let token = catalogue.put_slot(id, slot(SlotKind::Token, "s1"), 7).await.expect("a token may have the same lookup");
+    let (_, found) = catalogue.slot_by_lookup(SlotKind::Session, "s1").await.expect("reads").expect("is there");
+    assert_eq!(found, kept);
+    let before = catalogue.account(id).await.expect("reads").expect("is there").generation;
+    let new = NewSlot { sealed: vec![9], ..slot(SlotKind::Password, "") };
+    let made = catalogue.replace_password(id, new, Some(kept.id), 8).await.expect("replaces");
+    let mut left = catalogue.slots(id).await.expect("reads");
+    left.retain(|slot| slot.kind != SlotKind::Recovery);
+    assert_eq!(left, [kept, token, made]);
+    assert!(catalogue.account(id).await.expect("reads").expect("is there").generation > before);
+    let new = slot(SlotKind::Password, "");
+    catalogue.replace_password(id, new, None, 8).await.expect("replaces");
+    assert!(catalogue.slot_by_lookup(SlotKind::Session, "s1").await.expect("reads").is_none());
+    let nobody = catalogue.replace_password(AccountId(999), slot(SlotKind::Password, ""), None, 8).await;
+    assert_eq!(kind(nobody), ErrorKind::NotFound);
+}
+
 pub async fn failed_sign_ins_count_and_lapse(catalogue: &Place) {
     assert_eq!(catalogue.attempts("a").await.expect("reads"), Attempts::default());
     for failures in 1..=3 {

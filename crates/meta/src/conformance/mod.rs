@@ -39,7 +39,8 @@ macro_rules! catalogue_conformance {
     ($open:path) => {
         $crate::catalogue_conformance! { @cases $open;
             accounts: an_account_comes_with_its_home_and_slots, a_taken_name_is_refused, changes_void_cached_sign_ins,
-                a_slot_of_a_single_kind_is_replaced, a_token_is_found_by_its_lookup, failed_sign_ins_count_and_lapse,
+                a_slot_of_a_single_kind_is_replaced, a_token_is_found_by_its_lookup,
+                a_new_password_ends_every_session_but_the_one_kept, failed_sign_ins_count_and_lapse,
                 traffic_is_summed_by_day, a_removed_account_leaves_nothing, a_shared_space_keeps_its_owner;
             spaces: spaces_are_listed_home_first, a_space_keeps_an_owner, changes_take_effect_at_once,
                 a_removed_space_leaves_nothing, a_home_space_does_not_go_alone, members_come_and_go,

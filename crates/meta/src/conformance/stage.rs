@@ -101,7 +101,7 @@ impl Stage {
 
     /// Removes a node.
     pub async fn remove(&self, at: &str) -> Result<()> {
-        self.catalogue.remove(self.space, &path(at), &self.guard()).await
+        self.catalogue.remove(self.space, &path(at), &self.guard()).await.map(|_| ())
     }
 
     /// Moves without or with overwriting.

@@ -24,7 +24,7 @@ pub async fn what_is_removed_is_listed_and_put_back(catalogue: &Place) {
     make_tree(&stage, "a").await;
     let before = stage.node("a").await.expect("is there");
     let guard = stage.guard_at(5_000);
-    catalogue.remove(stage.space, &path("a"), &guard).await.expect("removes");
+    let told = catalogue.remove(stage.space, &path("a"), &guard).await.expect("removes");
     assert_eq!((stage.tree().await.len(), stage.used().await), (0, (31, 10)));
     for _ in 0..2 {
         let trash = catalogue.trash(stage.space, None, 9).await.expect("reads");
@@ -33,6 +33,7 @@ pub async fn what_is_removed_is_listed_and_put_back(catalogue: &Place) {
         assert_eq!((entry.deleted_ms, entry.by, entry.bytes, entry.nodes), (5_000, stage.account.id, 31, 4));
     }
     let entry = catalogue.trash(stage.space, None, 9).await.expect("reads").remove(0).id;
+    assert_eq!(told, Some(entry));
     let back = catalogue.restore_trash(stage.space, entry, None, &stage.guard()).await.expect("puts back");
     assert!(back.id == before.id && back.name == "a" && back.seq > before.seq);
     assert_eq!(stage.tree().await, ["a/", "a/b/", "a/b/g", "a/f"]);

@@ -59,6 +59,15 @@ impl<E: Engine> Catalogue for E {
     async fn put_slot(&self, account: AccountId, slot: NewSlot, now_ms: i64) -> Result<Slot> {
         Ops(self).put_slot(account, slot, now_ms).await
     }
+    async fn replace_password(
+        &self,
+        account: AccountId,
+        slot: NewSlot,
+        keep: Option<i64>,
+        now_ms: i64,
+    ) -> Result<Slot> {
+        Ops(self).replace_password(account, slot, keep, now_ms).await
+    }
 
     async fn remove_slot(&self, account: AccountId, slot: i64) -> Result<()> {
         Ops(self).remove_slot(account, slot).await
@@ -192,7 +201,7 @@ impl<E: Engine> Catalogue for E {
         Ops(self).commit_file(space, path, content, modified_ms, guard).await
     }
 
-    async fn remove(&self, space: SpaceId, path: &DrivePath, guard: &Guard) -> Result<()> {
+    async fn remove(&self, space: SpaceId, path: &DrivePath, guard: &Guard) -> Result<Option<i64>> {
         Ops(self).remove(space, path, guard).await
     }
 

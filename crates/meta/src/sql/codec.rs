@@ -150,6 +150,7 @@ pub(super) fn slot(row: &Row<'_>, at: usize) -> Read<Slot> {
             1 => SlotKind::Token,
             2 => SlotKind::Recovery,
             3 => SlotKind::Escrow,
+            4 => SlotKind::Session,
             other => return Err(bad_number(at + 2, other)),
         },
         lookup: row.get(at + 3)?,
@@ -170,6 +171,7 @@ pub(super) const fn slot_kind_number(kind: SlotKind) -> i64 {
         SlotKind::Token => 1,
         SlotKind::Recovery => 2,
         SlotKind::Escrow => 3,
+        SlotKind::Session => 4,
     }
 }
 

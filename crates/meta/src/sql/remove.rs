@@ -14,7 +14,7 @@ use crate::types::{Node, NodeKind};
 use holdfast_base::{DrivePath, Result, SpaceId};
 
 impl<E: Engine> Ops<'_, E> {
-    pub(super) async fn remove(&self, space: SpaceId, path: &DrivePath, guard: &Guard) -> Result<()> {
+    pub(super) async fn remove(&self, space: SpaceId, path: &DrivePath, guard: &Guard) -> Result<Option<i64>> {
         let (path, guard) = (path.clone(), guard.clone());
         let work = move |tx: &Tx<'_>| {
             let mut state = SpaceState::load(tx, space)?;
@@ -23,22 +23,25 @@ impl<E: Engine> Ops<'_, E> {
             spot.existing()?;
             spot.parent()?;
             lock_check::check(tx, &mut state, &spot, Change::Remove, &guard)?;
-            discard(tx, &mut state, &spot, &guard)?;
+            let entry = discard(tx, &mut state, &spot, &guard)?;
             state.next_seq();
-            state.save(tx)
+            state.save(tx)?;
+            Ok(entry)
         };
         self.0.write("remove", Scope::Space(space), work).await
     }
 }
 
-/// Puts what is at `spot` into the trash, or purges it in a space that keeps nothing. Locks were checked; they end here.
-pub(super) fn discard(tx: &Tx<'_>, state: &mut SpaceState, spot: &Spot<'_>, guard: &Guard) -> Done<()> {
+/// Puts what is at `spot` into the trash and answers the entry, or purges it in a space that keeps nothing. Locks were checked; they
+/// end here.
+pub(super) fn discard(tx: &Tx<'_>, state: &mut SpaceState, spot: &Spot<'_>, guard: &Guard) -> Done<Option<i64>> {
     let node = spot.existing()?;
     end_locks(tx, state, node.id.0)?;
     if state.retention.days == 0 {
         let sizes = sizes_of(tx, node.id.0)?;
         reparent(tx, node, spot.parent()?, state.limbo(), &format!("g{}", node.id))?;
-        return purge(tx, state, node.id.0, sizes);
+        purge(tx, state, node.id.0, sizes)?;
+        return Ok(None);
     }
     // Trash is listed newest first, and so by ids that grow.
     let newest = "SELECT coalesce(max(id), 0) FROM trash WHERE space_id = ?1";
@@ -60,7 +63,8 @@ pub(super) fn discard(tx: &Tx<'_>, state: &mut SpaceState, spot: &Spot<'_>, guar
         sizes.map(|sizes| sizes.version_bytes),
         sizes.map(|sizes| sizes.nodes),
     );
-    sql::put(tx, sql, values)
+    sql::put(tx, sql, values)?;
+    Ok(Some(entry))
 }
 
 /// Takes a subtree of known sizes, which hangs in the limbo without a trash entry, out of every sum; `release_garbage`

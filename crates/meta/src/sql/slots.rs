@@ -14,15 +14,29 @@ impl<E: Engine> Ops<'_, E> {
     pub(super) async fn put_slot(&self, account: AccountId, slot: NewSlot, now_ms: i64) -> Result<Slot> {
         let work = move |tx: &Tx<'_>| {
             by_id(tx, account)?.ok_or_else(no_account)?;
-            if slot.kind != SlotKind::Token {
-                let sql = "DELETE FROM slot WHERE account_id = ?1 AND kind = ?2";
-                if sql::run(tx, sql, (account.0, slot_kind_number(slot.kind)))? > 0 {
-                    count_generation(tx, account)?;
-                }
+            if !slot.kind.has_lookup() && remove_kind(tx, account, slot.kind, None)? > 0 {
+                count_generation(tx, account)?;
             }
             insert_slot(tx, account, &slot, now_ms)
         };
         self.0.write("put_slot", Scope::Administration, work).await
+    }
+
+    pub(super) async fn replace_password(
+        &self,
+        account: AccountId,
+        slot: NewSlot,
+        keep: Option<i64>,
+        now_ms: i64,
+    ) -> Result<Slot> {
+        let work = move |tx: &Tx<'_>| {
+            by_id(tx, account)?.ok_or_else(no_account)?;
+            remove_kind(tx, account, SlotKind::Password, None)?;
+            remove_kind(tx, account, SlotKind::Session, keep)?;
+            count_generation(tx, account)?;
+            insert_slot(tx, account, &slot, now_ms)
+        };
+        self.0.write("replace_password", Scope::Administration, work).await
     }
 
     pub(super) async fn remove_slot(&self, account: AccountId, slot: i64) -> Result<()> {
@@ -43,18 +57,22 @@ pub(super) fn of_account(link: &dyn Link, account: AccountId) -> Done<Vec<Slot>>
 
 /// The slot with this kind and lookup, with its account.
 pub(super) fn by_lookup(link: &dyn Link, kind: SlotKind, lookup: &str) -> Done<Option<(Account, Slot)>> {
-    if kind != SlotKind::Token {
-        // Only tokens have a lookup; the others would all match the empty one.
-        return Ok(None);
-    }
     let sql = concat!(
         "SELECT ",
         slot_columns!(),
         ", ",
         account_columns!(),
-        " FROM slot JOIN account ON account.id = account_id WHERE kind = 1 AND lookup = ?1"
+        " FROM slot JOIN account ON account.id = account_id WHERE lookup <> '' AND lookup = ?1 AND kind = ?2"
     );
-    sql::first(link, sql, [lookup], |row| Ok((codec::account(row, 11)?, codec::slot(row, 0)?)))
+    let values = (lookup, slot_kind_number(kind));
+    sql::first(link, sql, values, |row| Ok((codec::account(row, 11)?, codec::slot(row, 0)?)))
+}
+
+/// Removes an account's slots of a kind, but `keep`.
+fn remove_kind(tx: &Tx<'_>, account: AccountId, kind: SlotKind, keep: Option<i64>) -> Done<usize> {
+    let sql = "DELETE FROM slot WHERE account_id = ?1 AND kind = ?2 AND id <> ?3";
+    // Ids begin at 1.
+    sql::run(tx, sql, (account.0, slot_kind_number(kind), keep.unwrap_or(0)))
 }
 
 /// Removes a slot and voids cached sign-ins.
@@ -68,7 +86,7 @@ pub(super) fn remove(tx: &Tx<'_>, account: AccountId, slot: i64) -> Done<()> {
 /// Adds a slot; `AlreadyExists` if its lookup is taken.
 pub(super) fn insert_slot(tx: &Tx<'_>, account: AccountId, new: &NewSlot, now_ms: i64) -> Done<Slot> {
     if by_lookup(tx, new.kind, &new.lookup)?.is_some() {
-        return refuse(ErrorKind::AlreadyExists, "an app token with this id exists already");
+        return refuse(ErrorKind::AlreadyExists, "a credential with this id exists already");
     }
     if let Some(space) = new.space
         && sql::first(tx, "SELECT 1 FROM space WHERE id = ?1", [space.0], |_| Ok(()))?.is_none()

@@ -72,6 +72,15 @@ pub enum SlotKind {
     Recovery,
     /// The operator's escrow key, if switched on (one at most).
     Escrow,
+    /// A browser that is signed in; the secret is in its cookie.
+    Session,
+}
+
+impl SlotKind {
+    /// Whether an account has any number of this kind, each found by its lookup; of the others it has one at most.
+    pub const fn has_lookup(self) -> bool {
+        matches!(self, Self::Token | Self::Session)
+    }
 }
 
 /// A credential slot: the account's private key, wrapped for one credential.
@@ -83,7 +92,7 @@ pub struct Slot {
     pub account: AccountId,
     /// What opens it.
     pub kind: SlotKind,
-    /// Public part of the credential by which it is found (an app token's id); empty for the other kinds.
+    /// Public part of the credential by which it is found (the id of an app token or session); empty for the other kinds.
     pub lookup: String,
     /// The person's label.
     pub label: String,

@@ -47,6 +47,8 @@ pub enum CredentialKind {
     Recovery = 3,
     /// The operator's escrow key: HPKE.
     Escrow = 4,
+    /// A browser's session: HKDF.
+    Session = 5,
 }
 
 /// Where a slot belongs; authenticated with it.
@@ -91,7 +93,7 @@ pub(super) fn seal_slot_with(
             slot.extend(salt);
             kdf::argon2id(params, salt, secret)?
         }
-        CredentialKind::Token | CredentialKind::Recovery => {
+        CredentialKind::Token | CredentialKind::Recovery | CredentialKind::Session => {
             slot.push(KDF_HKDF);
             slot.extend(salt);
             kdf::hkdf(salt, secret)?
@@ -115,7 +117,9 @@ pub fn open_slot(context: SlotContext<'_>, secret: &[u8], slot: &[u8]) -> Result
     let parsed = Parsed::new(slot)?;
     let sealing = match (parsed.derivation, context.kind) {
         (Derivation::Argon2id(params, salt), CredentialKind::Password) => kdf::argon2id(params, salt, secret)?,
-        (Derivation::Hkdf(salt), CredentialKind::Token | CredentialKind::Recovery) => kdf::hkdf(salt, secret)?,
+        (Derivation::Hkdf(salt), CredentialKind::Token | CredentialKind::Recovery | CredentialKind::Session) => {
+            kdf::hkdf(salt, secret)?
+        }
         _ => return Err(damaged("is of another kind than it says")),
     };
     let (nonce, sealed) = parsed.body.split_at_checked(NONCE_LEN).ok_or_else(|| damaged("is cut short"))?;

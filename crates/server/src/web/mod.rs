@@ -5,6 +5,7 @@
 //! | anything, on a host that is a published site's | that site ([`crate::sites`]) | as the site asks |
 //! | `/dav`, `/dav/…` | WebDAV | always |
 //! | `/api/v1/openapi.json` | the API's description | none |
+//! | `POST /api/v1/session` | the JSON API | by what it sends |
 //! | `/api/…` | the JSON API | always |
 //! | `/healthz`, `/readyz` | this module | none |
 //! | `/` | the landing page; `OPTIONS` for clients that probe the root before they ask for a password | none |
@@ -12,6 +13,7 @@
 //! Answers that a person's file may be part of get `Content-Security-Policy: sandbox`: a page kept in the drive must not run
 //! scripts as the drive.
 
+mod browser;
 pub(crate) mod gate;
 mod landing;
 pub(crate) mod record;
@@ -24,12 +26,14 @@ use crate::sites;
 use crate::telemetry::AccessLog;
 use axum::Router;
 use futures_util::future::BoxFuture;
+use holdfast_api::cookie::Visitor;
 use holdfast_auth::{Credential, Session};
 use holdfast_base::{Error, ErrorKind, Result};
 use holdfast_meta::Catalogue;
 use holdfast_site::serve::{Door, Serving};
 use http::header::{
-    ALLOW, CONNECTION, CONTENT_SECURITY_POLICY, HeaderName, HeaderValue, REFERRER_POLICY, X_CONTENT_TYPE_OPTIONS,
+    ALLOW, CONNECTION, CONTENT_SECURITY_POLICY, HeaderName, HeaderValue, REFERRER_POLICY, WWW_AUTHENTICATE,
+    X_CONTENT_TYPE_OPTIONS,
 };
 use http::{Method, Request, Response, StatusCode, Version};
 use http_body_util::BodyExt;
@@ -155,23 +159,43 @@ impl Web {
                 let visitor = sites::visitor(client, self.allow_plain_http);
                 sites::any(self.sites.answer(Door::Drive, visitor, request).await)
             }
-            Face::Api if request.uri().path() == "/api/v1/openapi.json" => self.call_api(request).await,
-            Face::Dav | Face::Api => match self.admit(client, &request).await {
+            Face::Dav => match self.admit(client, gate::credential(request.headers())).await {
                 Ok(session) => {
                     record.account = Some((session.account, session.name.clone()));
-                    if record.face == Face::Dav {
-                        (self.dav)(session, request).await
-                    } else {
-                        let mut request = request;
-                        request.extensions_mut().insert(session);
-                        self.call_api(request).await
-                    }
+                    (self.dav)(session, request).await
                 }
-                Err(error) => {
-                    tracing::debug!(id = %record.id, client = %client.address, %error, "not let in");
-                    reply::error(&error, record.face == Face::Api)
-                }
+                Err(error) => refuse(record, client, &error),
             },
+            Face::Api => self.api(client, record, request).await,
+        }
+    }
+
+    async fn api(&self, client: &Client, record: &mut Record, mut request: Request<RequestBody>) -> Response<AnyBody> {
+        let visitor = Visitor { address: client.address, encrypted: client.encrypted };
+        request.extensions_mut().insert(visitor);
+        let admitted = match (request.method(), request.uri().path()) {
+            (&Method::GET | &Method::HEAD, "/api/v1/openapi.json") => Ok(None),
+            (&Method::POST, "/api/v1/session") => browser::check_origin(&request, client.encrypted, false)
+                .and_then(|()| gate::check_transport(client, self.allow_plain_http))
+                .map(|()| None),
+            _ => self.admit(client, browser::credential(&request, client.encrypted)).await.map(Some),
+        };
+        match admitted {
+            Ok(session) => {
+                if let Some(session) = session {
+                    record.account = Some((session.account, session.name.clone()));
+                    request.extensions_mut().insert(session);
+                }
+                self.call_api(request).await
+            }
+            Err(error) => {
+                let answer = refuse(record, client, &error);
+                if browser::is_a_page(request.headers(), client.encrypted) && error.kind() == ErrorKind::Unauthenticated
+                {
+                    return reply::with(answer, WWW_AUTHENTICATE, holdfast_api::SESSION_CHALLENGE);
+                }
+                answer
+            }
         }
     }
 
@@ -183,8 +207,8 @@ impl Web {
         }
     }
 
-    async fn admit(&self, client: &Client, request: &Request<RequestBody>) -> Result<Arc<Session>> {
-        let credential = gate::credential(request.headers())?;
+    async fn admit(&self, client: &Client, credential: Result<Option<Credential>>) -> Result<Arc<Session>> {
+        let credential = credential?;
         gate::check_transport(client, self.allow_plain_http)?;
         let credential = credential
             .ok_or_else(|| Error::new(ErrorKind::Unauthenticated, "Sign in with your account's name and password."))?;
@@ -241,6 +265,11 @@ impl Web {
             reply::text(StatusCode::SERVICE_UNAVAILABLE, "the catalogue does not answer\n")
         }
     }
+}
+
+fn refuse(record: &Record, client: &Client, error: &Error) -> Response<AnyBody> {
+    tracing::debug!(id = %record.id, client = %client.address, %error, "not let in");
+    reply::error(error, record.face == Face::Api)
 }
 
 /// Windows and some libraries ask the server's root whether it speaks WebDAV before they ask for a password.

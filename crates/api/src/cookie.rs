@@ -1,0 +1,97 @@
+//! The cookie of a browser's session: its name, how it is read, and how it is set.
+//!
+//! Over TLS its name begins with `__Host-`, so that no other host and no unencrypted answer can set one in its place; over plain HTTP,
+//! where the operator allows passwords at all, browsers refuse that name and it goes without. Each connection knows its own name
+//! only: a cookie planted over plain HTTP is nothing over TLS.
+
+use holdfast_auth::Secret;
+use holdfast_auth::accounts::SESSION_REMEMBERED_MS;
+use holdfast_base::{Error, Result};
+use http::header::COOKIE;
+use http::{HeaderMap, HeaderValue};
+use std::net::IpAddr;
+
+/// Longest value that is looked at; ours are 75 bytes.
+const VALUE_BYTES_MAX: usize = 128;
+
+/// Who sends a request, as the server in front knows it; it puts this into the request's extensions.
+#[derive(Debug, Clone, Copy)]
+pub struct Visitor {
+    /// The client's address.
+    pub address: IpAddr,
+    /// Whether what it sends is encrypted on its way.
+    pub encrypted: bool,
+}
+
+const fn name(encrypted: bool) -> &'static str {
+    if encrypted { "__Host-holdfast" } else { "holdfast" }
+}
+
+/// The session's secret, if the request has exactly one such cookie. Two are of somebody who planted one: neither counts.
+pub fn read(headers: &HeaderMap, encrypted: bool) -> Option<Secret> {
+    let name = name(encrypted);
+    let values = headers.get_all(COOKIE).iter().filter_map(|value| value.to_str().ok());
+    let mut found = values
+        .flat_map(|value| value.split(';'))
+        .filter_map(|pair| pair.trim().split_once('='))
+        .filter_map(|(key, value)| (key == name).then_some(value));
+    let value = found.next().filter(|value| !value.is_empty() && value.len() <= VALUE_BYTES_MAX)?;
+    found.next().is_none().then(|| Secret::new(value))
+}
+
+/// The header that hands a session to the browser: for the time it stays open, or for the session's whole time.
+pub(crate) fn set(visitor: Visitor, secret: &Secret, remember: bool) -> Result<HeaderValue> {
+    let lasts = if remember { Some(SESSION_REMEMBERED_MS / 1_000) } else { None };
+    header(visitor, secret.expose(), lasts)
+}
+
+/// The header that takes it away.
+pub(crate) fn clear(visitor: Visitor) -> Result<HeaderValue> {
+    header(visitor, "", Some(0))
+}
+
+fn header(visitor: Visitor, value: &str, seconds: Option<i64>) -> Result<HeaderValue> {
+    let age = seconds.map_or_else(String::new, |seconds| format!("; Max-Age={seconds}"));
+    let secure = if visitor.encrypted { "; Secure" } else { "" };
+    let text = format!("{}={value}; Path=/{age}; HttpOnly; SameSite=Strict{secure}", name(visitor.encrypted));
+    let mut header = HeaderValue::try_from(text)
+        .map_err(|error| Error::internal("a session's cookie cannot be written").with_source(error))?;
+    header.set_sensitive(true);
+    Ok(header)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(values: &[&'static str]) -> HeaderMap {
+        let mut headers = HeaderMap::new();
+        values.iter().for_each(|value| {
+            headers.append(COOKIE, HeaderValue::from_static(value));
+        });
+        headers
+    }
+
+    #[test]
+    fn a_cookie_is_read_by_the_name_of_its_connection_and_only_if_it_is_the_only_one() {
+        let both = of(&["a=1; holdfast=plain", "__Host-holdfast=tls"]);
+        assert_eq!(read(&both, false).expect("is there").expose(), "plain");
+        assert_eq!(read(&both, true).expect("is there").expose(), "tls");
+        assert!(read(&of(&["holdfast=a; holdfast=b"]), false).is_none());
+        assert!(read(&of(&["holdfast="]), false).is_none());
+        assert!(read(&of(&["holdfastx=a", "x"]), false).is_none());
+    }
+
+    #[test]
+    fn a_cookie_is_for_this_host_alone_and_not_for_scripts() {
+        let visitor = Visitor { address: [127, 0, 0, 1].into(), encrypted: true };
+        let kept = set(visitor, &Secret::new("x"), true).expect("writes");
+        assert_eq!(kept, "__Host-holdfast=x; Path=/; Max-Age=2592000; HttpOnly; SameSite=Strict; Secure");
+        let plain = Visitor { encrypted: false, ..visitor };
+        assert_eq!(
+            set(plain, &Secret::new("x"), false).expect("writes"),
+            "holdfast=x; Path=/; HttpOnly; SameSite=Strict"
+        );
+        assert_eq!(clear(plain).expect("writes"), "holdfast=; Path=/; Max-Age=0; HttpOnly; SameSite=Strict");
+    }
+}

@@ -1,0 +1,109 @@
+//! Sessions of browsers: signing in and out, and the list of devices.
+
+use super::Failures;
+use super::me::{MeBody, me};
+use crate::cookie;
+use crate::extract::{Caller, From, Json, Path};
+use crate::problem::Failure;
+use crate::{Api, device};
+use axum::extract::State;
+use holdfast_auth::{Credential, Secret};
+use holdfast_base::Error;
+use http::header::SET_COOKIE;
+use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+/// Somebody who signs in.
+#[derive(Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct SignInBody {
+    /// Sign-in name.
+    name: String,
+    /// The account's password; an app token is refused.
+    password: String,
+    /// Stay signed in for 30 days; otherwise until the browser is closed, and 24 hours at most.
+    #[serde(default)]
+    remember: bool,
+}
+
+type WithCookie<T> = ([(HeaderName, HeaderValue); 1], T);
+
+/// Sign in with a cookie.
+///
+/// Attempts are limited as with every other way of signing in. The cookie counts below `/api/` only; a request that changes something
+/// and comes from another site's page is refused.
+#[utoipa::path(post, path = "/session", tag = "sessions", request_body = SignInBody, security(()), responses(
+    (status = 200, body = MeBody, headers(("set-cookie" = String, description = "the session"))), Failures))]
+pub(crate) async fn sign_in(
+    State(api): State<Api>,
+    From(visitor): From,
+    headers: HeaderMap,
+    Json(body): Json<SignInBody>,
+) -> Result<WithCookie<axum::Json<MeBody>>, Failure> {
+    let credential = Credential::Basic { name: body.name, secret: Secret::new(body.password) };
+    let who = api.authenticator.sign_in(&credential, Some(visitor.address)).await?;
+    let label = device::label(&headers, visitor.address);
+    let opened = api.accounts.open_session(&who, label, body.remember).await?;
+    let answer = me(&api, &who).await?;
+    Ok(([(SET_COOKIE, cookie::set(visitor, &opened.secret, body.remember)?)], axum::Json(answer)))
+}
+
+/// Sign out: end the session this request was made with.
+#[utoipa::path(delete, path = "/session", tag = "sessions", responses(
+    (status = 204, headers(("set-cookie" = String, description = "takes the cookie away"))), Failures))]
+pub(crate) async fn sign_out(
+    State(api): State<Api>,
+    From(visitor): From,
+    caller: Caller,
+) -> Result<WithCookie<StatusCode>, Failure> {
+    let session = caller.0.browser_session();
+    let session =
+        session.ok_or_else(|| Error::conflict("there is no session to end: this request came without one"))?;
+    api.accounts.end_session(caller.0.account, session).await?;
+    Ok(([(SET_COOKIE, cookie::clear(visitor)?)], StatusCode::NO_CONTENT))
+}
+
+/// A browser that is signed in.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct SessionBody {
+    /// Names it.
+    id: i64,
+    /// Browser and address at sign-in.
+    label: String,
+    /// Whether this request came from it.
+    current: bool,
+    /// When it was opened.
+    created_ms: i64,
+    /// When it was last used, to the hour or so.
+    used_ms: i64,
+    /// When it ends at the latest.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    expires_ms: Option<i64>,
+}
+
+/// My sessions, the last used first.
+#[utoipa::path(get, path = "/sessions", tag = "sessions", responses((status = 200, body = Vec<SessionBody>), Failures))]
+pub(crate) async fn list(State(api): State<Api>, caller: Caller) -> Result<axum::Json<Vec<SessionBody>>, Failure> {
+    caller.0.require_full()?;
+    let current = caller.0.browser_session();
+    let slots = api.accounts.list_sessions(caller.0.account).await?;
+    let bodies = slots.into_iter().map(|slot| SessionBody {
+        id: slot.id,
+        label: slot.label,
+        current: current == Some(slot.id),
+        created_ms: slot.created_ms,
+        used_ms: slot.used_ms.unwrap_or(slot.created_ms),
+        expires_ms: slot.expires_ms,
+    });
+    Ok(axum::Json(bodies.collect()))
+}
+
+/// End a session, at once and everywhere.
+#[utoipa::path(delete, path = "/sessions/{id}", tag = "sessions", params(("id" = i64, Path)),
+    responses((status = 204), Failures))]
+pub(crate) async fn end(State(api): State<Api>, caller: Caller, Path(id): Path<i64>) -> Result<StatusCode, Failure> {
+    caller.0.require_full()?;
+    api.accounts.end_session(caller.0.account, id).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
