@@ -23,8 +23,8 @@ use std::sync::Arc;
 use utoipa::OpenApi;
 use utoipa_axum::router::OpenApiRouter;
 
-/// Longest request body: the largest thing sent here is a path.
-pub const BODY_BYTES_MAX: usize = 128 << 10;
+/// Longest request body: the largest thing sent here is a list of [`LIST_MAX`] places, and few of them have long paths.
+pub const BODY_BYTES_MAX: usize = 1 << 20;
 
 /// Entries of one answer at most.
 pub const LIST_MAX: usize = 1_000;
@@ -46,7 +46,7 @@ pub struct Api {
 #[derive(OpenApi)]
 #[openapi(
     info(title = "Holdfast", description = "A sealed drive. Sign in with HTTP Basic, or with an app token as Bearer."),
-    tags((name = "me"), (name = "spaces"), (name = "versions"), (name = "trash"), (name = "tokens"), (name = "accounts"), (name = "sites"))
+    tags((name = "me"), (name = "spaces"), (name = "versions"), (name = "trash"), (name = "tags"), (name = "search"), (name = "tokens"), (name = "accounts"), (name = "sites"))
 )]
 struct Document;
 

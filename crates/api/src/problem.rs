@@ -37,11 +37,7 @@ impl IntoResponse for Failure {
         if matches!(error.kind(), ErrorKind::Internal | ErrorKind::Damaged | ErrorKind::Unavailable) {
             tracing::error!(?error, "an API request failed");
         }
-        let status = match error.kind() {
-            // WebDAV says 405 where something exists; a JSON client expects 409.
-            ErrorKind::AlreadyExists | ErrorKind::WrongKind => StatusCode::CONFLICT,
-            kind => StatusCode::from_u16(kind.status()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR),
-        };
+        let status = status_of(&error);
         let mut response = problem(status, error.message().to_owned());
         if let ErrorKind::TooManyRequests { retry_after_s } = error.kind() {
             response.headers_mut().insert(RETRY_AFTER, retry_after_s.into());
@@ -50,9 +46,28 @@ impl IntoResponse for Failure {
     }
 }
 
+impl Problem {
+    fn new(status: StatusCode, detail: String) -> Self {
+        let title = status.canonical_reason().unwrap_or("Error");
+        Self { kind: "about:blank", title, status: status.as_u16(), detail }
+    }
+
+    /// Of one item of several.
+    pub(crate) fn of(error: &Error) -> Self {
+        Self::new(status_of(error), error.message().to_owned())
+    }
+}
+
+fn status_of(error: &Error) -> StatusCode {
+    match error.kind() {
+        // WebDAV says 405 where something exists; a JSON client expects 409.
+        ErrorKind::AlreadyExists | ErrorKind::WrongKind => StatusCode::CONFLICT,
+        kind => StatusCode::from_u16(kind.status()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR),
+    }
+}
+
 fn problem(status: StatusCode, detail: String) -> Response {
-    let title = status.canonical_reason().unwrap_or("Error");
-    let body = Problem { kind: "about:blank", title, status: status.as_u16(), detail };
+    let body = Problem::new(status, detail);
     let mut response = (status, axum::Json(body)).into_response();
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
     response

@@ -2,9 +2,11 @@
 
 mod accounts;
 mod me;
+mod search;
 mod sites;
 mod sites_bodies;
 mod spaces;
+mod tags;
 mod tokens;
 mod trash;
 mod versions;
@@ -49,6 +51,8 @@ pub(crate) fn all() -> OpenApiRouter<Api> {
         .routes(routes!(versions::restore))
         .routes(routes!(trash::list, trash::empty))
         .routes(routes!(trash::restore, trash::remove))
+        .routes(routes!(tags::list, tags::change))
+        .routes(routes!(search::search))
         .routes(routes!(tokens::list, tokens::create))
         .routes(routes!(tokens::revoke))
         .routes(routes!(accounts::list, accounts::create))
