@@ -61,7 +61,7 @@ pub struct Api {
 #[derive(OpenApi)]
 #[openapi(
     info(title = "Holdfast", description = "A sealed drive. Sign in with HTTP Basic, with an app token as Bearer, or, as a browser, with a session."),
-    tags((name = "sessions"), (name = "me"), (name = "spaces"), (name = "files"), (name = "versions"), (name = "trash"), (name = "tokens"), (name = "accounts"), (name = "sites"))
+    tags((name = "sessions"), (name = "me"), (name = "spaces"), (name = "files"), (name = "versions"), (name = "trash"), (name = "tags"), (name = "search"), (name = "tokens"), (name = "accounts"), (name = "sites"))
 )]
 struct Document;
 

@@ -2,7 +2,7 @@
 
 use crate::commands::{
     account, backup, bench, check, cluster, completion, config as config_command, man, migrate, publish, reclaim,
-    restore, serve, site, space, token, trash, version,
+    restore, search, serve, site, space, tag, token, trash, version,
 };
 use crate::config;
 use clap::{Args, Parser, Subcommand, ValueEnum};
@@ -100,6 +100,11 @@ pub(crate) enum Command {
     /// List, restore and empty the trash.
     #[command(subcommand)]
     Trash(trash::TrashCommand),
+    /// Add, remove and list tags of files and folders.
+    #[command(subcommand)]
+    Tag(tag::TagCommand),
+    /// Find files and folders by name, path and tags.
+    Search(search::SearchArgs),
     /// Publish a folder as a web site.
     Publish(publish::PublishArgs),
     /// List, roll back and change published sites.

@@ -6,6 +6,7 @@ pub mod backup;
 pub mod check;
 pub(crate) mod frame;
 mod heart;
+mod index;
 pub mod jobs;
 mod memory;
 pub mod reclaim;

@@ -9,8 +9,8 @@ pub mod engine;
 mod types;
 
 pub use holdfast_meta::{
-    Changed, Compression, Expect, Lock, Node, NodeKind, Property, PropertyChange, Retention, Role, TrashEntry, Usage,
-    Version,
+    Changed, Compression, Cursor, Expect, HITS_MAX, Lock, MediaGroup, Node, NodeKind, Property, PropertyChange,
+    Retention, Role, SearchQuery, TAG_LIST_MAX, TAG_NAMESPACE, Tag, TagChange, TagCount, TrashEntry, Usage, Version,
 };
 pub use types::*;
 
@@ -33,7 +33,7 @@ pub trait Drive: Send + Sync + 'static {
     async fn list(&self, who: &Session, folder: &Node, after: Option<&NodeName>, limit: usize) -> Result<Vec<Node>>;
     /// How many nodes are below a folder, counting no further than `limit`.
     async fn count_below(&self, who: &Session, folder: &Node, limit: usize) -> Result<usize>;
-    /// Dead properties of nodes of one space, in the order of `nodes`.
+    /// Dead properties of nodes of one space, in the order of `nodes`. Tags are none of them.
     async fn properties(&self, who: &Session, nodes: &[Node]) -> Result<Vec<Vec<Property>>>;
     /// Live locks rooted on any of `nodes` (hand in a walk's chain to learn what covers its end).
     async fn locks(&self, who: &Session, nodes: &[Node]) -> Result<Vec<Lock>>;
@@ -53,7 +53,7 @@ pub trait Drive: Send + Sync + 'static {
     async fn remove(&self, who: &Session, at: &Location, guard: Conditions) -> Result<Option<i64>>;
     /// Moves or copies a node with everything below it, atomically; between spaces, content is sealed anew for the target.
     async fn relocate(&self, who: &Session, transfer: &Transfer, guard: Conditions) -> Result<Changed>;
-    /// Applies property changes in order, all or none.
+    /// Applies property changes in order, all or none. Those of [`TAG_NAMESPACE`] are `Forbidden`.
     async fn change_properties(
         &self,
         who: &Session,
@@ -80,6 +80,22 @@ pub trait Drive: Send + Sync + 'static {
     ) -> Result<Lock>;
     /// Releases a lock.
     async fn unlock(&self, who: &Session, at: &Location, token: &str) -> Result<()>;
+
+    /// Tags of nodes of one space, in the order of `nodes`.
+    async fn tags(&self, who: &Session, nodes: &[Node]) -> Result<Vec<Vec<String>>>;
+    /// Adds and removes tags of nodes in any spaces; an answer for each item, in order, and one that is refused does not stop the
+    /// others.
+    async fn change_tags(&self, who: &Session, items: &[Location], change: &TagChange) -> Result<Vec<Result<Node>>>;
+    /// Tags in use in a space, or in all that the session may see, that begin with `prefix`.
+    async fn tags_in_use(
+        &self,
+        who: &Session,
+        space: Option<&str>,
+        prefix: &str,
+        limit: usize,
+    ) -> Result<Vec<TagCount>>;
+    /// Looks for nodes in a space, or in all that the session may see.
+    async fn search(&self, who: &Session, space: Option<&str>, query: &SearchQuery) -> Result<FoundNodes>;
 
     /// Old versions of a file, newest first.
     async fn versions(&self, who: &Session, at: &Location) -> Result<Vec<Version>>;

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use futures_util::Stream;
 use holdfast_base::{DrivePath, Result};
-use holdfast_meta::{Compression, Content, Expect, Membership, Node, Retention, Role, Space, Usage};
+use holdfast_meta::{Compression, Content, Cursor, Expect, Membership, Node, Retention, Role, Space, Usage};
 use std::fmt;
 use std::pin::Pin;
 
@@ -132,6 +132,30 @@ pub struct Transfer {
     pub deep: bool,
     /// What must hold of the source; the conditions speak of the target.
     pub source_expect: Expect,
+}
+
+/// Something a search found.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FoundNode {
+    /// Where it is.
+    pub at: Location,
+    /// What it is.
+    pub node: Node,
+    /// Its tags.
+    pub tags: Vec<String>,
+}
+
+/// What a search answers.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct FoundNodes {
+    /// The best first; see [`SearchAnswer::hits`](holdfast_meta::SearchAnswer::hits).
+    pub found: Vec<FoundNode>,
+    /// Where the list goes on, if it does.
+    pub next: Option<Cursor>,
+    /// Whether there may be more than was found: work for one query is bounded.
+    pub more: bool,
+    /// Whether some names or tags are not indexed yet.
+    pub indexing: bool,
 }
 
 /// A lock asked for.

@@ -7,8 +7,8 @@
 use crate::cluster::{Cluster, InstanceId, Joined, NewInstance};
 use crate::types::{
     Account, AccountChange, BlockPlace, Content, Finding, Lock, ManifestChunk, Membership, NewAccount, NewContent,
-    NewLock, NewSlot, NewSpace, Node, Pack, Place, Property, PropertyChange, Role, Slot, SlotKind, Space, SpaceChange,
-    StagedRun, Traffic, TrashEntry, Version,
+    NewLock, NewSlot, NewSpace, Node, Pack, Place, Property, PropertyChange, Role, SearchAnswer, SearchQuery, Slot,
+    SlotKind, Space, SpaceChange, StagedRun, TagChange, TagCount, Traffic, TrashEntry, Version,
 };
 use async_trait::async_trait;
 use holdfast_base::{AccountId, BlockId, ContentId, DrivePath, NodeId, NodeName, PackId, PackName, Result, SpaceId};
@@ -267,6 +267,26 @@ pub trait Catalogue: Send + Sync + 'static {
     /// Releases a lock that covers `path` and is held by the guard's account; an unknown token is `Conflict`
     /// (RFC 4918 section 9.11.1), somebody else's `Forbidden`.
     async fn unlock(&self, space: SpaceId, path: &DrivePath, token: &str, guard: &Guard) -> Result<()>;
+
+    // ---- tags and search ---------------------------------------------------------------------------------------
+
+    /// Changes the tags of nodes, by few transactions; an answer for each path, in order, and one that is refused does not stop the
+    /// others. More than [`TAGS_MAX`](crate::TAGS_MAX) tags on a node are `TooLarge`; a root has none (`Forbidden`).
+    async fn change_tags(
+        &self,
+        space: SpaceId,
+        paths: &[DrivePath],
+        change: &TagChange,
+        guard: &Guard,
+    ) -> Result<Vec<Result<Node>>>;
+    /// Tags in use in these spaces whose folded text begins like that of `prefix`, in the order of their folded text, `limit` at most.
+    async fn tags_in_use(&self, spaces: &[SpaceId], prefix: &str, limit: usize) -> Result<Vec<TagCount>>;
+    /// Looks for nodes of these spaces by name, path and tags. What is not indexed yet is indexed first, up to a bound.
+    async fn search(&self, spaces: &[SpaceId], query: &SearchQuery) -> Result<SearchAnswer>;
+    /// Whether names or tags wait to be indexed.
+    async fn words_wait(&self) -> Result<bool>;
+    /// Indexes what waits in one bounded step; answers whether there was anything to do.
+    async fn index_words(&self) -> Result<bool>;
 
     // ---- versions and trash ------------------------------------------------------------------------------------
 

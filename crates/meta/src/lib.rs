@@ -13,6 +13,7 @@ pub mod postgres;
 mod sql;
 pub mod sqlite;
 pub mod types;
+mod words;
 
 pub use catalogue::*;
 pub use cluster::*;

@@ -1,9 +1,11 @@
 //! The rows of the catalogue as the layers above see them.
 
 mod accounts;
+mod search;
 
 pub use accounts::*;
 use holdfast_base::{AccountId, BlockId, ContentId, NodeId, NodeName, PackId, PackName, SpaceId};
+pub use search::*;
 use serde::{Deserialize, Serialize};
 use std::fmt::Write as _;
 

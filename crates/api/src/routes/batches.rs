@@ -29,7 +29,7 @@ pub(crate) struct PlaceRef {
 }
 
 impl PlaceRef {
-    fn read(self) -> Result<Location> {
+    pub(super) fn read(self) -> Result<Location> {
         super::location(self.space, &self.path)
     }
 }
@@ -72,7 +72,7 @@ pub(crate) struct TransfersBody {
 /// What became of an item.
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
-pub(crate) enum Moved {
+pub(crate) enum Outcome {
     /// It is here now.
     Node(NodeBody),
     /// It failed.
@@ -81,30 +81,30 @@ pub(crate) enum Moved {
 
 /// What became of every item, in order.
 #[derive(Serialize, ToSchema)]
-pub(crate) struct MovedBody {
+pub(crate) struct OutcomesBody {
     /// One for each item.
-    results: Vec<Moved>,
+    pub(super) results: Vec<Outcome>,
 }
 
 /// Move or rename many.
 #[utoipa::path(post, path = "/move", tag = "files", request_body = TransfersBody,
-    responses((status = 200, body = MovedBody), Failures))]
+    responses((status = 200, body = OutcomesBody), Failures))]
 pub(crate) async fn relocate(
     State(api): State<Api>,
     caller: Caller,
     Json(body): Json<TransfersBody>,
-) -> Result<axum::Json<MovedBody>, Failure> {
+) -> Result<axum::Json<OutcomesBody>, Failure> {
     transfers(&api, &caller.0, body, false).await
 }
 
 /// Copy many.
 #[utoipa::path(post, path = "/copy", tag = "files", request_body = TransfersBody,
-    responses((status = 200, body = MovedBody), Failures))]
+    responses((status = 200, body = OutcomesBody), Failures))]
 pub(crate) async fn copy(
     State(api): State<Api>,
     caller: Caller,
     Json(body): Json<TransfersBody>,
-) -> Result<axum::Json<MovedBody>, Failure> {
+) -> Result<axum::Json<OutcomesBody>, Failure> {
     transfers(&api, &caller.0, body, true).await
 }
 
@@ -113,7 +113,7 @@ async fn transfers(
     who: &Session,
     body: TransfersBody,
     copy: bool,
-) -> Result<axum::Json<MovedBody>, Failure> {
+) -> Result<axum::Json<OutcomesBody>, Failure> {
     check_count(body.items.len())?;
     let mut results = Vec::with_capacity(body.items.len());
     for item in body.items {
@@ -121,9 +121,9 @@ async fn transfers(
             Ok(changed) => body_of(api, who, changed.node).await,
             Err(error) => Err(error.into()),
         };
-        results.push(done.map_or_else(|failure| Moved::Problem(Problem::of(&failure.0)), Moved::Node));
+        results.push(done.map_or_else(|failure| Outcome::Problem(Problem::of(&failure.0)), Outcome::Node));
     }
-    Ok(axum::Json(MovedBody { results }))
+    Ok(axum::Json(OutcomesBody { results }))
 }
 
 async fn transfer(api: &Api, who: &Session, item: TransferItem, conflict: OnConflict, copy: bool) -> Result<Changed> {

@@ -5,10 +5,12 @@ mod batches;
 mod content;
 mod me;
 mod nodes;
+mod search;
 mod session;
 mod sites;
 mod sites_bodies;
 mod spaces;
+mod tags;
 mod tokens;
 mod trash;
 mod versions;
@@ -93,6 +95,8 @@ pub(crate) fn all() -> OpenApiRouter<Api> {
         .routes(routes!(versions::restore))
         .routes(routes!(trash::list, trash::empty))
         .routes(routes!(trash::restore, trash::remove))
+        .routes(routes!(tags::list, tags::change).layer(DefaultBodyLimit::max(BATCH_BYTES_MAX)))
+        .routes(routes!(search::search))
         .routes(routes!(tokens::list, tokens::create))
         .routes(routes!(tokens::revoke))
         .routes(routes!(accounts::list, accounts::create))

@@ -38,21 +38,27 @@ pub(crate) struct NodeBody {
     tags: Vec<String>,
 }
 
-/// Nodes of one space as they are answered: a page at a time, so that what is kept beside them is looked up at once.
-#[expect(clippy::unused_async, reason = "tags will be looked up here")]
-pub(crate) async fn bodies_of(_api: &Api, _who: &Session, nodes: Vec<Node>) -> Result<Vec<NodeBody>, Failure> {
-    let body = |node: Node| NodeBody {
-        id: node.id.0,
-        kind: node.kind,
-        size_bytes: node.size,
-        created_ms: node.created_ms,
-        modified_ms: node.modified_ms,
-        etag: node.entity_tag(),
-        media_type: if node.kind == NodeKind::File { mime_of_name(&node.name).0 } else { "" },
-        name: node.name,
-        tags: Vec::new(),
-    };
-    Ok(nodes.into_iter().map(body).collect())
+impl NodeBody {
+    /// A node with its tags.
+    pub(crate) fn new(node: Node, tags: Vec<String>) -> Self {
+        Self {
+            id: node.id.0,
+            kind: node.kind,
+            size_bytes: node.size,
+            created_ms: node.created_ms,
+            modified_ms: node.modified_ms,
+            etag: node.entity_tag(),
+            media_type: if node.kind == NodeKind::File { mime_of_name(&node.name).0 } else { "" },
+            name: node.name,
+            tags,
+        }
+    }
+}
+
+/// Nodes of one space as they are answered: a page at a time, so that their tags are looked up at once.
+pub(crate) async fn bodies_of(api: &Api, who: &Session, nodes: Vec<Node>) -> Result<Vec<NodeBody>, Failure> {
+    let tags = api.drive.tags(who, &nodes).await?;
+    Ok(nodes.into_iter().zip(tags).map(|(node, tags)| NodeBody::new(node, tags)).collect())
 }
 
 /// One node as it is answered.

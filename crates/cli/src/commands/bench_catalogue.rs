@@ -5,6 +5,8 @@
 //! file; the others are copies of it, which share contents, as copies do. The time of an operation is that of its caller, commit
 //! and sync included.
 
+mod search;
+
 use crate::output::{show, table};
 use anyhow::{Context, bail};
 use clap::Args;
@@ -72,6 +74,8 @@ struct AtSize {
     nodes: u64,
     /// Seconds it took to get there from the size before.
     filled_s: f64,
+    /// Seconds it took to index those for search.
+    indexed_s: f64,
     operations: Vec<Cost>,
 }
 
@@ -124,10 +128,13 @@ async fn measure(
         let began = Instant::now();
         field.grow(*nodes).await?;
         let filled_s = began.elapsed().as_secs_f64();
+        let indexed_s = field.index().await?.as_secs_f64();
         if !quiet {
-            eprintln!("{} nodes, filled in {filled_s:.1} s", field.nodes());
+            eprintln!("{} nodes, filled in {filled_s:.1} s, indexed in {indexed_s:.1} s", field.nodes());
         }
-        sizes.push(AtSize { nodes: field.nodes(), filled_s, operations: field.costs(args.operations).await? });
+        let mut operations = field.costs(args.operations).await?;
+        operations.extend(field.search_costs(args.operations).await?);
+        sizes.push(AtSize { nodes: field.nodes(), filled_s, indexed_s, operations });
     }
     Ok(sizes)
 }
@@ -177,6 +184,7 @@ impl Field {
     async fn grow(&mut self, nodes: u64) -> anyhow::Result<()> {
         if self.folders == 0 {
             self.first_folder().await?;
+            self.hide_needles().await?;
         }
         while self.folders < FOLDERS && self.nodes() + FILES < nodes {
             self.copy("t0/d0", &format!("t0/d{}", self.folders)).await?;

@@ -15,9 +15,11 @@ pub(crate) mod publish;
 pub(crate) mod publish_call;
 pub(crate) mod reclaim;
 pub(crate) mod restore;
+pub(crate) mod search;
 pub(crate) mod serve;
 pub(crate) mod site;
 pub(crate) mod space;
+pub(crate) mod tag;
 pub(crate) mod token;
 pub(crate) mod trash;
 pub(crate) mod version;
@@ -50,6 +52,8 @@ pub(crate) fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Token(command) => block_on(token::run(command, common.json)),
         Command::Version(command) => block_on(version::run(command, common.json)),
         Command::Trash(command) => block_on(trash::run(command, common.json)),
+        Command::Tag(command) => block_on(tag::run(command, common.json)),
+        Command::Search(args) => block_on(search::run(args, common.json)),
         Command::Publish(args) => block_on(publish::run(args, common.json)),
         Command::Site(command) => block_on(site::run(command, common.json)),
         Command::Check(args) => block_on(check::run(args, common.json)),

@@ -2,6 +2,7 @@
 
 use crate::parse::PropName;
 use crate::xml::DAV;
+use holdfast_drive::TAG_NAMESPACE;
 
 /// The namespace of ownCloud's properties.
 pub(crate) const OC: &str = "http://owncloud.org/ns";
@@ -95,7 +96,8 @@ impl Live {
 
 /// Whether a PROPPATCH may not touch the property.
 pub(crate) fn is_protected(name: &PropName) -> bool {
-    Live::of_name(name).is_some_and(|live| live != Live::DisplayName)
+    // Tags are kept as properties, and are not to be written as such.
+    name.namespace == TAG_NAMESPACE || Live::of_name(name).is_some_and(|live| live != Live::DisplayName)
 }
 
 #[cfg(test)]

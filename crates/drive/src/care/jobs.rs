@@ -1,6 +1,7 @@
-//! Background jobs of a running drive: reclaim, by itself, a little at a time, and where several nodes serve, what keeps them together.
+//! Background jobs of a running drive: reclaim and indexing, by themselves, a little at a time, and where several nodes serve, what keeps them together.
 
 use super::heart;
+use super::index::keep_indexed;
 use super::reclaim::reclaim;
 use crate::engine::Engine;
 use std::time::Duration;
@@ -13,11 +14,13 @@ pub struct JobOptions {
     /// Time between reclaims: long enough that a burst of deletes is one job, short enough that space comes back while somebody
     /// waits for it.
     pub reclaim_every: Duration,
+    /// Time between looks whether names wait to be indexed for search, which works off what was written a moment ago by itself.
+    pub index_every: Duration,
 }
 
 impl Default for JobOptions {
     fn default() -> Self {
-        Self { reclaim_every: Duration::from_mins(1) }
+        Self { reclaim_every: Duration::from_mins(1), index_every: Duration::from_secs(2) }
     }
 }
 
@@ -36,6 +39,7 @@ impl Jobs {
         if engine.catalogue().is_shared() {
             running.push(tokio::spawn(heart::beat(engine.clone())));
         }
+        running.push(tokio::spawn(keep_indexed(engine.clone(), options.index_every)));
         running.push(tokio::spawn(async move {
             loop {
                 // Either the time is over or somebody asked; both begin a reclaim. Who asks wants all that can be had: the pack being

@@ -7,7 +7,8 @@ use super::intake::{Digester, Intake};
 use super::patch::{Patched, lay_over};
 use super::read::Reading;
 use crate::{
-    Conditions, ContentStream, DigestAlgorithm, Drive, Location, LockRequest, SpaceView, Transfer, Walk, WriteOptions,
+    Conditions, ContentStream, DigestAlgorithm, Drive, FoundNodes, Location, LockRequest, SpaceView, Transfer, Walk,
+    WriteOptions,
 };
 use async_trait::async_trait;
 use futures_util::StreamExt;
@@ -15,7 +16,8 @@ use holdfast_auth::Session;
 use holdfast_base::limits::LOCK_SECONDS_MAX;
 use holdfast_base::{ByteRange, Error, ErrorKind, NodeName, Result, SpaceId};
 use holdfast_meta::{
-    Changed, Content, Lock, NewLock, Node, NodeKind, Property, PropertyChange, Role, TrashEntry, Version,
+    Changed, Content, Lock, NewLock, Node, NodeKind, Property, PropertyChange, Role, SearchQuery, TAG_NAMESPACE,
+    TagChange, TagCount, TrashEntry, Version,
 };
 use holdfast_seal::BlockKeys;
 use std::collections::HashMap;
@@ -56,13 +58,10 @@ impl Drive for Engine {
     }
 
     async fn properties(&self, who: &Session, nodes: &[Node]) -> Result<Vec<Vec<Property>>> {
-        let with: Vec<_> = nodes.iter().filter(|node| node.has_properties).map(|node| node.id).collect();
-        let mut found = HashMap::new();
-        if let Some(first) = nodes.first().filter(|_| !with.is_empty()) {
-            self.member_of(who, first.space).await?;
-            found.extend(self.shared.catalogue.properties(&with).await?);
-        }
-        Ok(nodes.iter().map(|node| found.remove(&node.id).unwrap_or_default()).collect())
+        let mut all = self.all_properties(who, nodes).await?;
+        // A tag's value is text and no XML.
+        all.iter_mut().for_each(|properties| properties.retain(|property| property.namespace != TAG_NAMESPACE));
+        Ok(all)
     }
 
     async fn locks(&self, who: &Session, nodes: &[Node]) -> Result<Vec<Lock>> {
@@ -156,6 +155,14 @@ impl Drive for Engine {
         guard: Conditions,
     ) -> Result<Node> {
         let entered = self.enter(who, &at.space, Role::Editor).await?;
+        let namespaces = changes.iter().map(|change| match change {
+            PropertyChange::Set(property) => property.namespace.as_str(),
+            PropertyChange::Remove { namespace, .. } => namespace,
+            PropertyChange::Modified(_) => "",
+        });
+        if namespaces.into_iter().any(|namespace| namespace == TAG_NAMESPACE) {
+            return Err(Error::forbidden("tags are no properties that can be changed by themselves"));
+        }
         self.shared.catalogue.change_properties(entered.space.id, &at.path, changes, &self.guard(who, guard)).await
     }
 
@@ -195,6 +202,28 @@ impl Drive for Engine {
     async fn unlock(&self, who: &Session, at: &Location, token: &str) -> Result<()> {
         let entered = self.enter(who, &at.space, Role::Editor).await?;
         self.shared.catalogue.unlock(entered.space.id, &at.path, token, &self.guard(who, Conditions::default())).await
+    }
+
+    async fn tags(&self, who: &Session, nodes: &[Node]) -> Result<Vec<Vec<String>>> {
+        self.tags_of(who, nodes).await
+    }
+
+    async fn change_tags(&self, who: &Session, items: &[Location], change: &TagChange) -> Result<Vec<Result<Node>>> {
+        self.tag_nodes(who, items, change).await
+    }
+
+    async fn tags_in_use(
+        &self,
+        who: &Session,
+        space: Option<&str>,
+        prefix: &str,
+        limit: usize,
+    ) -> Result<Vec<TagCount>> {
+        self.count_tags(who, space, prefix, limit).await
+    }
+
+    async fn search(&self, who: &Session, space: Option<&str>, query: &SearchQuery) -> Result<FoundNodes> {
+        self.find_nodes(who, space, query).await
     }
 
     async fn versions(&self, who: &Session, at: &Location) -> Result<Vec<Version>> {
@@ -253,6 +282,17 @@ impl Drive for Engine {
 }
 
 impl Engine {
+    /// Dead properties and tags.
+    pub(super) async fn all_properties(&self, who: &Session, nodes: &[Node]) -> Result<Vec<Vec<Property>>> {
+        let with: Vec<_> = nodes.iter().filter(|node| node.has_properties).map(|node| node.id).collect();
+        let mut found = HashMap::new();
+        if let Some(first) = nodes.first().filter(|_| !with.is_empty()) {
+            self.member_of(who, first.space).await?;
+            found.extend(self.shared.catalogue.properties(&with).await?);
+        }
+        Ok(nodes.iter().map(|node| found.remove(&node.id).unwrap_or_default()).collect())
+    }
+
     pub(crate) fn reading(&self, keys: Arc<BlockKeys>, content: Content) -> Result<Arc<Reading>> {
         Reading::new(self.shared.clone(), keys, content)
     }

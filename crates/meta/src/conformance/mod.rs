@@ -14,8 +14,10 @@ pub mod model;
 pub mod packs;
 pub mod quota;
 pub mod relocation;
+pub mod search;
 pub mod spaces;
 mod stage;
+pub mod tags;
 pub mod trash;
 pub mod tree;
 pub mod uploads;
@@ -75,6 +77,12 @@ macro_rules! catalogue_conformance {
                 what_is_nobodys_is_given_up, an_instance_that_was_given_up_can_do_no_harm, a_lease_has_one_holder;
             packs: live_bytes_follow_references, a_dead_pack_is_forgotten, blocks_move_unless_they_are_gone,
                 packs_and_blocks_are_listed_in_pages;
+            search: names_are_found_from_where_a_word_begins, every_word_is_on_the_path_and_one_in_the_name,
+                what_changed_is_found_as_it_is, better_hits_come_first, filters_let_through_what_they_say,
+                only_the_spaces_asked_for_are_searched, a_query_has_bounds,
+                a_word_that_is_everywhere_is_looked_for_up_to_a_bound;
+            tags: tags_are_added_and_removed, tags_go_where_their_node_goes, many_nodes_are_tagged_at_once,
+                a_node_has_so_many_tags;
             model: random_operations_do_what_the_model_does;
             concurrency: eight_callers_leave_a_sound_catalogue, one_of_many_makers_wins;
         }

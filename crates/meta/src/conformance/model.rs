@@ -220,6 +220,12 @@ impl World {
         })
     }
 
+    /// Paths that end with a name, as search tells them.
+    fn named(&self, name: &str) -> Vec<String> {
+        let named = self.tree.keys().filter(|at| at.rsplit('/').next() == Some(name));
+        named.map(|at| format!("/{at}")).collect()
+    }
+
     fn paths(&self) -> Vec<String> {
         let mut paths: Vec<String> = self
             .tree
@@ -277,6 +283,11 @@ pub async fn random_operations_do_what_the_model_does(catalogue: &Place) {
             assert_eq!(actual, expected, "sequence {number}, step {step}: {operations:#?}");
         }
         assert_eq!(stage.tree().await, world.paths(), "{operations:#?}");
+        for name in ["a", "b"] {
+            let mut found = stage.search_paths(name).await;
+            found.sort();
+            assert_eq!(found, world.named(name), "{operations:#?}");
+        }
         assert_eq!(stage.used().await, world.used(), "{operations:#?}");
         super::finish(catalogue).await;
     }

@@ -3,8 +3,8 @@
 use crate::catalogue::{Catalogue, Changed, Expect, Guard, Relocation};
 use crate::cluster::InstanceId;
 use crate::types::{
-    Account, NewAccount, NewContent, NewLock, NewSlot, Node, NodeKind, Place, Retention, SlotKind, Space, SpaceChange,
-    StagedBlock, StagedRun, Usage,
+    Account, HITS_MAX, NewAccount, NewContent, NewLock, NewSlot, Node, NodeKind, Place, Retention, SearchAnswer,
+    SearchQuery, SlotKind, Space, SpaceChange, StagedBlock, StagedRun, Tag, TagChange, Usage,
 };
 use holdfast_base::{AccountId, BlockId, DrivePath, ErrorKind, PackId, PackName, Result, SpaceId, Uid};
 use std::sync::Arc;
@@ -179,6 +179,34 @@ impl Stage {
     /// A lock to be taken.
     pub fn new_lock(&self, token: &str, exclusive: bool, deep: bool) -> NewLock {
         NewLock { token: token.to_owned(), exclusive, deep, owner_xml: "<owner/>".to_owned(), expires_ms: 100_000 }
+    }
+
+    /// Indexes everything that waits.
+    pub async fn index_all(&self) {
+        while self.catalogue.index_words().await.expect("indexes") {}
+    }
+
+    /// Looks for words in the space.
+    pub async fn search(&self, text: &str) -> SearchAnswer {
+        self.find_all(&SearchQuery { text: text.to_owned(), limit: HITS_MAX, ..SearchQuery::default() }).await
+    }
+
+    /// Looks for something in the space.
+    pub async fn find_all(&self, query: &SearchQuery) -> SearchAnswer {
+        self.catalogue.search(&[self.space], query).await.expect("finds")
+    }
+
+    /// Where words were found, in the order of the answer.
+    pub async fn search_paths(&self, text: &str) -> Vec<String> {
+        self.search(text).await.hits.iter().map(|hit| hit.path.to_string()).collect()
+    }
+
+    /// Adds and removes tags of one node.
+    pub async fn tag(&self, at: &str, add: &[&str], remove: &[&str]) -> Result<Node> {
+        let tags = |texts: &[&str]| texts.iter().map(|text| Tag::new(text).expect("a good tag")).collect();
+        let change = TagChange { add: tags(add), remove: tags(remove) };
+        let mut answers = self.catalogue.change_tags(self.space, &[path(at)], &change, &self.guard()).await?;
+        answers.remove(0)
     }
 
     /// Opens a pack.

@@ -133,6 +133,8 @@ fn claim(tx: &Tx<'_>, source: &str) -> Done<()> {
                     return refuse(ErrorKind::Conflict, format!("the target is not empty: look at {}", table.name));
                 }
             }
+            // The index of words is not copied: it is made anew while the drive is served.
+            sql::put(tx, "INSERT INTO reindex (id, after_id) VALUES (1, 0) ON CONFLICT DO NOTHING", ())?;
             sql::put(tx, "INSERT INTO migration (id, source, finished) VALUES (1, ?1, 0)", [source])
         }
     }

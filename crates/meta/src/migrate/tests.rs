@@ -75,6 +75,10 @@ async fn a_catalogue_goes_there_and_back() {
         // It is a catalogue like any other: ids go on where they were.
         copy.write("new", 5).await;
         finish(&copy.catalogue).await;
+        assert!(copy.search("f7").await.indexing, "nothing is indexed yet, and it says so");
+        copy.index_all().await;
+        assert_eq!(copy.search_paths("f123").await, ["/d/f123-ä"]);
+        finish(&copy.catalogue).await;
     }
 }
 
@@ -153,7 +157,17 @@ async fn every_column_of_both_databases_is_copied() {
         .iter()
         .flat_map(|table| table.columns.iter().map(|column| (table.name.to_owned(), column.replace('"', ""))))
         .collect();
-    let own = ["counter", "administration", "migration", "refinery_schema_history", "instance", "lease"];
+    let own = [
+        "counter",
+        "administration",
+        "migration",
+        "refinery_schema_history",
+        "instance",
+        "lease",
+        "word",
+        "unindexed",
+        "reindex",
+    ];
     let read = |sql: &'static str| {
         move |tx: &Tx<'_>| sql::all(tx, sql, (), |row| Ok((row.get::<String>(0)?, row.get::<String>(1)?)))
     };

@@ -16,6 +16,9 @@ impl Engine for PostgresCatalogue {
     const SHARED: bool = true;
     const WALK: Reading = Reading::Point;
 
+    /// On connections whose plans are by index.
+    const SEARCH: Reading = Reading::Snapshot;
+
     /// The database checks its own structure.
     const OWN_PARTS: &'static [Part] = &[];
 

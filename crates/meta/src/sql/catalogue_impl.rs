@@ -3,15 +3,15 @@
 use super::codec::unsigned;
 use super::engine::{Engine, Ops, Reading};
 use super::seam::Link;
-use super::{accounts, members, metering, packs, properties, slots, spaces, state, tree_read};
+use super::{accounts, index, members, metering, packs, properties, slots, spaces, state, tree_read};
 use crate::catalogue::{
     Attempts, Catalogue, Change, Changed, Found, Guard, Missing, MovedBlock, NewUpload, Relocation,
 };
 use crate::cluster::{Cluster, InstanceId, Joined, NewInstance};
 use crate::types::{
     Account, AccountChange, BlockPlace, Content, Finding, Lock, ManifestChunk, Membership, NewAccount, NewContent,
-    NewLock, NewSlot, NewSpace, Node, Pack, Property, PropertyChange, Role, Slot, SlotKind, Space, SpaceChange,
-    StagedRun, Traffic, TrashEntry, Version,
+    NewLock, NewSlot, NewSpace, Node, Pack, Property, PropertyChange, Role, SearchAnswer, SearchQuery, Slot, SlotKind,
+    Space, SpaceChange, StagedRun, TagChange, TagCount, Traffic, TrashEntry, Version,
 };
 use async_trait::async_trait;
 use holdfast_base::{AccountId, BlockId, ContentId, DrivePath, NodeId, NodeName, PackId, PackName, Result, SpaceId};
@@ -240,6 +240,32 @@ impl<E: Engine> Catalogue for E {
 
     async fn unlock(&self, space: SpaceId, path: &DrivePath, token: &str, guard: &Guard) -> Result<()> {
         Ops(self).unlock(space, path, token, guard).await
+    }
+
+    async fn change_tags(
+        &self,
+        space: SpaceId,
+        paths: &[DrivePath],
+        change: &TagChange,
+        guard: &Guard,
+    ) -> Result<Vec<Result<Node>>> {
+        Ops(self).change_tags(space, paths, change, guard).await
+    }
+
+    async fn tags_in_use(&self, spaces: &[SpaceId], prefix: &str, limit: usize) -> Result<Vec<TagCount>> {
+        Ops(self).tags_in_use(spaces, prefix, limit).await
+    }
+
+    async fn search(&self, spaces: &[SpaceId], query: &SearchQuery) -> Result<SearchAnswer> {
+        Ops(self).search(spaces, query).await
+    }
+
+    async fn words_wait(&self) -> Result<bool> {
+        self.read(Reading::Point, index::waits).await
+    }
+
+    async fn index_words(&self) -> Result<bool> {
+        Ops(self).index_words().await
     }
 
     async fn versions(&self, node: NodeId) -> Result<Vec<Version>> {

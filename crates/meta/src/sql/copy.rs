@@ -7,6 +7,7 @@ use super::codec::{self, node_columns, signed};
 use super::contents;
 use super::engine::{Engine, Ops, Scope};
 use super::fault::Done;
+use super::index::note;
 use super::query as sql;
 use super::relocate::{both_ends, check_destination};
 use super::remove::discard;
@@ -39,6 +40,7 @@ fn copy(tx: &Tx<'_>, relocation: &Relocation, guard: &Guard) -> Done<Changed> {
     contents::add_refs(tx, original.content.into_iter())?;
     let top = copier.one(original)?;
     insert_node(tx, limbo, &format!("m{}", top.id), &top)?;
+    note(tx, top.space, top.id.0)?;
     if relocation.deep {
         copier.below()?;
     }

@@ -25,6 +25,9 @@ pub(crate) trait Engine: Send + Sync + 'static {
     /// How a path is walked.
     const WALK: Reading;
 
+    /// How a search is run: some thousand rows found by index.
+    const SEARCH: Reading;
+
     /// Whether several processes may serve it at the same time.
     const SHARED: bool;
 

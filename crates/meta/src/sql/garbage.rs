@@ -54,7 +54,7 @@ fn step_once(tx: &Tx<'_>, space: SpaceId, limit: usize) -> Done<usize> {
                    ORDER BY node_id LIMIT 1";
         let root: Option<(i64, i64)> = sql::first(tx, sql, (), |row| Ok((row.get(0)?, row.get(1)?)))?;
         let Some((root, _)) = root.filter(|(_, of)| *of == space.0) else { break };
-        touched += node_step(tx, root, limit - touched)?;
+        touched += node_step(tx, space, root, limit - touched)?;
     }
     let mut freed = Freed::default();
     while touched < limit {
@@ -91,10 +91,10 @@ fn leaving(row: &Row<'_>) -> Done<Leaving> {
 }
 
 /// Takes up to `limit` members out of a purged node, or the node itself when it has none left.
-fn node_step(tx: &Tx<'_>, root: i64, limit: usize) -> Done<usize> {
+fn node_step(tx: &Tx<'_>, space: SpaceId, root: i64, limit: usize) -> Done<usize> {
     let sql = "SELECT id, kind, content_id, has_properties FROM node WHERE parent_id = ?1 LIMIT ?2";
     let members = sql::all(tx, sql, (root, super::codec::rows(limit)), leaving)?;
-    remove_files(tx, members.iter().filter(|member| member.kind == 1))?;
+    remove_files(tx, space, members.iter().filter(|member| member.kind == 1))?;
     for folder in members.iter().filter(|member| member.kind == 0) {
         let sql = "UPDATE node SET parent_id = -space_id, name = 'g' || CAST(id AS TEXT) WHERE id = ?1";
         sql::put(tx, sql, [folder.id])?;
@@ -104,15 +104,15 @@ fn node_step(tx: &Tx<'_>, root: i64, limit: usize) -> Done<usize> {
     if touched < limit {
         let sql = "SELECT id, kind, content_id, has_properties FROM node WHERE id = ?1";
         let node = sql::first(tx, sql, [root], leaving)?;
-        remove_files(tx, node.iter())?;
+        remove_files(tx, space, node.iter())?;
         sql::put(tx, "DELETE FROM garbage WHERE node_id = ?1", [root])?;
         touched += 1;
     }
     Ok(touched)
 }
 
-/// Removes nodes that have no members (any more), with their versions, properties and references.
-fn remove_files<'l>(tx: &Tx<'_>, nodes: impl Iterator<Item = &'l Leaving> + Clone) -> Done<()> {
+/// Removes nodes that have no members (any more), with their versions, properties, words and references.
+fn remove_files<'l>(tx: &Tx<'_>, space: SpaceId, nodes: impl Iterator<Item = &'l Leaving> + Clone) -> Done<()> {
     let mut unused: Vec<ContentId> = nodes.clone().filter_map(|node| node.content).collect();
     let files: Vec<Value<'_>> =
         nodes.clone().filter(|node| node.kind == 1).map(|node| Value::Integer(node.id)).collect();
@@ -126,6 +126,8 @@ fn remove_files<'l>(tx: &Tx<'_>, nodes: impl Iterator<Item = &'l Leaving> + Clon
         if node.has_properties {
             sql::put(tx, "DELETE FROM property WHERE node_id = ?1", [node.id])?;
         }
+        sql::put(tx, "DELETE FROM word WHERE node_id = ?1", [node.id])?;
+        sql::put(tx, "DELETE FROM unindexed WHERE space_id = ?1 AND node_id = ?2", (space.0, node.id))?;
         sql::put(tx, "DELETE FROM node WHERE id = ?1", [node.id])?;
     }
     Ok(())

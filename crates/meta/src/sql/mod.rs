@@ -10,7 +10,8 @@
 //! other content is a `manifest` of block ids, and `block` says where each lies and how many manifest places refer to it.
 //! `space_sum` and `pack.live_bytes` are sums over these, changed in the same transaction, and constraints keep them from
 //! going below zero. What is deleted is re-parented (`remove`), what is purged stops counting, and its rows go step by step
-//! (`garbage`). `check` proves every sum and reference.
+//! (`garbage`). `check` proves every sum and reference. Words of names and tags are indexed later than they are written
+//! (`index`), and `search` finds nodes by them.
 //!
 //! **Limits.** An operation's memory is bounded by its request; copying, and purging a folder nobody measured, cost O(nodes) time,
 //! during which other writers of the space wait (in SQLite, all writers). A check without repair holds up nobody; one
@@ -28,6 +29,7 @@ pub(crate) mod engine;
 mod expire;
 pub(crate) mod fault;
 mod garbage;
+mod index;
 mod instances;
 pub(crate) mod job;
 mod lock_check;
@@ -40,10 +42,12 @@ pub(crate) mod query;
 mod relocate;
 mod remove;
 pub(crate) mod seam;
+mod search;
 mod slots;
 mod spaces;
 mod state;
 mod subtree;
+mod tags;
 mod trash;
 mod tree_read;
 mod tree_write;

@@ -2,6 +2,7 @@
 
 use super::engine::{Engine, Ops, Scope};
 use super::fault::{Done, refuse};
+use super::index::note;
 use super::lock_check::{self, Change};
 use super::query as sql;
 use super::seam::{Link, Value};
@@ -9,7 +10,7 @@ use super::state::SpaceState;
 use super::tx::Tx;
 use super::walk::walk;
 use crate::catalogue::Guard;
-use crate::types::{Node, Property, PropertyChange};
+use crate::types::{Node, Property, PropertyChange, TAG_NAMESPACE};
 use holdfast_base::limits::PROPERTIES_BYTES_MAX;
 use holdfast_base::{DrivePath, ErrorKind, NodeId, Result, SpaceId};
 
@@ -61,12 +62,15 @@ fn change(tx: &Tx<'_>, space: SpaceId, path: &DrivePath, changes: &[PropertyChan
     spot.expect(guard.expect)?;
     let mut node = spot.existing()?.clone();
     lock_check::check(tx, &mut state, &spot, Change::Modify, guard)?;
+    let mut tagged = false;
     for change in changes {
         match change {
             PropertyChange::Set(property) => {
+                tagged |= property.namespace == TAG_NAMESPACE;
                 set(tx, node.id.0, property)?;
             }
             PropertyChange::Remove { namespace, name } => {
+                tagged |= namespace == TAG_NAMESPACE;
                 let sql = "DELETE FROM property WHERE node_id = ?1 AND namespace = ?2 AND name = ?3";
                 sql::put(tx, sql, (node.id.0, namespace, name))?;
             }
@@ -86,6 +90,9 @@ fn change(tx: &Tx<'_>, space: SpaceId, path: &DrivePath, changes: &[PropertyChan
     node.seq = state.next_seq();
     let sql = "UPDATE node SET modified_ms = ?2, has_properties = ?3, seq = ?4 WHERE id = ?1";
     sql::put(tx, sql, (node.id.0, node.modified_ms, node.has_properties, node.seq))?;
+    if tagged {
+        note(tx, space, node.id.0)?;
+    }
     state.save(tx)?;
     Ok(node)
 }

@@ -51,6 +51,16 @@ pub(crate) fn all<T>(
     Ok(rows)
 }
 
+/// A statement that inserts so many rows of so many columns.
+pub(crate) fn insertion(into: &str, columns: usize, rows: usize) -> String {
+    let row = |row: usize| {
+        let values: Vec<String> = (1..=columns).map(|column| format!("?{}", row * columns + column)).collect();
+        format!("({})", values.join(", "))
+    };
+    let rows: Vec<String> = (0..rows).map(row).collect();
+    format!("INSERT INTO {into} VALUES {}", rows.join(", "))
+}
+
 /// Ids in one list at most: a power of two, so that lists are of few lengths and each statement stays prepared.
 const LIST_IDS: usize = 256;
 

@@ -5,6 +5,7 @@
 
 use super::engine::{Engine, Ops, Scope};
 use super::fault::{Done, refuse};
+use super::index::note;
 use super::lock_check::{self, Change, end_locks};
 use super::query as sql;
 use super::remove::{discard, reparent};
@@ -77,6 +78,9 @@ fn relocate(tx: &Tx<'_>, relocation: &Relocation, guard: &Guard) -> Done<Changed
         Node { parent: Some(NodeId(to)), name: destination.name().to_owned(), seq: state.next_seq(), ..old.clone() };
     let sql = "UPDATE node SET parent_id = ?2, name = ?3, seq = ?4 WHERE id = ?1";
     sql::put(tx, sql, (node.id.0, to, &node.name, node.seq))?;
+    if node.name != old.name {
+        note(tx, node.space, node.id.0)?;
+    }
     state.save(tx)?;
     Ok(Changed { node, created })
 }

@@ -7,6 +7,7 @@
 use super::codec::{self, unsigned};
 use super::engine::{Engine, Ops, Reading, Scope};
 use super::fault::{Done, refuse};
+use super::index::note;
 use super::lock_check::{self, Change};
 use super::query as sql;
 use super::remove;
@@ -150,6 +151,7 @@ fn restore(tx: &Tx<'_>, space: SpaceId, entry: i64, to: Option<&DrivePath>, guar
     sql::put(tx, "DELETE FROM trash WHERE id = ?1", [entry])?;
     let sql = "UPDATE node SET parent_id = ?2, name = ?3, seq = ?4 WHERE id = ?1";
     sql::put(tx, sql, (node, parent, spot.name(), state.next_seq()))?;
+    note(tx, space, node)?;
     state.save(tx)?;
     let restored = super::chain::child(tx, parent, spot.name())?;
     restored.ok_or_else(|| Error::damaged("a trash entry has no node; run holdfast check").into())

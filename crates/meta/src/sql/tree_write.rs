@@ -4,6 +4,7 @@ use super::codec::{node_kind_number, signed};
 use super::contents;
 use super::engine::{Engine, Ops, Scope};
 use super::fault::{Done, Fault, refuse};
+use super::index;
 use super::lock_check::{self, Change};
 use super::query as sql;
 use super::seam::{Link, Value};
@@ -120,7 +121,8 @@ fn commit_file(
 /// Inserts a node below a folder.
 pub(super) fn new_node(tx: &Tx<'_>, node: &Node) -> Done<()> {
     let parent = node.parent.map_or(0, |parent| parent.0);
-    insert_node(tx, parent, &node.name, node)
+    insert_node(tx, parent, &node.name, node)?;
+    index::note(tx, node.space, node.id.0)
 }
 
 /// Columns of a node's row that are written.
@@ -141,20 +143,14 @@ pub(super) fn insert_nodes(tx: &Tx<'_>, parent: i64, nodes: &[Node]) -> Done<()>
     for nodes in many {
         tx.put(&MANY, nodes.each_ref().map(|node| values(parent, &node.name, node)).as_flattened())?;
     }
-    rest.iter().try_for_each(|node| insert_node(tx, parent, &node.name, node))
+    rest.iter().try_for_each(|node| insert_node(tx, parent, &node.name, node))?;
+    index::note_all(tx, nodes)
 }
 
 fn insertion(rows: usize) -> String {
-    let row = |row: usize| {
-        let values: Vec<String> = (1..=COLUMNS).map(|column| format!("?{}", row * COLUMNS + column)).collect();
-        format!("({})", values.join(", "))
-    };
-    let rows: Vec<String> = (0..rows).map(row).collect();
-    format!(
-        "INSERT INTO node (parent_id, name, id, space_id, kind, content_id, size, seq, created_ms, modified_ms, has_properties) \
-         VALUES {}",
-        rows.join(", ")
-    )
+    const INTO: &str =
+        "node (parent_id, name, id, space_id, kind, content_id, size, seq, created_ms, modified_ms, has_properties)";
+    sql::insertion(INTO, COLUMNS, rows)
 }
 
 fn values<'v>(parent: i64, name: &'v str, node: &Node) -> [Value<'v>; COLUMNS] {

@@ -3,7 +3,7 @@
 //! A check without repair reads one state on a scanning connection, beside running writers. With repair, each part is looked at
 //! like that first; what was found is looked for again and set right in one operation of the writer, so that nothing changes
 //! in between. So writers wait for the parts that are damaged only. Parts are in an order in which later ones rely on what
-//! earlier ones repaired: the database's own, ids, tree, contents, manifests, blocks, packs, and the sums last.
+//! earlier ones repaired: the database's own, ids, tree, contents, manifests, blocks, packs, the sums, and the index of words last.
 //!
 //! Memory is bounded: references are counted in passes over ranges of ids ([`contents`], [`blocks`]).
 
@@ -15,6 +15,7 @@ mod manifests;
 mod sums;
 mod trash;
 mod tree;
+mod words;
 
 use super::engine::{Engine, Ops, Reading, Scope};
 use super::fault::{Done, Fault};
@@ -31,7 +32,7 @@ const FINDINGS_MAX: usize = 10_000;
 pub(crate) type Part = fn(&mut Checker<'_>) -> Done<()>;
 
 /// The parts after the database's own, in order.
-const PARTS: [Part; 8] = [
+const PARTS: [Part; 9] = [
     ids::check,
     tree::check,
     trash::check,
@@ -40,6 +41,7 @@ const PARTS: [Part; 8] = [
     manifests::check,
     blocks::check,
     sums::check,
+    words::check,
 ];
 
 impl<E: Engine> Ops<'_, E> {

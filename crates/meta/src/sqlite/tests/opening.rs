@@ -63,7 +63,7 @@ async fn a_catalogue_of_the_first_schema_is_brought_up_to_date() {
     let triggers =
         &triggers[triggers.find("CREATE TRIGGER").expect("is there")..triggers.rfind("END;").expect("is there") + 4];
     let back = format!(
-        "{triggers} DROP TABLE migration; DROP TABLE instance; DROP TABLE lease; DROP INDEX pack_open; \
+        "{triggers} DROP TABLE word; DROP TABLE unindexed; DROP TABLE reindex; DROP TABLE migration; DROP TABLE instance; DROP TABLE lease; DROP INDEX pack_open; \
          ALTER TABLE upload DROP COLUMN instance_id; ALTER TABLE pack DROP COLUMN instance_id; DELETE FROM refinery_schema_history WHERE version > 1; PRAGMA user_version = 1;"
     );
     place.raw().execute_batch(&back).expect("writes");
@@ -72,10 +72,14 @@ async fn a_catalogue_of_the_first_schema_is_brought_up_to_date() {
     let guard = stage.holding(&["t"]);
     stage.catalogue.unlock(stage.space, &crate::conformance::path("f"), "t", &guard).await.expect("unlocks");
     stage.write("f", 6).await;
+    // What was there before is indexed step by step.
+    assert!(stage.search("f").await.indexing);
+    stage.index_all().await;
+    assert_eq!(stage.search_paths("f").await, ["/f"]);
     // A trigger that was left would have counted the lock twice.
     finish(&stage.catalogue).await;
     let version: i64 = place.raw().query_row("PRAGMA user_version", [], |row| row.get(0)).expect("reads");
-    assert_eq!(version, 4);
+    assert_eq!(version, 5);
 }
 
 #[tokio::test]

@@ -1,0 +1,145 @@
+//! `holdfast search`: finding files and folders. Works beside a running server.
+
+use crate::args::{DataArg, UserArg};
+use crate::local::Local;
+use crate::output::{show, table, time};
+use clap::{Args, ValueEnum};
+use holdfast_base::SpaceId;
+use holdfast_base::size::{format_bytes, parse_bytes};
+use holdfast_meta::{HITS_MAX, Hit, MediaGroup, NodeKind, Role, SearchAnswer, SearchQuery, Tag};
+use serde::Serialize;
+use std::collections::HashMap;
+use std::process::ExitCode;
+
+#[derive(Debug, Args)]
+pub(crate) struct SearchArgs {
+    /// Words: each must be in the name, in a tag or in the name of a folder above, at least one of them in the name or a tag. Case and
+    /// accents do not matter, and the beginning of a word suffices.
+    #[arg(required_unless_present_any = ["tag", "kind", "group"])]
+    words: Vec<String>,
+    /// In this space only.
+    #[arg(long, value_name = "SPACE")]
+    space: Option<String>,
+    /// Only files, or only folders.
+    #[arg(long)]
+    kind: Option<KindArg>,
+    /// Only files of this type: image, video, audio, pdf, text, document or archive.
+    #[arg(long = "type", id = "group", value_name = "TYPE")]
+    group: Option<MediaGroup>,
+    /// Only files of so many bytes or more, such as 10M.
+    #[arg(long, value_name = "SIZE", value_parser = parse_bytes)]
+    min_size: Option<u64>,
+    /// Only files of so many bytes or fewer.
+    #[arg(long, value_name = "SIZE", value_parser = parse_bytes)]
+    max_size: Option<u64>,
+    /// Only what has this tag; may be given several times.
+    #[arg(long, value_name = "TAG")]
+    tag: Vec<String>,
+    /// Hits at most.
+    #[arg(long, value_name = "N", default_value_t = 50)]
+    limit: usize,
+    #[command(flatten)]
+    data: DataArg,
+    #[command(flatten)]
+    user: UserArg,
+}
+
+/// Values of `--kind`.
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub(crate) enum KindArg {
+    /// Files.
+    File,
+    /// Folders.
+    Folder,
+}
+
+impl From<KindArg> for NodeKind {
+    fn from(kind: KindArg) -> Self {
+        match kind {
+            KindArg::File => Self::File,
+            KindArg::Folder => Self::Folder,
+        }
+    }
+}
+
+/// What is printed.
+#[derive(Debug, Serialize)]
+struct SearchOutput {
+    hits: Vec<HitOutput>,
+    more: bool,
+    indexing: bool,
+}
+
+#[derive(Debug, Serialize)]
+struct HitOutput {
+    space: String,
+    path: String,
+    kind: NodeKind,
+    size_bytes: u64,
+    modified_ms: i64,
+    tags: Vec<String>,
+}
+
+/// Runs it.
+pub(crate) async fn run(args: SearchArgs, json: bool) -> anyhow::Result<ExitCode> {
+    let query = query(&args)?;
+    let local = Local::open(&args.data).await?;
+    let who = local.sign_in(&args.user).await?;
+    let spaces: Vec<(SpaceId, String)> = match &args.space {
+        Some(name) => {
+            let (space, _) = local.space(&who, name, Role::Reader).await?;
+            vec![(space.id, space.name)]
+        }
+        None => {
+            let spaces = local.catalogue.spaces_of(who.account).await?;
+            spaces.into_iter().map(|(space, _)| (space.id, space.name)).collect()
+        }
+    };
+    let ids: Vec<SpaceId> = spaces.iter().map(|(id, _)| *id).collect();
+    let answer = local.catalogue.search(&ids, &query).await?;
+    show(json, &output(answer, &spaces.into_iter().collect()), words)?;
+    local.close().await?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn query(args: &SearchArgs) -> anyhow::Result<SearchQuery> {
+    Ok(SearchQuery {
+        text: args.words.join(" "),
+        kind: args.kind.map(Into::into),
+        group: args.group,
+        min_bytes: args.min_size,
+        max_bytes: args.max_size,
+        tags: args.tag.iter().map(|tag| Tag::new(tag)).collect::<Result<_, _>>()?,
+        limit: args.limit.clamp(1, HITS_MAX),
+        ..SearchQuery::default()
+    })
+}
+
+fn output(answer: SearchAnswer, spaces: &HashMap<SpaceId, String>) -> SearchOutput {
+    let hit = |Hit { path, node, tags }: Hit| HitOutput {
+        space: spaces.get(&node.space).cloned().unwrap_or_default(),
+        path: path.to_string(),
+        kind: node.kind,
+        size_bytes: node.size,
+        modified_ms: node.modified_ms,
+        tags,
+    };
+    SearchOutput { hits: answer.hits.into_iter().map(hit).collect(), more: answer.more, indexing: answer.indexing }
+}
+
+fn words(output: &SearchOutput) -> String {
+    let row = |hit: &HitOutput| {
+        let slash = if hit.kind == NodeKind::Folder { "/" } else { "" };
+        let size = if hit.kind == NodeKind::Folder { String::new() } else { format_bytes(hit.size_bytes) };
+        vec![hit.space.clone(), format!("{}{slash}", hit.path), size, time(hit.modified_ms), hit.tags.join(", ")]
+    };
+    let rows: Vec<_> = output.hits.iter().map(row).collect();
+    let mut text = table(&["SPACE", "PATH", "SIZE", "MODIFIED", "TAGS"], &rows);
+    if output.more {
+        text += "There may be more: look for a longer word, or for more words.\n";
+    }
+    if output.indexing {
+        text += "Some names are not indexed yet; a running server does that by and by.\n";
+    }
+    text
+}

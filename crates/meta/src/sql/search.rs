@@ -1,0 +1,350 @@
+//! Finding nodes by name, path and tags.
+//!
+//! **What is found.** A node whose name or tags have at least one of the query's words, if every word is in its name, its tags or the name of a
+//! folder above it. The index only says where to look: what it gives is read from the tree and compared ([`examine`](Search::examine)), so
+//! that what was renamed, removed or moved since is found as it is now or not at all.
+//!
+//! **How it works.** With one word, the rows of the index that begin like it are the candidates. With several, each word's rows are read
+//! up to a bound. If all were read, whatever has one of the words is a candidate. If a word was too common for that, every hit still has the
+//! rarest word on its path: the candidates are what has it, and everything below ([`below`](Search::below)). Tags that were asked for
+//! come before words: only what has them can be a hit.
+//!
+//! **Limits.** [`ROWS_MAX`] rows of the index, [`NODES_MAX`] candidates and as many folders above them: some tens of milliseconds
+//! at any size. An answer that had to stop there says that there may be more; then names that begin with the word are what was looked at first.
+
+pub(super) mod paths;
+
+use super::codec::{self, node_columns, rows};
+use super::engine::{Engine, Ops};
+use super::fault::Done;
+use super::index::{nodes_tagged, nodes_with};
+use super::query::{self as sql, in_lists, in_lists_after};
+use super::seam::{Link, Value};
+use super::tags;
+use crate::types::{
+    Cursor, HITS_MAX, Hit, Node, NodeKind, QUERY_BYTES_MAX, QUERY_WORDS_MAX, SearchAnswer, SearchQuery,
+};
+use crate::words::Folded;
+use holdfast_base::{DrivePath, Error, ErrorKind, NodeId, NodeName, Result, SpaceId};
+use paths::Folders;
+use std::collections::{HashMap, HashSet};
+
+/// Rows of the index that are read for one query; a microsecond each.
+const ROWS_MAX: usize = 32_768;
+/// Nodes that are read and compared for one query; some microseconds each.
+const NODES_MAX: usize = 4_096;
+/// Candidates that have several words in a row: the likeliest hits of all, looked at before others.
+const PHRASE_NODES: usize = 256;
+
+impl<E: Engine> Ops<'_, E> {
+    pub(super) async fn search(&self, spaces: &[SpaceId], query: &SearchQuery) -> Result<SearchAnswer> {
+        let asked = Asked::new(query)?;
+        let indexing = self.catch_up(spaces).await?;
+        if asked.finds_nothing() {
+            return Ok(SearchAnswer { indexing, ..SearchAnswer::default() });
+        }
+        let spaces = spaces.to_vec();
+        let answer = self.0.read(E::SEARCH, move |link| Search::new(link, &spaces, &asked).run()).await?;
+        Ok(SearchAnswer { indexing, ..answer })
+    }
+}
+
+/// A query, folded.
+#[derive(Debug)]
+struct Asked {
+    words: Vec<String>,
+    /// All of them with one blank between.
+    phrase: String,
+    query: SearchQuery,
+}
+
+impl Asked {
+    fn new(query: &SearchQuery) -> Result<Self> {
+        if query.text.len() > QUERY_BYTES_MAX {
+            return Err(Error::new(ErrorKind::TooLarge, format!("a query has {QUERY_BYTES_MAX} bytes at most")));
+        }
+        let mut words: Vec<String> =
+            query.text.split_whitespace().map(|word| Folded::new(word).text().to_owned()).collect();
+        words.retain(|word| !word.is_empty());
+        if words.len() > QUERY_WORDS_MAX || query.tags.len() > QUERY_WORDS_MAX {
+            let message = format!("a query has {QUERY_WORDS_MAX} words and as many tags at most");
+            return Err(Error::new(ErrorKind::TooLarge, message));
+        }
+        let phrase = words.join(" ");
+        Ok(Self { words, phrase, query: query.clone() })
+    }
+
+    /// Whether nothing that can be looked for is left of what was typed.
+    fn finds_nothing(&self) -> bool {
+        let bare = SearchQuery { text: String::new(), limit: 0, after: None, ..self.query.clone() };
+        self.words.is_empty() && (!self.query.text.trim().is_empty() || bare == SearchQuery::default())
+    }
+
+    /// All words, as a set of bits.
+    fn all(&self) -> u16 {
+        (1 << self.words.len()) - 1
+    }
+
+    /// Whether the filters let a node through, but for tags.
+    fn admits(&self, node: &Node) -> bool {
+        let query = &self.query;
+        let of_files = query.group.is_some() || query.min_bytes.is_some() || query.max_bytes.is_some();
+        query.kind.is_none_or(|kind| node.kind == kind)
+            && !(of_files && node.kind != NodeKind::File)
+            && query.group.is_none_or(|group| group.has(&node.name))
+            && query.min_bytes.is_none_or(|bytes| node.size >= bytes)
+            && query.max_bytes.is_none_or(|bytes| node.size <= bytes)
+            && query.after_ms.is_none_or(|ms| node.modified_ms >= ms)
+            && query.before_ms.is_none_or(|ms| node.modified_ms < ms)
+    }
+
+    /// How well a node's own name matches, if it is a hit: 0 is best.
+    fn rank(&self, node: &Node, name: &Folded, own: u16) -> u8 {
+        let stem = || node.name.rsplit_once('.').is_some_and(|(stem, _)| Folded::new(stem).text() == self.phrase);
+        if self.words.is_empty() {
+            0
+        } else if name.text().starts_with(&self.phrase) {
+            if name.text() == self.phrase || stem() { 0 } else { 1 }
+        } else if own == self.all() {
+            2
+        } else {
+            3
+        }
+    }
+}
+
+/// The words a name has, as a set of bits.
+fn words_in(name: &Folded, words: &[String]) -> u16 {
+    words.iter().enumerate().filter(|(_, word)| name.has(word)).fold(0, |mask, (index, _)| mask | 1 << index)
+}
+
+/// Nodes that the index has for a word or a tag.
+#[derive(Debug, Default)]
+struct Matches {
+    ids: Vec<i64>,
+    /// Whether these are all.
+    complete: bool,
+}
+
+/// A running search.
+struct Search<'s> {
+    link: &'s dyn Link,
+    spaces: &'s [SpaceId],
+    asked: &'s Asked,
+    folders: Folders,
+    seen: HashSet<i64>,
+    hits: Vec<(Cursor, Node)>,
+    /// Whether everything that could be a hit was looked at.
+    complete: bool,
+}
+
+impl<'s> Search<'s> {
+    fn new(link: &'s dyn Link, spaces: &'s [SpaceId], asked: &'s Asked) -> Self {
+        let folders = Folders::new(&asked.words);
+        Self { link, spaces, asked, folders, seen: HashSet::new(), hits: Vec::new(), complete: true }
+    }
+
+    fn run(mut self) -> Done<SearchAnswer> {
+        if !self.by_tags()? {
+            self.by_words()?;
+        }
+        self.answer()
+    }
+
+    /// Looks at what has the rarest of the tags asked for; false if there are none, or all are too common.
+    fn by_tags(&mut self) -> Done<bool> {
+        let mut rarest: Option<Matches> = None;
+        for tag in &self.asked.query.tags {
+            let (link, limit) = (self.link, NODES_MAX);
+            let found = matches(self.spaces, limit, |space, limit| nodes_tagged(link, space, tag.folded(), limit))?;
+            if found.complete && rarest.as_ref().is_none_or(|other| other.ids.len() > found.ids.len()) {
+                rarest = Some(found);
+            } else if !found.complete && self.asked.words.is_empty() && rarest.is_none() {
+                // Nothing narrows it down: the newest that have the tag.
+                self.examine(&found.ids)?;
+                self.complete = false;
+            }
+        }
+        match rarest {
+            Some(found) => {
+                self.complete = true;
+                self.examine(&found.ids)?;
+                Ok(true)
+            }
+            None => Ok(!self.asked.query.tags.is_empty() && self.asked.words.is_empty()),
+        }
+    }
+
+    fn by_words(&mut self) -> Done<()> {
+        let words = &self.asked.words;
+        if words.len() < 2 {
+            let found = self.with_word(words.first().map_or("", String::as_str), NODES_MAX)?;
+            self.complete &= found.complete;
+            return self.examine(&found.ids);
+        }
+        let limit = ROWS_MAX / words.len();
+        let found = words.iter().map(|word| self.with_word(word, limit)).collect::<Done<Vec<Matches>>>()?;
+        let (most_first, with_all) = by_words_in_name(&found);
+        if found.iter().all(|found| found.complete) && most_first.len() <= NODES_MAX {
+            return self.examine(&most_first);
+        }
+        let phrase = self.with_word(&self.asked.phrase, PHRASE_NODES)?;
+        self.examine(&phrase.ids)?;
+        self.examine(most_first.get(..with_all).unwrap_or(&most_first))?;
+        match found.iter().filter(|found| found.complete).min_by_key(|found| found.ids.len()) {
+            Some(rarest) => {
+                self.examine(&rarest.ids)?;
+                self.below(&rarest.ids)
+            }
+            None => {
+                self.complete = false;
+                Ok(())
+            }
+        }
+    }
+
+    fn with_word(&self, word: &str, limit: usize) -> Done<Matches> {
+        matches(self.spaces, limit, |space, limit| nodes_with(self.link, space, word, limit))
+    }
+
+    /// Looks at everything below folders.
+    fn below(&mut self, folders: &[i64]) -> Done<()> {
+        const SQL: (&str, &str) = (
+            concat!("WITH RECURSIVE below AS (SELECT ", node_columns!(), " FROM node WHERE parent_id IN ("),
+            concat!(
+                ") UNION ALL SELECT ",
+                node_columns!("node."),
+                " FROM below JOIN node ON node.parent_id = below.id WHERE below.kind = 0) SELECT ",
+                node_columns!(),
+                " FROM below LIMIT ?1"
+            ),
+        );
+        let mut nodes = Vec::new();
+        let link = self.link;
+        in_lists_after(&[Value::Integer(rows(NODES_MAX))], folders, |list, values| {
+            if nodes.len() < NODES_MAX {
+                nodes.extend(sql::all(link, &format!("{}{list}{}", SQL.0, SQL.1), values, codec::node)?);
+            }
+            Ok(())
+        })?;
+        self.complete &= nodes.len() < NODES_MAX;
+        let seen = &mut self.seen;
+        nodes.retain(|node| seen.insert(node.id.0));
+        self.compare(nodes)
+    }
+
+    /// Looks at candidates, unless they were looked at already.
+    fn examine(&mut self, ids: &[i64]) -> Done<()> {
+        let mut new: Vec<i64> = ids.iter().copied().filter(|id| self.seen.insert(*id)).collect();
+        let room = NODES_MAX.saturating_sub(self.seen.len() - new.len());
+        if new.len() > room {
+            new.truncate(room);
+            self.complete = false;
+        }
+        let mut nodes = Vec::with_capacity(new.len());
+        in_lists(&new, |list, ids| {
+            let sql = format!(concat!("SELECT ", node_columns!(), " FROM node WHERE id IN ({})"), list);
+            nodes.extend(sql::all(self.link, &sql, ids, codec::node)?);
+            Ok(())
+        })?;
+        self.compare(nodes)
+    }
+
+    /// Keeps those of the nodes that are hits.
+    fn compare(&mut self, mut nodes: Vec<Node>) -> Done<()> {
+        let (asked, spaces) = (self.asked, self.spaces);
+        nodes.retain(|node| node.parent.is_some() && spaces.contains(&node.space) && asked.admits(node));
+        let named: Vec<(Node, Folded)> = nodes
+            .into_iter()
+            .map(|node| {
+                let name = Folded::new(&node.name);
+                (node, name)
+            })
+            .collect();
+        let own: Vec<u16> = named.iter().map(|(_, name)| words_in(name, &asked.words)).collect();
+        // Only those that need them, and may have any.
+        let wants_tags =
+            |own: u16, node: &Node| node.has_properties && (own != asked.all() || !asked.query.tags.is_empty());
+        let tagged: Vec<i64> = named
+            .iter()
+            .zip(&own)
+            .filter(|((node, _), own)| wants_tags(**own, node))
+            .map(|((node, _), _)| node.id.0)
+            .collect();
+        let tags = tags::of_nodes(self.link, &tagged)?;
+        let mut likely = Vec::new();
+        for ((node, name), mut own) in named.into_iter().zip(own) {
+            let tags = tags.get(&node.id.0).map_or(&[][..], Vec::as_slice);
+            for tag in tags {
+                own |= words_in(&Folded::new(&tag.shown), &asked.words);
+            }
+            let has = |wanted: &crate::types::Tag| tags.iter().any(|tag| tag.folded == wanted.folded());
+            if (own != 0 || asked.words.is_empty()) && asked.query.tags.iter().all(has) {
+                likely.push((node, name, own));
+            }
+        }
+        let parents: Vec<i64> = likely.iter().filter_map(|(node, ..)| node.parent).map(|parent| parent.0).collect();
+        self.complete &= self.folders.load(self.link, &parents)?;
+        for (node, name, own) in likely {
+            let above = node.parent.and_then(|parent| self.folders.words(parent.0));
+            if above.is_some_and(|above| above | own == asked.all()) {
+                let rank = asked.rank(&node, &name, own);
+                let cursor = Cursor { rank, age: node.modified_ms.saturating_neg(), node: -node.id.0 };
+                self.hits.push((cursor, node));
+            }
+        }
+        Ok(())
+    }
+
+    /// The page that was asked for.
+    fn answer(self) -> Done<SearchAnswer> {
+        let Self { link, asked, folders, mut hits, complete, .. } = self;
+        let limit = asked.query.limit.clamp(1, HITS_MAX);
+        hits.retain(|(cursor, _)| asked.query.after.is_none_or(|after| *cursor > after));
+        hits.sort_unstable_by_key(|(cursor, _)| *cursor);
+        let next = (hits.len() > limit).then(|| hits.get(limit - 1).map(|(cursor, _)| *cursor)).flatten();
+        hits.truncate(limit);
+        let tagged: Vec<i64> = hits.iter().filter(|(_, node)| node.has_properties).map(|(_, node)| node.id.0).collect();
+        let mut tags = tags::of_nodes(link, &tagged)?;
+        let mut found = Vec::with_capacity(hits.len());
+        for (_, node) in hits {
+            let tags = tags.remove(&node.id.0).unwrap_or_default().into_iter().map(|tag| tag.shown).collect();
+            found.push(Hit { path: path(&folders, &node)?, node, tags });
+        }
+        Ok(SearchAnswer { hits: found, next, more: next.is_some() || !complete, indexing: false })
+    }
+}
+
+fn path(folders: &Folders, node: &Node) -> Done<DrivePath> {
+    let mut names = folders.names(node.parent.map_or(0, |NodeId(parent)| parent));
+    names.push(&node.name);
+    let names = names.into_iter().map(NodeName::new).collect::<Result<_>>()?;
+    Ok(DrivePath::from_names(names)?)
+}
+
+/// What the index has in each of the spaces, up to `limit` in all. The first spaces may take more: an account's home comes first.
+fn matches(spaces: &[SpaceId], limit: usize, mut read: impl FnMut(SpaceId, usize) -> Done<Vec<i64>>) -> Done<Matches> {
+    let mut found = Matches { ids: Vec::new(), complete: true };
+    for (number, &space) in spaces.iter().enumerate() {
+        let left = limit.saturating_sub(found.ids.len());
+        let share = if number + 1 == spaces.len() { left } else { left / 2 };
+        let ids = if share > 0 { read(space, share)? } else { Vec::new() };
+        found.complete &= ids.len() < share;
+        found.ids.extend(ids);
+    }
+    Ok(found)
+}
+
+/// Nodes by the number of words they were found for, most first; and how many were found for all.
+fn by_words_in_name(found: &[Matches]) -> (Vec<i64>, usize) {
+    let mut masks: HashMap<i64, u16> = HashMap::new();
+    for (index, found) in found.iter().enumerate() {
+        for id in &found.ids {
+            *masks.entry(*id).or_default() |= 1 << index;
+        }
+    }
+    let mut nodes: Vec<(u32, i64)> = masks.into_iter().map(|(id, mask)| (mask.count_ones(), id)).collect();
+    nodes.sort_unstable_by_key(|(count, id)| (std::cmp::Reverse(*count), std::cmp::Reverse(*id)));
+    let with_all = nodes.partition_point(|(count, _)| *count as usize == found.len());
+    (nodes.into_iter().map(|(_, id)| id).collect(), with_all)
+}
