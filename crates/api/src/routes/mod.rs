@@ -1,6 +1,7 @@
 //! The routes, one file a thing.
 
 mod accounts;
+mod archive;
 mod batches;
 mod content;
 mod me;
@@ -78,7 +79,9 @@ pub(crate) fn all() -> OpenApiRouter<Api> {
     let router = below(OpenApiRouter::new(), "/nodes", routes!(nodes::show));
     let router = below(router, "/folders", routes!(nodes::list, nodes::make));
     let router = below(router, "/content", routes!(content::read, content::head, content::write));
+    let router = below(router, "/archive", routes!(archive::folder));
     router
+        .routes(routes!(archive::selection).layer(DefaultBodyLimit::max(BATCH_BYTES_MAX)))
         .routes(routes!(batches::relocate).layer(DefaultBodyLimit::max(BATCH_BYTES_MAX)))
         .routes(routes!(batches::copy).layer(DefaultBodyLimit::max(BATCH_BYTES_MAX)))
         .routes(routes!(batches::remove).layer(DefaultBodyLimit::max(BATCH_BYTES_MAX)))
