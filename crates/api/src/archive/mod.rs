@@ -144,15 +144,14 @@ impl Maker {
 
     /// Packs a piece, off the threads that serve, and sends what comes of it.
     async fn pack(&mut self, mut packer: Packer, piece: Bytes) -> Result<Packer> {
-        let work = tokio::task::spawn_blocking(move || packer.pack(&piece).map(|packed| (packer, packed)));
-        let (packer, packed) = work
-            .await
-            .map_err(|error| Error::internal("an archive's content could not be packed").with_source(error))??;
-        self.zip.sent(packed.len());
+        let failed = |error| Error::internal("an archive's content could not be packed").with_source(error);
+        let work = tokio::task::spawn_blocking(move || packer.pack(&piece).map(|bytes| (packer, bytes)));
+        let (packer, bytes) = work.await.map_err(failed)??;
+        self.zip.sent(bytes.len());
         if self.out.is_empty() {
-            self.send(packed).await?;
+            self.send(bytes).await?;
         } else {
-            self.out.extend_from_slice(&packed);
+            self.out.extend_from_slice(&bytes);
             self.flush().await?;
         }
         Ok(packer)

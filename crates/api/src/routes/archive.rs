@@ -13,7 +13,7 @@ use axum::response::Response;
 use holdfast_auth::Session;
 use holdfast_base::{Error, Result};
 use holdfast_drive::{Location, Node, NodeKind};
-use holdfast_http::attachment;
+use holdfast_http::{AnswerBody, attachment};
 use http::HeaderValue;
 use http::header::{CACHE_CONTROL, CONTENT_DISPOSITION, CONTENT_TYPE};
 use serde::Deserialize;
@@ -83,7 +83,7 @@ async fn answer(api: Api, caller: Caller, roots: Vec<Root>, title: &str) -> Resu
     let pieces = archive(api, caller.0, roots).await?;
     let name = HeaderValue::try_from(attachment(&format!("{title}.zip")))
         .map_err(|error| Error::internal("an archive's name cannot be a header").with_source(error))?;
-    let mut response = Response::new(Body::from_stream(pieces));
+    let mut response = Response::new(Body::new(AnswerBody::stream(pieces, None)));
     let headers = response.headers_mut();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/zip"));
     headers.insert(CONTENT_DISPOSITION, name);
