@@ -66,9 +66,9 @@ mod tests {
 
     fn of(values: &[&'static str]) -> HeaderMap {
         let mut headers = HeaderMap::new();
-        values.iter().for_each(|value| {
+        for value in values {
             headers.append(COOKIE, HeaderValue::from_static(value));
-        });
+        }
         headers
     }
 

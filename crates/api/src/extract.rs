@@ -54,16 +54,29 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for Json<T> {
     async fn from_request(request: Request, state: &S) -> Result<Self, Failure> {
         match axum::Json::<T>::from_request(request, state).await {
             Ok(axum::Json(value)) => Ok(Self(value)),
-            Err(rejection) => {
-                let kind = if rejection.status() == http::StatusCode::PAYLOAD_TOO_LARGE {
-                    ErrorKind::TooLarge
-                } else {
-                    ErrorKind::InvalidInput
-                };
-                Err(Failure(Error::new(kind, rejection.body_text())))
-            }
+            Err(rejection) => Err(refused(rejection.status(), rejection.body_text())),
         }
     }
+}
+
+/// A form.
+pub(crate) struct Form<T>(pub(crate) T);
+
+impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for Form<T> {
+    type Rejection = Failure;
+
+    async fn from_request(request: Request, state: &S) -> Result<Self, Failure> {
+        match axum::Form::<T>::from_request(request, state).await {
+            Ok(axum::Form(value)) => Ok(Self(value)),
+            Err(rejection) => Err(refused(rejection.status(), rejection.body_text())),
+        }
+    }
+}
+
+/// A body that does not fit.
+fn refused(status: http::StatusCode, why: String) -> Failure {
+    let too_large = status == http::StatusCode::PAYLOAD_TOO_LARGE;
+    Failure(Error::new(if too_large { ErrorKind::TooLarge } else { ErrorKind::InvalidInput }, why))
 }
 
 /// A query string.

@@ -10,6 +10,7 @@
 //!
 //! Limits: a request body has [`BODY_BYTES_MAX`] at most, a batch [`BATCH_ITEMS_MAX`] items; lists have [`LIST_MAX`] entries at most and say how to go on.
 
+mod archive;
 pub mod cookie;
 mod device;
 mod extract;

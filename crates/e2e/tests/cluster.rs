@@ -201,3 +201,24 @@ fn two_nodes_on_copies_of_one_data_directory_both_serve() -> Outcome {
     }
     expect_clean(cluster.nodes[0].options())
 }
+
+#[test]
+fn a_browser_s_session_is_one_on_every_node_until_any_of_them_ends_it() -> Outcome {
+    let cluster = Cluster::new(POSTGRES_FS, 2)?;
+    let body = format!("{{\"name\": \"{NAME}\", \"password\": \"{PASSWORD}\"}}");
+    let sign_in = Request::with_target("POST", "/api/v1/session").header("Content-Type", "application/json").body(body);
+    let opened = cluster.nodes[0].client().send(&sign_in)?.expect_status(200)?;
+    let cookie = opened.header("Set-Cookie").and_then(|set| set.split(';').next()).ok_or("no cookie")?.to_owned();
+    let ask = |node: usize, method: &str, path: &str| {
+        let request = Request::with_target(method, path).header("Cookie", &cookie);
+        cluster.nodes[node].client().send(&request.header("Sec-Fetch-Site", "same-origin"))
+    };
+    for node in [1, 0] {
+        ask(node, "GET", "/api/v1/me")?.expect_status(200)?;
+    }
+    ask(1, "DELETE", "/api/v1/session")?.expect_status(204)?;
+    for node in [0, 1] {
+        ask(node, "GET", "/api/v1/me")?.expect_status(401)?;
+    }
+    Ok(())
+}

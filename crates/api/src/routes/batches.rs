@@ -175,7 +175,7 @@ async fn another(api: &Api, who: &Session, from: &Location, to: &Location, numbe
 }
 
 /// `name (2).ext`; a folder's dots are no endings. What would be too long is cut before the number.
-fn numbered(name: &str, number: u32, is_file: bool) -> String {
+pub(super) fn numbered(name: &str, number: u32, is_file: bool) -> String {
     let dot = name.rfind('.').filter(|&at| is_file && at > 0 && name.len() - at <= NAME_BYTES_MAX / 2);
     let (stem, ending) = name.split_at(dot.unwrap_or(name.len()));
     let number = format!(" ({number})");
@@ -230,7 +230,7 @@ pub(crate) async fn remove(
     Ok(axum::Json(RemovedBody { results }))
 }
 
-fn check_count(items: usize) -> Result<()> {
+pub(super) fn check_count(items: usize) -> Result<()> {
     if items > BATCH_ITEMS_MAX {
         let message = format!("a batch has {BATCH_ITEMS_MAX} items at most, this one {items}");
         return Err(Error::new(ErrorKind::TooLarge, message));

@@ -43,7 +43,9 @@ pub(crate) struct Which {
     params(("space" = String, Path), ("path" = String, Path), Which), responses(
     (status = 200, body = [u8], content_type = "application/octet-stream"),
     (status = 206, body = [u8], content_type = "application/octet-stream", description = "the ranges asked for"),
-    (status = 304, description = "the client has it"), (status = 412, body = Problem), (status = 416, body = Problem), Failures))]
+    (status = 304, description = "the client has it"), 
+    (status = 412, body = Problem, content_type = "application/problem+json"),
+    (status = 416, body = Problem, content_type = "application/problem+json"), Failures))]
 pub(crate) async fn read(
     State(api): State<Api>,
     caller: Caller,

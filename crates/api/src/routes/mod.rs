@@ -1,6 +1,7 @@
 //! The routes, one file a thing.
 
 mod accounts;
+mod archive;
 mod batches;
 mod content;
 mod me;
@@ -29,31 +30,31 @@ use utoipa_axum::routes;
 #[expect(dead_code, reason = "a description only")]
 pub(crate) enum Failures {
     /// The request is malformed.
-    #[response(status = 400)]
+    #[response(status = 400, content_type = "application/problem+json")]
     Invalid(#[to_schema] Problem),
     /// No valid credential.
-    #[response(status = 401)]
+    #[response(status = 401, content_type = "application/problem+json")]
     Unauthenticated(#[to_schema] Problem),
     /// The credential does not allow this.
-    #[response(status = 403)]
+    #[response(status = 403, content_type = "application/problem+json")]
     Forbidden(#[to_schema] Problem),
     /// There is no such thing, or the caller may not see it.
-    #[response(status = 404)]
+    #[response(status = 404, content_type = "application/problem+json")]
     NotFound(#[to_schema] Problem),
     /// The state of things does not allow it.
-    #[response(status = 409)]
+    #[response(status = 409, content_type = "application/problem+json")]
     Conflict(#[to_schema] Problem),
     /// Something is over a limit.
-    #[response(status = 413)]
+    #[response(status = 413, content_type = "application/problem+json")]
     TooLarge(#[to_schema] Problem),
     /// Too many failed attempts to sign in; `Retry-After` says when the next one is looked at.
-    #[response(status = 429)]
+    #[response(status = 429, content_type = "application/problem+json")]
     TooMany(#[to_schema] Problem),
     /// A defect of the server, or damaged data.
-    #[response(status = 500)]
+    #[response(status = 500, content_type = "application/problem+json")]
     Internal(#[to_schema] Problem),
     /// A part of the server is not reachable, or too much is going on; the same request may work later.
-    #[response(status = 503)]
+    #[response(status = 503, content_type = "application/problem+json")]
     Unavailable(#[to_schema] Problem),
 }
 
@@ -62,16 +63,16 @@ pub(crate) enum Failures {
 #[expect(dead_code, reason = "a description only")]
 pub(crate) enum Refusals {
     /// The body came too slowly.
-    #[response(status = 408)]
+    #[response(status = 408, content_type = "application/problem+json")]
     Timeout(#[to_schema] Problem),
     /// The file is not as the request expects it.
-    #[response(status = 412)]
+    #[response(status = 412, content_type = "application/problem+json")]
     Precondition(#[to_schema] Problem),
     /// Somebody has locked it.
-    #[response(status = 423)]
+    #[response(status = 423, content_type = "application/problem+json")]
     Locked(#[to_schema] Problem),
     /// No room: a quota, or the disk.
-    #[response(status = 507)]
+    #[response(status = 507, content_type = "application/problem+json")]
     NoSpace(#[to_schema] Problem),
 }
 
@@ -80,7 +81,9 @@ pub(crate) fn all() -> OpenApiRouter<Api> {
     let router = below(OpenApiRouter::new(), "/nodes", routes!(nodes::show));
     let router = below(router, "/folders", routes!(nodes::list, nodes::make));
     let router = below(router, "/content", routes!(content::read, content::head, content::write));
+    let router = below(router, "/archive", routes!(archive::folder));
     router
+        .routes(routes!(archive::selection).layer(DefaultBodyLimit::max(BATCH_BYTES_MAX)))
         .routes(routes!(batches::relocate).layer(DefaultBodyLimit::max(BATCH_BYTES_MAX)))
         .routes(routes!(batches::copy).layer(DefaultBodyLimit::max(BATCH_BYTES_MAX)))
         .routes(routes!(batches::remove).layer(DefaultBodyLimit::max(BATCH_BYTES_MAX)))
@@ -112,11 +115,11 @@ pub(crate) fn all() -> OpenApiRouter<Api> {
 }
 
 /// Routes described as `{base}/{space}/{path}`, where the path has any number of segments, none included.
-fn below(router: OpenApiRouter<Api>, base: &str, routes: UtoipaMethodRouter<Api>) -> OpenApiRouter<Api> {
-    let methods = routes.2.clone();
+fn below(router: OpenApiRouter<Api>, base: &str, described: UtoipaMethodRouter<Api>) -> OpenApiRouter<Api> {
+    let methods = described.2.clone();
     ["/{space}", "/{space}/", "/{space}/{path}/", "/{space}/{path}/{*rest}"]
         .into_iter()
-        .fold(router.routes(routes), |router, rest| router.route(&format!("{base}{rest}"), methods.clone()))
+        .fold(router.routes(described), |router, rest| router.route(&format!("{base}{rest}"), methods.clone()))
 }
 
 /// A place from a space's name and a path as text.

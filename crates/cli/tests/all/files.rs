@@ -157,3 +157,101 @@ fn many_things_are_moved_copied_and_removed_and_one_that_fails_stops_no_other() 
     let many: Vec<Value> = (0..1_001).map(|_| at("x")).collect();
     assert_eq!(call(&mut ana, "POST", "/api/v1/remove", Some(&json!({"items": many}))).status, 413);
 }
+
+/// What python's zipfile makes of an archive: `[[path, bytes, year, month, external attributes >> 16], …]`, having tested every sum.
+fn unzip(archive: &[u8]) -> Value {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("a.zip");
+    std::fs::write(&path, archive).expect("written");
+    let script = "import json, sys, zipfile\n\
+                  z = zipfile.ZipFile(sys.argv[1])\n\
+                  assert z.testzip() is None\n\
+                  print(json.dumps([[i.filename, z.read(i).decode(errors='replace')[:40], i.date_time[0], i.external_attr >> 28] for i in z.infolist()]))";
+    let output = std::process::Command::new("python3").args(["-c", script]).arg(&path).output().expect("python3 runs");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    serde_json::from_slice(&output.stdout).expect("is JSON")
+}
+
+#[test]
+fn a_folder_or_a_selection_comes_as_a_zip_that_other_programs_read() {
+    let drive = Drive::new();
+    let (_server, mut ana) = ana(&drive);
+    for folder in ["d", "d/empty", "d/sub", "e"] {
+        call(&mut ana, "POST", &format!("/api/v1/folders/ana/{folder}"), None);
+    }
+    for (path, content) in [
+        ("d/a.txt", "one"),
+        ("d/sub/%C3%A9.png", "two"),
+        ("d/..%5C..%5Cx", "three"),
+        ("d/none", ""),
+        ("e/a.txt", "four"),
+    ] {
+        assert_eq!(send(&mut ana, "PUT", &format!("{CONTENT}/{path}"), &[], content).status, 201, "{path}");
+    }
+    let answer = call(&mut ana, "GET", "/api/v1/archive/ana/d", None);
+    assert_eq!(answer.header("content-type"), Some("application/zip"));
+    assert!(answer.header("content-disposition").expect("is there").starts_with("attachment; filename=\"d.zip\""));
+    let listed = unzip(&answer.body);
+    let seen: Vec<(&str, &str)> = listed
+        .as_array()
+        .expect("a list")
+        .iter()
+        .map(|entry| (entry[0].as_str().expect("a path"), entry[1].as_str().expect("content")))
+        .collect();
+    assert!(seen[1].0.starts_with("d/.._.._x ~"), "{seen:?}");
+    let rest: Vec<_> = seen.iter().enumerate().filter(|(at, _)| *at != 1).map(|(_, seen)| *seen).collect();
+    let wanted =
+        [("d/", ""), ("d/a.txt", "one"), ("d/empty/", ""), ("d/none", ""), ("d/sub/", ""), ("d/sub/é.png", "two")];
+    assert_eq!(rest, wanted);
+    assert!(listed[0][2].as_i64().expect("a year") >= 2024 && listed[0][3] == 4 && listed[2][3] == 8, "{listed}");
+
+    let items = json!([at("d/a.txt"), at("e/a.txt"), at("d/sub")]).to_string();
+    let form = format!("items={}", items.replace('%', "%25").replace('&', "%26").replace('+', "%2B"));
+    let kind = [("content-type", "application/x-www-form-urlencoded")];
+    let selected = unzip(&send(&mut ana, "POST", "/api/v1/archive", &kind, &form).body);
+    let paths: Vec<_> = selected.as_array().expect("a list").iter().map(|entry| entry[0].clone()).collect();
+    assert_eq!(json!(paths), json!(["a.txt", "a (2).txt", "sub/", "sub/é.png"]));
+    assert_eq!(unzip(&call(&mut ana, "GET", "/api/v1/archive/ana", None).body)[0][0], "ana/");
+    for (items, status) in [("[]", 400), ("nonsense", 400), ("[{\"space\":\"ana\",\"path\":\"none\"}]", 404)] {
+        assert_eq!(
+            send(&mut ana, "POST", "/api/v1/archive", &kind, &format!("items={items}")).status,
+            status,
+            "{items}"
+        );
+    }
+    assert_eq!(call(&mut ana, "GET", "/api/v1/archive/ana/none", None).status, 404);
+}
+
+#[test]
+fn clients_that_leave_an_archive_leave_no_work_behind() {
+    use std::io::{Read, Write};
+    let drive = Drive::new();
+    let (server, mut ana) = ana(&drive);
+    let mut noise = 1u32;
+    let content: Vec<u8> = std::iter::repeat_with(|| {
+        noise = noise.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        (noise >> 24) as u8
+    })
+    .take(48 << 20)
+    .collect();
+    assert_eq!(ana.put("/dav/ana/big.zip", content).expect("answers").status, 201);
+    let authorization = ana.authorization().expect("is set").to_owned();
+    let path = "/api/v1/archive/ana/big.zip";
+    let begin = || {
+        let mut socket = std::net::TcpStream::connect(server.address()).expect("connects");
+        let head = format!("GET {path} HTTP/1.1\r\nHost: x\r\nAuthorization: {authorization}\r\n\r\n");
+        socket.write_all(head.as_bytes()).expect("sends");
+        let mut start = [0; 12];
+        socket.read_exact(&mut start).expect("answers");
+        (socket, String::from_utf8_lossy(&start).into_owned())
+    };
+    let held: Vec<_> = (0..8).map(|_| begin()).collect();
+    assert!(held.iter().all(|(_, start)| start == "HTTP/1.1 200"));
+    assert_eq!(begin().1, "HTTP/1.1 503", "so many at once and no more");
+    drop(held);
+    let deadline = std::time::Instant::now() + std::time::Duration::from_secs(20);
+    while begin().1 != "HTTP/1.1 200" {
+        assert!(std::time::Instant::now() < deadline, "turns were not given back");
+        std::thread::sleep(std::time::Duration::from_millis(50));
+    }
+}

@@ -90,6 +90,7 @@ fn split_port(authority: &str) -> (&str, Option<&str>) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use holdfast_base::ErrorKind;
     use proptest::prelude::*;
 
     fn kind(path: &str) -> ErrorKind {

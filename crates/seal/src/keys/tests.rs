@@ -7,7 +7,8 @@ use holdfast_base::ErrorKind;
 /// As cheap as Argon2id gets: what is tested here is the encoding.
 const CHEAP: Argon2Params = Argon2Params { memory_kib: 8, passes: 1, lanes: 1 };
 
-const KINDS: [CredentialKind; 3] = [CredentialKind::Password, CredentialKind::Token, CredentialKind::Recovery];
+const KINDS: [CredentialKind; 4] =
+    [CredentialKind::Password, CredentialKind::Token, CredentialKind::Recovery, CredentialKind::Session];
 
 fn context(kind: CredentialKind) -> SlotContext<'static> {
     SlotContext { kind, account: Uid([7; 16]), lookup: "look" }
@@ -34,7 +35,7 @@ fn vector(name: &str) -> Vec<u8> {
 #[test]
 fn slots_are_sealed_as_the_committed_vectors_say() {
     let (salt, nonce) = (std::array::from_fn(|_| 0xa5), [0x5a; 12]);
-    for (kind, name) in KINDS.into_iter().zip(["slot-password", "slot-token", "slot-recovery"]) {
+    for (kind, name) in KINDS.into_iter().zip(["slot-password", "slot-token", "slot-recovery", "slot-session"]) {
         let params = Argon2Params { memory_kib: 64, passes: 2, lanes: 1 };
         let slot = seal_slot_with(context(kind), b"secret", &fixed_key(), params, &salt, nonce).expect("seal");
         assert_eq!(hex(&slot), hex(&vector(name)), "{name}");
@@ -44,7 +45,7 @@ fn slots_are_sealed_as_the_committed_vectors_say() {
 
 #[test]
 fn committed_vectors_open() {
-    for (kind, name) in KINDS.into_iter().zip(["slot-password", "slot-token", "slot-recovery"]) {
+    for (kind, name) in KINDS.into_iter().zip(["slot-password", "slot-token", "slot-recovery", "slot-session"]) {
         let key = open_slot(context(kind), b"secret", &vector(name)).expect("opens");
         assert_eq!(key.expose(), fixed_key().expose());
     }
@@ -160,7 +161,7 @@ fn print_vectors() {
     let slot = seal_escrow_slot(&escrow.public(), Uid([7; 16]), &fixed_key()).expect("seal");
     let wrapped = wrap_space_key(&fixed_key().public(), Uid([3; 16]), &SpaceKey::from_bytes([0x11; 32])).expect("wrap");
     println!("account-public = {}", hex(&fixed_key().public()));
-    for (kind, name) in KINDS.into_iter().zip(["slot-password", "slot-token", "slot-recovery"]) {
+    for (kind, name) in KINDS.into_iter().zip(["slot-password", "slot-token", "slot-recovery", "slot-session"]) {
         let params = Argon2Params { memory_kib: 64, passes: 2, lanes: 1 };
         let slot = seal_slot_with(context(kind), b"secret", &fixed_key(), params, &[0xa5; 16], [0x5a; 12]);
         println!("{name} = {}", hex(&slot.expect("seal")));

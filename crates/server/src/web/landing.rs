@@ -1,8 +1,9 @@
-//! The page at `/`: what this is and how to connect. It names no account and no space.
+//! The page at `/` for what is no browser, and for browsers if the pages are not built: what this is and how to connect. It names no
+//! account and no space.
 
 use crate::conn::AnyBody;
 use crate::web::reply;
-use http::header::{CONTENT_SECURITY_POLICY, HOST, HeaderValue};
+use http::header::{ACCEPT, CONTENT_SECURITY_POLICY, HOST, HeaderValue};
 use http::{HeaderMap, Response, StatusCode, Uri};
 
 const PAGE: &str = include_str!("landing.html");
@@ -11,6 +12,15 @@ const PAGE: &str = include_str!("landing.html");
 const POLICY: HeaderValue = HeaderValue::from_static(
     "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
 );
+
+/// Said where a page would be.
+pub(crate) const NOT_BUILT: &str = "This program was built without its pages. To build them: `npm ci && npm run build` in web/, \
+                                    `touch crates/pages/build.rs`, and cargo build again.\n";
+
+/// Whether the client shows pages: a browser names HTML among what it accepts.
+pub(crate) fn is_for_a_browser(headers: &HeaderMap) -> bool {
+    headers.get_all(ACCEPT).iter().any(|value| value.to_str().is_ok_and(|value| value.contains("text/html")))
+}
 
 /// The page, with the address the client used.
 pub(crate) fn page(headers: &HeaderMap, uri: &Uri, encrypted: bool) -> Response<AnyBody> {
@@ -24,6 +34,8 @@ pub(crate) fn page(headers: &HeaderMap, uri: &Uri, encrypted: bool) -> Response<
     for (mark, scheme) in ["{BASE}", "{DAV}", "{WEBDAV}"].into_iter().zip(schemes) {
         page = page.replace(mark, &format!("{scheme}://{host}"));
     }
+    let pages = if holdfast_pages::are_built() { String::new() } else { format!("<p class=\"lead\">{NOT_BUILT}</p>") };
+    let page = page.replace("{PAGES}", &pages);
     let answer = reply::of(StatusCode::OK, "text/html; charset=utf-8", page);
     reply::with(answer, CONTENT_SECURITY_POLICY, POLICY)
 }

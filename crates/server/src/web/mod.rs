@@ -8,7 +8,8 @@
 //! | `POST /api/v1/session` | the JSON API | by what it sends |
 //! | `/api/…` | the JSON API | always |
 //! | `/healthz`, `/readyz` | this module | none |
-//! | `/` | the landing page; `OPTIONS` for clients that probe the root before they ask for a password | none |
+//! | `/` | the pages, and for what is no browser the landing page; `OPTIONS` for clients that probe the root before they ask for a password | none |
+//! | `/files/…`, `/assets/…` and so on | the pages ([`holdfast_pages`]) | none |
 //!
 //! Answers that a person's file may be part of get `Content-Security-Policy: sandbox`: a page kept in the drive must not run
 //! scripts as the drive.
@@ -32,8 +33,8 @@ use holdfast_base::{Error, ErrorKind, Result};
 use holdfast_meta::Catalogue;
 use holdfast_site::serve::{Door, Serving};
 use http::header::{
-    ALLOW, CONNECTION, CONTENT_SECURITY_POLICY, HeaderName, HeaderValue, REFERRER_POLICY, WWW_AUTHENTICATE,
-    X_CONTENT_TYPE_OPTIONS,
+    ALLOW, CACHE_CONTROL, CONNECTION, CONTENT_SECURITY_POLICY, HeaderName, HeaderValue, REFERRER_POLICY, VARY,
+    WWW_AUTHENTICATE, X_CONTENT_TYPE_OPTIONS,
 };
 use http::{Method, Request, Response, StatusCode, Version};
 use http_body_util::BodyExt;
@@ -145,6 +146,11 @@ fn dress(answer: &mut Response<AnyBody>, record: &Record) {
     }
     headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     headers.insert(REFERRER_POLICY, HeaderValue::from_static("no-referrer"));
+    if record.face == Face::Api {
+        headers
+            .insert(HeaderName::from_static("cross-origin-resource-policy"), HeaderValue::from_static("same-origin"));
+        headers.entry(CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));
+    }
     if !headers.contains_key(CONTENT_SECURITY_POLICY) {
         let policy = if record.face == Face::Dav { "sandbox" } else { "default-src 'none'; frame-ancestors 'none'" };
         headers.insert(CONTENT_SECURITY_POLICY, HeaderValue::from_static(policy));
@@ -226,7 +232,10 @@ impl Web {
         let reading = matches!(*request.method(), Method::GET | Method::HEAD);
         match request.uri().path() {
             "/" | "*" if request.method() == Method::OPTIONS => root_options(),
-            "/" if reading => landing::page(request.headers(), request.uri(), client.encrypted),
+            "/" if reading && !(holdfast_pages::are_built() && landing::is_for_a_browser(request.headers())) => {
+                let answer = landing::page(request.headers(), request.uri(), client.encrypted);
+                reply::with(answer, VARY, HeaderValue::from_static("accept"))
+            }
             "/healthz" if reading => reply::text(StatusCode::OK, "ok\n"),
             "/readyz" if reading && !self.sites.is_settled() && self.started.elapsed() < SITES_WITHIN => {
                 reply::text(StatusCode::SERVICE_UNAVAILABLE, "sites are not loaded yet\n")
@@ -236,10 +245,23 @@ impl Web {
                 let answer = reply::text(StatusCode::METHOD_NOT_ALLOWED, "Only GET and HEAD. Files are below /dav/.\n");
                 reply::with(answer, ALLOW, HeaderValue::from_static("GET, HEAD, OPTIONS"))
             }
-            _ => reply::text(
-                StatusCode::NOT_FOUND,
-                "There is nothing here. Files are below /dav/, the API below /api/v1/.\n",
-            ),
+            path if holdfast_pages::is_page(path) && !reading => {
+                let answer = reply::text(StatusCode::METHOD_NOT_ALLOWED, "Only GET and HEAD. Files are below /dav/.\n");
+                reply::with(answer, ALLOW, HeaderValue::from_static("GET, HEAD"))
+            }
+            path => match holdfast_pages::answer(path, request.headers()).filter(|_| reading) {
+                Some(mut answer) => {
+                    if path == "/" {
+                        answer.headers_mut().insert(VARY, HeaderValue::from_static("accept, accept-encoding"));
+                    }
+                    sites::any(answer)
+                }
+                None if holdfast_pages::is_page(path) => reply::text(StatusCode::NOT_FOUND, landing::NOT_BUILT),
+                None => reply::text(
+                    StatusCode::NOT_FOUND,
+                    "There is nothing here. Files are below /dav/, the API below /api/v1/.\n",
+                ),
+            },
         }
     }
 

@@ -92,7 +92,9 @@ async fn mistakes_are_named_with_file_and_line_and_nothing_is_published() {
                 let back = rig.engine.restore_version(&rig.ana, &at("ana", &path), seq, Conditions::default()).await;
                 back.expect("restores");
             }
-            None => rig.engine.remove(&rig.ana, &at("ana", &path), Conditions::default()).await.expect("removes"),
+            None => {
+                rig.engine.remove(&rig.ana, &at("ana", &path), Conditions::default()).await.expect("removes");
+            }
         }
     }
     assert_eq!(rig.get(HOST, "/en/about", &[]).await, before);
