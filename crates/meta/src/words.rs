@@ -84,8 +84,7 @@ impl Folded {
 
     /// Whether a word is the beginning of the rest from some word on. The empty word always is.
     pub(crate) fn has(&self, word: &str) -> bool {
-        word.is_empty()
-            || self.begins.iter().any(|&at| self.text.get(at..).is_some_and(|rest| rest.starts_with(word)))
+        word.is_empty() || self.begins.iter().any(|&at| self.text.get(at..).is_some_and(|rest| rest.starts_with(word)))
     }
 }
 

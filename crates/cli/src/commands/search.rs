@@ -124,11 +124,7 @@ fn output(answer: SearchAnswer, spaces: &HashMap<SpaceId, String>) -> SearchOutp
         modified_ms: node.modified_ms,
         tags,
     };
-    SearchOutput {
-        hits: answer.hits.into_iter().map(hit).collect(),
-        more: answer.more,
-        indexing: answer.indexing,
-    }
+    SearchOutput { hits: answer.hits.into_iter().map(hit).collect(), more: answer.more, indexing: answer.indexing }
 }
 
 fn words(output: &SearchOutput) -> String {

@@ -74,8 +74,7 @@ async fn change(args: &ChangeArgs, json: bool, change: fn(Vec<Tag>) -> TagChange
     let who = local.sign_in(&args.user).await?;
     let (space, _) = local.space(&who, &args.space, Role::Editor).await?;
     let guard = Local::guard(&who);
-    let mut answers =
-        local.catalogue.change_tags(space.id, std::slice::from_ref(&path), &change(tags), &guard).await?;
+    let mut answers = local.catalogue.change_tags(space.id, std::slice::from_ref(&path), &change(tags), &guard).await?;
     let node = answers.pop().ok_or_else(|| Error::internal("the catalogue did not answer"))??;
     let tags = of_node(&local, node.id).await?;
     show(json, &json!({ "path": path.to_string(), "tags": tags }), |_| words(&path, &tags))?;

@@ -7,7 +7,8 @@ use super::intake::{Digester, Intake};
 use super::patch::{Patched, lay_over};
 use super::read::Reading;
 use crate::{
-    Conditions, ContentStream, DigestAlgorithm, Drive, FoundNodes, Location, LockRequest, SpaceView, Transfer, Walk, WriteOptions,
+    Conditions, ContentStream, DigestAlgorithm, Drive, FoundNodes, Location, LockRequest, SpaceView, Transfer, Walk,
+    WriteOptions,
 };
 use async_trait::async_trait;
 use futures_util::StreamExt;
@@ -15,8 +16,8 @@ use holdfast_auth::Session;
 use holdfast_base::limits::LOCK_SECONDS_MAX;
 use holdfast_base::{ByteRange, Error, ErrorKind, NodeName, Result, SpaceId};
 use holdfast_meta::{
-    Changed, Content, Lock, NewLock, Node, NodeKind, Property, PropertyChange, Role, SearchQuery, TAG_NAMESPACE, TagChange,
-    TagCount, TrashEntry, Version,
+    Changed, Content, Lock, NewLock, Node, NodeKind, Property, PropertyChange, Role, SearchQuery, TAG_NAMESPACE,
+    TagChange, TagCount, TrashEntry, Version,
 };
 use holdfast_seal::BlockKeys;
 use std::collections::HashMap;

@@ -118,7 +118,10 @@ pub async fn filters_let_through_what_they_say(catalogue: &Place) {
         (SearchQuery { group: Some(MediaGroup::Image), ..base.clone() }, &["/photo 2.JPG", "/photo 1.jpg"]),
         (SearchQuery { min_bytes: Some(200), ..base.clone() }, &["/photo notes.txt", "/photo 2.JPG"]),
         (SearchQuery { min_bytes: Some(101), max_bytes: Some(299), ..base.clone() }, &["/photo notes.txt"]),
-        (SearchQuery { after_ms: Some(1_000), before_ms: Some(2_000), ..base.clone() }, &["/photo album", "/photo 1.jpg"]),
+        (
+            SearchQuery { after_ms: Some(1_000), before_ms: Some(2_000), ..base.clone() },
+            &["/photo album", "/photo 1.jpg"],
+        ),
         (SearchQuery { tags: vec![tag("BEST")], ..base.clone() }, &["/photo 2.JPG"]),
         (SearchQuery { tags: vec![tag("best"), tag("of 2024")], ..query("") }, &["/photo 2.JPG"]),
         (SearchQuery { tags: vec![tag("best"), tag("none")], ..query("") }, &[]),
@@ -184,7 +187,11 @@ pub async fn a_word_that_is_everywhere_is_looked_for_up_to_a_bound(catalogue: &P
     let answer = stage.search("common").await;
     assert!(answer.more && !answer.indexing && answer.hits.len() == HITS_MAX);
     let answer = stage.search("rare common").await;
-    assert_eq!((answer.hits.len(), answer.more), (64, false), "what is below the folder with the rare word is all there is");
+    assert_eq!(
+        (answer.hits.len(), answer.more),
+        (64, false),
+        "what is below the folder with the rare word is all there is"
+    );
     assert!(stage.search("common 1").await.more);
     assert_eq!(stage.search_paths("rare").await, ["/rare"]);
 }

@@ -157,7 +157,17 @@ async fn every_column_of_both_databases_is_copied() {
         .iter()
         .flat_map(|table| table.columns.iter().map(|column| (table.name.to_owned(), column.replace('"', ""))))
         .collect();
-    let own = ["counter", "administration", "migration", "refinery_schema_history", "instance", "lease", "word", "unindexed", "reindex"];
+    let own = [
+        "counter",
+        "administration",
+        "migration",
+        "refinery_schema_history",
+        "instance",
+        "lease",
+        "word",
+        "unindexed",
+        "reindex",
+    ];
     let read = |sql: &'static str| {
         move |tx: &Tx<'_>| sql::all(tx, sql, (), |row| Ok((row.get::<String>(0)?, row.get::<String>(1)?)))
     };

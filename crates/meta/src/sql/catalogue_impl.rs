@@ -10,8 +10,8 @@ use crate::catalogue::{
 use crate::cluster::{Cluster, InstanceId, Joined, NewInstance};
 use crate::types::{
     Account, AccountChange, BlockPlace, Content, Finding, Lock, ManifestChunk, Membership, NewAccount, NewContent,
-    NewLock, NewSlot, NewSpace, Node, Pack, Property, PropertyChange, Role, SearchAnswer, SearchQuery, Slot,
-    SlotKind, Space, SpaceChange, StagedRun, TagChange, TagCount, Traffic, TrashEntry, Version,
+    NewLock, NewSlot, NewSpace, Node, Pack, Property, PropertyChange, Role, SearchAnswer, SearchQuery, Slot, SlotKind,
+    Space, SpaceChange, StagedRun, TagChange, TagCount, Traffic, TrashEntry, Version,
 };
 use async_trait::async_trait;
 use holdfast_base::{AccountId, BlockId, ContentId, DrivePath, NodeId, NodeName, PackId, PackName, Result, SpaceId};

@@ -63,7 +63,8 @@ impl Asked {
         if query.text.len() > QUERY_BYTES_MAX {
             return Err(Error::new(ErrorKind::TooLarge, format!("a query has {QUERY_BYTES_MAX} bytes at most")));
         }
-        let mut words: Vec<String> = query.text.split_whitespace().map(|word| Folded::new(word).text().to_owned()).collect();
+        let mut words: Vec<String> =
+            query.text.split_whitespace().map(|word| Folded::new(word).text().to_owned()).collect();
         words.retain(|word| !word.is_empty());
         if words.len() > QUERY_WORDS_MAX || query.tags.len() > QUERY_WORDS_MAX {
             let message = format!("a query has {QUERY_WORDS_MAX} words and as many tags at most");
@@ -262,9 +263,14 @@ impl<'s> Search<'s> {
             .collect();
         let own: Vec<u16> = named.iter().map(|(_, name)| words_in(name, &asked.words)).collect();
         // Only those that need them, and may have any.
-        let wants_tags = |own: u16, node: &Node| node.has_properties && (own != asked.all() || !asked.query.tags.is_empty());
-        let tagged: Vec<i64> =
-            named.iter().zip(&own).filter(|((node, _), own)| wants_tags(**own, node)).map(|((node, _), _)| node.id.0).collect();
+        let wants_tags =
+            |own: u16, node: &Node| node.has_properties && (own != asked.all() || !asked.query.tags.is_empty());
+        let tagged: Vec<i64> = named
+            .iter()
+            .zip(&own)
+            .filter(|((node, _), own)| wants_tags(**own, node))
+            .map(|((node, _), _)| node.id.0)
+            .collect();
         let tags = tags::of_nodes(self.link, &tagged)?;
         let mut likely = Vec::new();
         for ((node, name), mut own) in named.into_iter().zip(own) {
@@ -298,8 +304,7 @@ impl<'s> Search<'s> {
         hits.sort_unstable_by_key(|(cursor, _)| *cursor);
         let next = (hits.len() > limit).then(|| hits.get(limit - 1).map(|(cursor, _)| *cursor)).flatten();
         hits.truncate(limit);
-        let tagged: Vec<i64> =
-            hits.iter().filter(|(_, node)| node.has_properties).map(|(_, node)| node.id.0).collect();
+        let tagged: Vec<i64> = hits.iter().filter(|(_, node)| node.has_properties).map(|(_, node)| node.id.0).collect();
         let mut tags = tags::of_nodes(link, &tagged)?;
         let mut found = Vec::with_capacity(hits.len());
         for (_, node) in hits {

@@ -120,8 +120,8 @@ impl MediaGroup {
     const fn endings(self) -> &'static [&'static str] {
         match self {
             Self::Image => &[
-                "jpg", "jpeg", "png", "gif", "webp", "svg", "heic", "heif", "avif", "jxl", "bmp", "tif", "tiff", "ico", "psd",
-                "xcf", "raw", "dng", "cr2", "cr3", "nef", "arw", "orf", "rw2",
+                "jpg", "jpeg", "png", "gif", "webp", "svg", "heic", "heif", "avif", "jxl", "bmp", "tif", "tiff", "ico",
+                "psd", "xcf", "raw", "dng", "cr2", "cr3", "nef", "arw", "orf", "rw2",
             ],
             Self::Video => {
                 &["mp4", "m4v", "mkv", "webm", "mov", "avi", "wmv", "mpg", "mpeg", "ogv", "flv", "3gp", "mts", "m2ts"]
@@ -131,18 +131,18 @@ impl MediaGroup {
             }
             Self::Pdf => &["pdf"],
             Self::Text => &[
-                "txt", "md", "markdown", "rst", "log", "csv", "tsv", "json", "jsonl", "xml", "yaml", "yml", "toml", "ini", "conf",
-                "html", "htm", "css", "js", "mjs", "ts", "tsx", "jsx", "svelte", "vue", "rs", "go", "py", "rb", "pl", "php",
-                "java", "kt", "swift", "c", "h", "cc", "cpp", "hpp", "cs", "sh", "bash", "zsh", "ps1", "bat", "sql", "tex",
-                "bib", "diff", "patch", "srt", "vtt",
+                "txt", "md", "markdown", "rst", "log", "csv", "tsv", "json", "jsonl", "xml", "yaml", "yml", "toml",
+                "ini", "conf", "html", "htm", "css", "js", "mjs", "ts", "tsx", "jsx", "svelte", "vue", "rs", "go",
+                "py", "rb", "pl", "php", "java", "kt", "swift", "c", "h", "cc", "cpp", "hpp", "cs", "sh", "bash",
+                "zsh", "ps1", "bat", "sql", "tex", "bib", "diff", "patch", "srt", "vtt",
             ],
             Self::Document => &[
-                "doc", "docx", "dot", "dotx", "odt", "ott", "rtf", "pages", "xls", "xlsx", "xlsm", "ods", "numbers", "ppt",
-                "pptx", "pps", "ppsx", "odp", "key", "odg", "vsd", "vsdx", "epub", "mobi", "azw3", "djvu", "ps",
+                "doc", "docx", "dot", "dotx", "odt", "ott", "rtf", "pages", "xls", "xlsx", "xlsm", "ods", "numbers",
+                "ppt", "pptx", "pps", "ppsx", "odp", "key", "odg", "vsd", "vsdx", "epub", "mobi", "azw3", "djvu", "ps",
             ],
             Self::Archive => &[
-                "zip", "tar", "gz", "tgz", "bz2", "tbz2", "xz", "txz", "zst", "7z", "rar", "jar", "war", "deb", "rpm", "iso",
-                "dmg", "cab", "lz4", "lzma", "br",
+                "zip", "tar", "gz", "tgz", "bz2", "tbz2", "xz", "txz", "zst", "7z", "rar", "jar", "war", "deb", "rpm",
+                "iso", "dmg", "cab", "lz4", "lzma", "br",
             ],
         }
     }

@@ -36,15 +36,15 @@ fn orphans(checker: &mut Checker<'_>, table: &str, what: &str) -> Done<()> {
 /// Nodes in the tree, and below what is in the trash, that do not wait.
 fn rows_of_nodes(checker: &mut Checker<'_>) -> Done<()> {
     // Beyond this id nothing needs to be indexed yet.
-    let end = sql::first(checker.link, "SELECT after_id FROM reindex", (), |row| row.get::<i64>(0))?.unwrap_or(i64::MAX);
+    let end =
+        sql::first(checker.link, "SELECT after_id FROM reindex", (), |row| row.get::<i64>(0))?.unwrap_or(i64::MAX);
     let mut after = 0;
     loop {
         let sql = "SELECT id, space_id, parent_id > 0 AND NOT EXISTS \
                    (SELECT 1 FROM unindexed WHERE unindexed.space_id = node.space_id AND node_id = node.id) \
                    FROM node WHERE id > ?1 AND id <= ?2 ORDER BY id LIMIT ?3";
-        let page: Vec<(i64, i64, bool)> = sql::all(checker.link, sql, (after, end, rows(NODES)), |row| {
-            Ok((row.get(0)?, row.get(1)?, row.get(2)?))
-        })?;
+        let page: Vec<(i64, i64, bool)> =
+            sql::all(checker.link, sql, (after, end, rows(NODES)), |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?;
         let Some(&(last, ..)) = page.last() else { return Ok(()) };
         let settled: Vec<(i64, i64)> = page.iter().filter(|node| node.2).map(|&(id, space, _)| (id, space)).collect();
         let mut kept = kept(checker, after, last)?;
@@ -59,7 +59,12 @@ fn rows_of_nodes(checker: &mut Checker<'_>) -> Done<()> {
                 None => None,
             };
             let state = if kept.is_empty() { "is neither indexed nor waits for it" } else { "is indexed wrongly" };
-            checker.found("word-node", format!("node {node} {state}: search does not find it as it is"), false, repaired);
+            checker.found(
+                "word-node",
+                format!("node {node} {state}: search does not find it as it is"),
+                false,
+                repaired,
+            );
         }
         after = last;
     }
