@@ -1,6 +1,7 @@
 //! The JSON API of the built program.
 
 use crate::common::{Drive, OTHER_PASSWORD, PASSWORD, call, json};
+use holdfast_testkit::http::Request;
 use serde_json::{Value, json};
 
 #[test]
@@ -127,4 +128,99 @@ fn accounts_are_for_administrators() {
     assert_eq!(patch(&mut ben, json!({"disabled": false})).status, 403);
     let own = call(&mut ana, "PATCH", "/api/v1/accounts/ana", Some(&json!({"disabled": true})));
     assert_eq!(own.status, 409, "nobody shuts themselves out");
+}
+
+#[test]
+fn files_are_tagged_and_found_by_who_may_see_them() {
+    let drive = Drive::new();
+    let server = drive.start();
+    let mut ana = server.client_of("ana", PASSWORD);
+    let mut ben = server.client_of("ben", OTHER_PASSWORD);
+    ana.send(&Request::with_target("MKCOL", "/dav/ana/Bills")).expect("answers");
+    for (path, content) in [("Bills/Électricité%202024.pdf", "one"), ("Bills/water.txt", "three")] {
+        assert_eq!(ana.put(&format!("/dav/ana/{path}"), content).expect("answers").status, 201);
+    }
+    ben.put("/dav/ben/electric.txt", "x").expect("answers");
+    let items: Vec<Value> = ["Bills/Électricité 2024.pdf", "Bills/water.txt", "none", "../x"]
+        .map(|path| json!({"space": "ana", "path": path}))
+        .into_iter()
+        .chain([json!({"space": "ben", "path": "electric.txt"})])
+        .collect();
+    let body = json!({"items": items, "add": ["To Pay", "2024"]});
+    let results = json(&call(&mut ana, "POST", "/api/v1/tags", Some(&body)), 200)["results"].clone();
+    let statuses: Vec<Value> =
+        results.as_array().expect("a list").iter().map(|it| it["problem"]["status"].clone()).collect();
+    assert_eq!(statuses, [json!(null), json!(null), json!(404), json!(400), json!(404)]);
+    assert_eq!(results[0]["node"]["tags"], json!(["2024", "To Pay"]));
+    let bad = json!({"items": [], "add": ["x".repeat(65)]});
+    assert_eq!(call(&mut ana, "POST", "/api/v1/tags", Some(&bad)).status, 413);
+
+    let hits = |client: &mut _, query: &str| {
+        let found = json(&call(client, "GET", &format!("/api/v1/search?{query}"), None), 200);
+        let hits = found["hits"].as_array().expect("a list");
+        hits.iter().map(|hit| hit["path"].as_str().expect("a path").to_owned()).collect::<Vec<_>>()
+    };
+    assert_eq!(hits(&mut ana, "q=electr"), ["/Bills/Électricité 2024.pdf"]);
+    assert_eq!(hits(&mut ben, "q=electr"), ["/electric.txt"]);
+    assert_eq!(hits(&mut ana, "q=bills%20water&type=text"), ["/Bills/water.txt"]);
+    assert_eq!(hits(&mut ana, "tag=to+pay&tag=2024&max_bytes=3"), ["/Bills/Électricité 2024.pdf"]);
+    assert_eq!(hits(&mut ana, "q=bills&kind=folder&space=ana"), ["/Bills"]);
+    let found = json(&call(&mut ana, "GET", "/api/v1/search?q=water", None), 200);
+    let node = &found["hits"][0]["node"];
+    assert_eq!(
+        (&node["kind"], &node["size_bytes"], &node["type"]),
+        (&json!("file"), &json!(5), &json!("text/plain; charset=utf-8"))
+    );
+    let etag = ana.get("/dav/ana/Bills/water.txt").expect("answers").header("etag").map(str::to_owned);
+    assert_eq!(node["etag"].as_str().map(str::to_owned), etag);
+    let page = json(&call(&mut ana, "GET", "/api/v1/search?tag=2024&limit=1", None), 200);
+    assert_eq!((page["hits"].as_array().expect("a list").len(), &page["more"]), (1, &json!(true)));
+    let next = format!("tag=2024&limit=1&cursor={}", page["cursor"].as_str().expect("a cursor"));
+    assert_ne!(hits(&mut ana, &next), [page["hits"][0]["path"].as_str().expect("a path")]);
+
+    let tags = json(&call(&mut ana, "GET", "/api/v1/tags?prefix=TO", None), 200);
+    assert_eq!(tags, json!([{"tag": "To Pay", "count": 2, "more": false}]));
+    assert_eq!(json(&call(&mut ben, "GET", "/api/v1/tags", None), 200), json!([]));
+    for (query, status) in [
+        ("search?q=x&space=ana", 404),
+        ("tags?space=ana", 404),
+        ("search?kind=x", 400),
+        ("search?type=x", 400),
+        ("search?min_bytes=x", 400),
+        ("search?cursor=x", 400),
+        ("search?size=1", 400),
+    ] {
+        assert_eq!(
+            json(&call(&mut ben, "GET", &format!("/api/v1/{query}"), None), status)["status"],
+            status,
+            "{query}"
+        );
+    }
+    let long = format!("/api/v1/search?q={}", "x".repeat(300));
+    assert_eq!(call(&mut ben, "GET", &long, None).status, 413);
+
+    // WebDAV neither shows tags nor lets them be written as properties, and copies them.
+    let answer =
+        ana.send(&Request::with_target("PROPFIND", "/dav/ana/Bills/water.txt").header("depth", "0")).expect("answers");
+    assert!(answer.status == 207 && !answer.text().contains("Pay"), "{}", answer.text());
+    let patch = "<D:propertyupdate xmlns:D=\"DAV:\"><D:set><D:prop><t xmlns=\"urn:holdfast:tag\">x</t></D:prop></D:set></D:propertyupdate>";
+    let answer = ana.send(&Request::with_target("PROPPATCH", "/dav/ana/Bills/water.txt").body(patch)).expect("answers");
+    assert!(answer.text().contains("403"), "{}", answer.text());
+    let copy = Request::with_target("COPY", "/dav/ana/Bills").header("destination", "/dav/ana/Copy");
+    assert_eq!(ana.send(&copy).expect("answers").status, 201);
+    assert_eq!(hits(&mut ana, "tag=to+pay").len(), 4);
+
+    // The same on the command line, beside the server.
+    let who = ["--user", "ana", "--password-file", "-"];
+    let said = drive.json(&[&["tag", "remove", "ana", "Copy/water.txt", "TO PAY"][..], &who].concat(), PASSWORD);
+    assert_eq!(said["tags"], json!(["2024"]));
+    drive.ok(&[&["tag", "add", "ana", "Copy", "shared"][..], &who].concat(), PASSWORD);
+    let listed = drive.json(&[&["tag", "list", "ana"][..], &who].concat(), PASSWORD);
+    assert_eq!(listed.as_array().expect("a list").len(), 3);
+    let found = drive.json(&[&["search", "copy", "water", "--tag", "2024"][..], &who].concat(), PASSWORD);
+    assert_eq!(found["hits"][0]["path"], "/Copy/water.txt");
+    let words = drive.ok(&[&["search", "shared"][..], &who].concat(), PASSWORD);
+    assert!(words.contains("/Copy/") && words.contains("shared"), "{words}");
+    assert_eq!(drive.fails(&["search", "--user", "ana"], "").0, 2);
+    drive.ok(&["check"], "");
 }

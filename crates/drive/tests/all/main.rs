@@ -3,4 +3,5 @@
 mod backup;
 mod common;
 mod faults;
+mod finding;
 mod pipelines;

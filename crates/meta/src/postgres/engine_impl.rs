@@ -58,6 +58,16 @@ impl Engine for PostgresCatalogue {
         Ok(())
     }
 
+    /// The database would do so within minutes; until then each look at the queue would walk over every row that was deleted. One that
+    /// cannot is slower for a while.
+    async fn clean_queue(&self) -> Result<()> {
+        let vacuum = |link: &dyn Link| sql::run(link, "VACUUM unindexed", ()).map(drop);
+        if let Err(error) = self.points.read(false, vacuum).await {
+            tracing::debug!(?error, "the queue of names to be indexed could not be cleaned");
+        }
+        Ok(())
+    }
+
     async fn probe(&self) -> Result<()> {
         let beat = |tx: &Tx<'_>| sql::put(tx, "UPDATE administration SET beats = beats + 1 WHERE id = 2", ());
         self.write("ping", Scope::Alone, beat).await

@@ -67,6 +67,10 @@ pub(crate) trait Engine: Send + Sync + 'static {
     /// Gives space back to the file system, if the database does not do so by itself.
     fn shrink(&self) -> impl Future<Output = Result<()>> + Send;
 
+    /// Clears away what a batch of deleted rows left at the beginning of the queue of names to be indexed, if the database does not do so by
+    /// itself.
+    fn clean_queue(&self) -> impl Future<Output = Result<()>> + Send;
+
     /// Writes something that nobody reads, to find out whether the disk takes it.
     fn probe(&self) -> impl Future<Output = Result<()>> + Send;
 

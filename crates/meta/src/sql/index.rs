@@ -27,6 +27,9 @@ use std::sync::LazyLock;
 
 /// Nodes of one step: some milliseconds, for which other writers of the space (in SQLite: all) wait.
 const STEP_NODES: usize = 128;
+/// Nodes that are taken from the queue's beginning at once. PostgreSQL walks over what was deleted there until it is cleaned
+/// up, which is done after each.
+const BATCH_NODES: usize = 32 * STEP_NODES;
 /// Nodes put into the queue by one step, which costs less each.
 const STEP_QUEUED: usize = 1_024;
 /// Nodes that a search indexes first: what a person, or a small script, has just written.
@@ -46,15 +49,24 @@ const TAG_WORD: i64 = 3;
 impl<E: Engine> Ops<'_, E> {
     pub(super) async fn index_words(&self) -> Result<bool> {
         let next = |link: &dyn Link| {
-            let space =
-                sql::first(link, "SELECT space_id FROM unindexed ORDER BY space_id LIMIT 1", (), |row| row.get(0))?;
-            Ok((space.map(SpaceId), is_reindexing(link)?))
+            let sql = "SELECT space_id, node_id FROM unindexed ORDER BY space_id, node_id LIMIT ?1";
+            let waiting = sql::all(link, sql, [rows(BATCH_NODES)], |row| Ok((SpaceId(row.get(0)?), row.get(1)?)))?;
+            Ok((waiting, is_reindexing(link)?))
         };
-        match self.0.read(Reading::Point, next).await? {
-            (Some(space), _) => self.index_step(space).await.map(|_| true),
-            (None, true) => self.0.write("reindex", Scope::Administration, queue_more).await.map(|()| true),
-            (None, false) => Ok(false),
+        let (waiting, reindexing): (Vec<(SpaceId, i64)>, bool) = self.0.read(Reading::Point, next).await?;
+        for of_space in waiting.chunk_by(|one, other| one.0 == other.0) {
+            for step in of_space.chunks(STEP_NODES) {
+                let (space, nodes) = (step[0].0, step.iter().map(|(_, node)| *node).collect::<Vec<_>>());
+                self.0.write("index_words", Scope::Space(space), move |tx| index(tx, space, &nodes)).await?;
+            }
         }
+        if waiting.len() == BATCH_NODES {
+            self.0.clean_queue().await?;
+        }
+        if waiting.is_empty() && reindexing {
+            self.0.write("reindex", Scope::Administration, queue_more).await?;
+        }
+        Ok(reindexing || !waiting.is_empty())
     }
 
     /// Indexes what waits of spaces that are about to be searched, up to [`CATCH_UP_NODES`]; answers whether more waits.
@@ -95,7 +107,7 @@ impl<E: Engine> Ops<'_, E> {
     }
 
     async fn index_step(&self, space: SpaceId) -> Result<usize> {
-        self.0.write("index_words", Scope::Space(space), move |tx| index_step(tx, space)).await
+        self.0.write("index_words", Scope::Space(space), move |tx| index_next(tx, space)).await
     }
 }
 
@@ -144,21 +156,26 @@ fn queue_more(tx: &Tx<'_>) -> Done<()> {
 }
 
 /// Indexes the next nodes of a space; answers how many it took.
-fn index_step(tx: &Tx<'_>, space: SpaceId) -> Done<usize> {
+fn index_next(tx: &Tx<'_>, space: SpaceId) -> Done<usize> {
+    let sql = "SELECT node_id FROM unindexed WHERE space_id = ?1 ORDER BY node_id LIMIT ?2";
+    let nodes: Vec<i64> = sql::all(tx, sql, (space.0, rows(STEP_NODES)), |row| row.get(0))?;
+    index(tx, space, &nodes)?;
+    Ok(nodes.len())
+}
+
+/// Indexes nodes of a space.
+fn index(tx: &Tx<'_>, space: SpaceId, nodes: &[i64]) -> Done<()> {
     // As `garbage` does: what is left of a removed space has no row of its own to lock.
     if sql::first(tx, "SELECT 1 FROM space_sum WHERE space_id = ?1", [space.0], |_| Ok(()))?.is_none() {
         tx.lock_administration()?;
     }
-    let sql = "SELECT node_id FROM unindexed WHERE space_id = ?1 ORDER BY node_id LIMIT ?2";
-    let nodes: Vec<i64> = sql::all(tx, sql, (space.0, rows(STEP_NODES)), |row| row.get(0))?;
-    let found = words_of(tx, &nodes)?;
+    let found = words_of(tx, nodes)?;
     let named: Vec<i64> = found.keys().copied().collect();
     in_lists(&named, |list, ids| sql::put(tx, &format!("DELETE FROM word WHERE node_id IN ({list})"), ids))?;
     insert(tx, space, &found)?;
-    in_lists_after(&[Value::Integer(space.0)], &nodes, |list, values| {
+    in_lists_after(&[Value::Integer(space.0)], nodes, |list, values| {
         sql::put(tx, &format!("DELETE FROM unindexed WHERE space_id = ?1 AND node_id IN ({list})"), values)
-    })?;
-    Ok(nodes.len())
+    })
 }
 
 /// The rows a node is to have.

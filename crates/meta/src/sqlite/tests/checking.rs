@@ -78,8 +78,11 @@ async fn references_are_counted_anew() {
 async fn orphans_are_found_and_put_away() {
     breaks("DELETE FROM node WHERE name = 'sub'", &["node-parent", "lock-orphan"]).await;
     breaks("DELETE FROM trash", &["node-limbo"]).await;
-    breaks("DELETE FROM node WHERE name LIKE 't%' AND parent_id < 0", &["trash-orphan", "content-refs", "usage-sum"])
-        .await;
+    breaks(
+        "DELETE FROM node WHERE name LIKE 't%' AND parent_id < 0",
+        &["trash-orphan", "content-refs", "usage-sum", "word-orphan"],
+    )
+    .await;
     breaks("DELETE FROM version", &["content-refs", "usage-sum"]).await;
     breaks("DELETE FROM lock_above", &["lock-above"]).await;
     breaks("UPDATE node SET content_id = NULL, size = 0 WHERE name = 'one'", &["content-refs", "usage-sum"]).await;
@@ -89,6 +92,28 @@ async fn orphans_are_found_and_put_away() {
     breaks("INSERT INTO version (node_id, seq, space_id, size, modified_ms, superseded_ms, by_id) VALUES (77777, 1, 2, 4, 0, 0, 0)", &["version-orphan", "usage-sum"]).await;
     breaks("INSERT INTO manifest (content_id, chunk, tag, blocks) VALUES (77777, 0, x'00', x'')", &["manifest-orphan"])
         .await;
+}
+
+#[tokio::test]
+async fn the_index_of_words_is_made_right() {
+    breaks("DELETE FROM unindexed", &["word-node"]).await;
+    breaks("INSERT INTO unindexed VALUES (2, 77777)", &["word-orphan"]).await;
+    breaks("INSERT INTO word VALUES (2, 0, 'x', 77777)", &["word-orphan"]).await;
+    let place = furnished().await;
+    let catalogue: Arc<dyn Catalogue> = place.open();
+    while catalogue.index_words().await.expect("indexes") {}
+    finish(&catalogue).await;
+    for sql in [
+        "DELETE FROM word WHERE word = 'sub'",
+        "UPDATE word SET word = 'subway' WHERE word = 'sub'",
+        "INSERT INTO word SELECT space_id, 3, 'x', node_id FROM word WHERE word = 'sub'",
+    ] {
+        assert_eq!(place.raw().execute(sql, []).expect(sql), 1, "{sql}");
+        assert_eq!(codes(&catalogue.check(false).await.expect("checks")), ["word-node"], "{sql}");
+        assert!(catalogue.check(true).await.expect("repairs")[0].repaired.is_some());
+        while catalogue.index_words().await.expect("indexes") {}
+        finish(&catalogue).await;
+    }
 }
 
 #[tokio::test]
