@@ -1,10 +1,12 @@
 //! The rows of the catalogue as the layers above see them.
 
 mod accounts;
+mod uploads;
 
 pub use accounts::*;
 use holdfast_base::{AccountId, BlockId, ContentId, NodeId, NodeName, PackId, PackName, SpaceId};
 use serde::{Deserialize, Serialize};
+pub use uploads::*;
 
 /// Kind of a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]

@@ -39,6 +39,7 @@ mod properties;
 pub(crate) mod query;
 mod relocate;
 mod remove;
+mod resumable;
 pub(crate) mod seam;
 mod slots;
 mod spaces;
