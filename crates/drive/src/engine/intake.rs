@@ -52,6 +52,11 @@ impl Intake {
         self.broken.take()
     }
 
+    /// Whether a part counts only when its digest was compared.
+    pub(crate) const fn is_checked(&self) -> bool {
+        !self.counts_broken
+    }
+
     /// Plaintext bytes so far.
     pub(crate) const fn received(&self) -> u64 {
         self.received
