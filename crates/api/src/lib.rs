@@ -8,11 +8,12 @@
 //! - Times are milliseconds since 1970 (`…_ms`), sizes are bytes (`…_bytes`), absent means unlimited or never.
 //! - Unknown fields in a request are errors: a misspelt limit must not be taken for "no limit".
 //!
-//! Limits: a request body has [`BODY_BYTES_MAX`] at most; lists have [`LIST_MAX`] entries at most and say how to go on.
+//! Limits: a request body has [`BODY_BYTES_MAX`] at most, but for content, which is streamed; lists have [`LIST_MAX`] entries at most and say how to go on.
 
 mod extract;
 mod problem;
 mod routes;
+mod tus;
 
 use axum::Router;
 use axum::extract::DefaultBodyLimit;
@@ -46,7 +47,7 @@ pub struct Api {
 #[derive(OpenApi)]
 #[openapi(
     info(title = "Holdfast", description = "A sealed drive. Sign in with HTTP Basic, or with an app token as Bearer."),
-    tags((name = "me"), (name = "spaces"), (name = "versions"), (name = "trash"), (name = "tokens"), (name = "accounts"), (name = "sites"))
+    tags((name = "me"), (name = "spaces"), (name = "versions"), (name = "trash"), (name = "tokens"), (name = "accounts"), (name = "sites"), (name = "uploads"))
 )]
 struct Document;
 

@@ -50,7 +50,7 @@ impl IntoResponse for Failure {
     }
 }
 
-fn problem(status: StatusCode, detail: String) -> Response {
+pub(crate) fn problem(status: StatusCode, detail: String) -> Response {
     let title = status.canonical_reason().unwrap_or("Error");
     let body = Problem { kind: "about:blank", title, status: status.as_u16(), detail };
     let mut response = (status, axum::Json(body)).into_response();

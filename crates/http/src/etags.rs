@@ -3,6 +3,21 @@
 
 use crate::limits::ENTITY_TAGS_MAX;
 use holdfast_base::{Error, Result};
+use std::fmt::Write;
+
+/// Appends the entity tag of a file: `"<node id>-<seq>"` in hexadecimal. The sequence number grows with every change in its space, so
+/// the tag is strong, and the id keeps two files of one space apart.
+pub fn push_node_tag(out: &mut String, node: i64, seq: i64) {
+    // Writing to a String cannot fail.
+    let _ = write!(out, "\"{node:x}-{seq:x}\"");
+}
+
+/// The same as a text of its own.
+pub fn node_tag(node: i64, seq: i64) -> String {
+    let mut out = String::with_capacity(24);
+    push_node_tag(&mut out, node, seq);
+    out
+}
 
 /// An entity tag as a client sent it.
 #[derive(Debug, Clone, PartialEq, Eq)]

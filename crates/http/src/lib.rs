@@ -12,10 +12,12 @@ pub mod limits;
 mod mime;
 mod multipart;
 mod ranges;
+mod segments;
 
 pub use body::{AnswerBody, Pieces};
 pub use conditions::{Conditional, Facts, header_text, if_range_holds, read_conditions};
-pub use etags::{EntityTag, TagList, tag_list};
+pub use etags::{EntityTag, TagList, node_tag, push_node_tag, tag_list};
 pub use mime::of_name as mime_of_name;
 pub use multipart::{Multipart, content_range};
 pub use ranges::{RangeRequest, ranges};
+pub use segments::push_segment;

@@ -7,6 +7,7 @@ mod sites_bodies;
 mod spaces;
 mod tokens;
 mod trash;
+mod uploads;
 mod versions;
 
 use crate::Api;
@@ -53,6 +54,9 @@ pub(crate) fn all() -> OpenApiRouter<Api> {
         .routes(routes!(tokens::revoke))
         .routes(routes!(accounts::list, accounts::create))
         .routes(routes!(accounts::change))
+        .routes(routes!(uploads::list, uploads::create, uploads::options))
+        .routes(routes!(uploads::show, uploads::stands, uploads::go_on, uploads::give_up, uploads::overridden))
+        .routes(routes!(uploads::finish))
         .routes(routes!(sites::list))
         .routes(routes!(sites::show, sites::set, sites::remove))
         .routes(routes!(sites::publish))

@@ -7,3 +7,4 @@ mod hostile;
 mod serve;
 mod sites;
 mod tls;
+mod uploads;

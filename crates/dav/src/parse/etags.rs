@@ -1,18 +1,13 @@
-//! The entity tag of a file: `"<node id>-<seq>"` in hexadecimal. The sequence number grows with every change in its space, so the
-//! tag is strong, and the id keeps two files of one space apart.
+//! The entity tag of a file, as every HTTP face writes it.
 
 use holdfast_drive::Node;
-use std::fmt::Write;
 
 /// The entity tag of a node's present version.
 pub(crate) fn entity_tag_of(node: &Node) -> String {
-    let mut out = String::with_capacity(24);
-    push_entity_tag(&mut out, node);
-    out
+    holdfast_http::node_tag(node.id.0, node.seq)
 }
 
 /// Appends the entity tag of a node's present version.
 pub(crate) fn push_entity_tag(out: &mut String, node: &Node) {
-    // Writing to a String cannot fail.
-    let _ = write!(out, "\"{:x}-{:x}\"", node.id.0, node.seq);
+    holdfast_http::push_node_tag(out, node.id.0, node.seq);
 }
