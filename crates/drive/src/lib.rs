@@ -49,7 +49,7 @@ pub trait Drive: Send + Sync + 'static {
     /// Begins an upload that is continued request by request, and reserves its length. What is bound to be refused at its end is refused
     /// now. One of no bytes is a file at once.
     async fn begin_upload(&self, who: &Session, request: UploadRequest) -> Result<UploadView>;
-    /// The account's unfinished uploads that the session may see, oldest first.
+    /// The account's unfinished uploads that the session may see, oldest first, without their metadata.
     async fn uploads(&self, who: &Session) -> Result<Vec<UploadView>>;
     /// One upload of the account, also when it was finished a moment ago.
     async fn upload(&self, who: &Session, id: Uid) -> Result<UploadView>;

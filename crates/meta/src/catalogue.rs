@@ -300,7 +300,7 @@ pub trait Catalogue: Send + Sync + 'static {
     async fn begin_resumable(&self, new: NewResumable) -> Result<ContentId>;
     /// A resumable upload by its random name, finished or not, unless it has expired.
     async fn resumable(&self, uid: Uid, now_ms: i64) -> Result<Option<Resumable>>;
-    /// An account's unfinished ones, oldest first, `limit` at most.
+    /// An account's unfinished ones, oldest first, `limit` at most, without their metadata.
     async fn resumables_of(&self, account: AccountId, now_ms: i64, limit: usize) -> Result<Vec<Resumable>>;
     /// Takes the right to continue an upload away from whoever has it. `Conflict` if it has not exactly `stored` bytes (where
     /// that is asked) or is finished; `NotFound` if it has expired.

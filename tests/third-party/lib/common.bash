@@ -69,6 +69,17 @@ python_with() {
     printf '%s\n' "$tools_dir/bin/python"
 }
 
+# node_with PACKAGE: prints the folder where this package of Node's is installed, which happens once.
+node_with() {
+    "$third_party_root/scripts/need.sh" npm >&2
+    local folder=$tools_dir/node
+    if [[ ! -d $folder/node_modules/$1 ]]; then
+        mkdir -p "$folder"
+        npm install --prefix "$folder" --no-audit --no-fund --silent "$1" >&2
+    fi
+    printf '%s\n' "$folder"
+}
+
 # The program under test as a command, without the variables of whoever runs us: it takes each HOLDFAST_… for one of its
 # settings. env(1) becomes the program, so the process id of the command is the program's.
 program=${HOLDFAST_BIN:-$third_party_root/target/release/holdfast}

@@ -184,7 +184,7 @@ impl Engine {
     }
 
     pub(super) async fn abandon_resumable(&self, who: &Session, id: Uid) -> Result<()> {
-        let (found, _) = self.own_resumable(who, id, Role::Reader).await?;
+        let (found, _) = self.own_resumable(who, id, Role::Editor).await?;
         self.shared.catalogue.abandon_upload(found.content).await
     }
 }

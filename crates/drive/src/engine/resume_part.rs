@@ -10,8 +10,10 @@
 use super::budget::BUFFER_BYTES;
 use super::intake::Intake;
 use super::receive::Received;
-use super::resume::remembered;
-use super::upload::{INLINE_SEALED_BYTES_MAX, StageWhen, StagedTo, StagedUpload, Stored, Target, Upload};
+use super::resume::{expiry, remembered};
+use super::upload::{
+    INLINE_RAW_BYTES_MAX, INLINE_SEALED_BYTES_MAX, StageWhen, StagedTo, StagedUpload, Stored, Target, Upload,
+};
 use super::upload_runs::Runs;
 use super::workers::Tools;
 use bytes::Bytes;
@@ -145,31 +147,49 @@ impl Claimed {
 
     /// Makes durable what arrived, and the file if that was all and the client has `ended_well`.
     async fn end(&self, mut upload: Upload, rest: Option<Received>, whole: bool, ended_well: bool) -> Result<()> {
-        let Some(rest) = rest else {
-            upload.stage_all(None).await?;
-            return self.finish_if(whole && ended_well).await;
+        let small = |rest: &Received| upload.blocks() == 0 && rest.bytes() <= INLINE_RAW_BYTES_MAX;
+        let tail = match rest {
+            Some(rest) if whole && !small(&rest) => {
+                upload.seal(rest).await?;
+                None
+            }
+            rest => rest,
         };
-        let rest = self.seal(rest).await?;
-        let tiny = upload.blocks() == 0 && rest.part.len() <= INLINE_SEALED_BYTES_MAX;
-        if whole && !tiny {
-            let lease = self.target.shared.packer.append(rest.record).await?;
-            upload.settle().await?;
-            upload.push(Stored::written(rest.id, lease)).await?;
-            upload.stage_all(None).await?;
-            return self.finish_if(ended_well).await;
+        // Before the tail is sealed: whoever has working memory must not wait for more of it.
+        upload.stage_all().await?;
+        let Some(tail) = tail else { return self.finish_if(whole && ended_well).await };
+        let (blocks, sealed) = (upload.blocks(), self.seal(tail).await?);
+        if whole && sealed.part.len() > INLINE_SEALED_BYTES_MAX {
+            return self.end_with(upload, sealed, ended_well).await;
         }
-        let tag = self.target.keys.tail_tag(&self.claim.nonce, upload.blocks(), rest.id);
-        let tail = Tail { bytes: rest.plain_bytes, tag, sealed: rest.part };
+        let tag = self.target.keys.tail_tag(&self.claim.nonce, blocks, sealed.id);
+        let tail = Tail { bytes: sealed.plain_bytes, tag, sealed: sealed.part };
         if !(whole && ended_well) {
-            return upload.stage_all(Some(tail)).await;
+            return self.keep(tail).await;
         }
         match self.finish(self.inline(&tail), None).await {
             Ok(_) => Ok(()),
             Err(refused) => {
-                upload.stage_all(Some(tail)).await?;
+                self.keep(tail).await?;
                 Err(refused)
             }
         }
+    }
+
+    /// Ends with a block that might have been tiny and is not.
+    async fn end_with(&self, mut upload: Upload, sealed: Sealed, ended_well: bool) -> Result<()> {
+        let lease = self.target.shared.packer.append(sealed.record).await?;
+        upload.push(Stored::written(sealed.id, lease)).await?;
+        upload.stage_all().await?;
+        self.finish_if(ended_well).await
+    }
+
+    /// Keeps what is less than a block.
+    async fn keep(&self, tail: Tail) -> Result<()> {
+        let shared = &self.target.shared;
+        let expires_ms = expiry(shared.clock.now_ms());
+        let kept = shared.catalogue.advance_resumable(self.claim, None, Some(tail), expires_ms).await?;
+        kept.map_err(|_| Error::internal("the catalogue misses blocks of a tail"))
     }
 
     async fn finish_if(&self, now: bool) -> Result<()> {

@@ -31,7 +31,7 @@ use super::workers::Tools;
 use super::{Engine, Shared};
 use holdfast_base::limits::BLOCK_BYTES;
 use holdfast_base::{BlockId, ContentId, Error, ErrorKind, Result, SpaceId};
-use holdfast_meta::{Catalogue, Compression, Missing, NewContent, NewUpload, StagedRun, Tail, UploadClaim};
+use holdfast_meta::{Catalogue, Compression, Missing, NewContent, NewUpload, StagedRun, UploadClaim};
 use holdfast_seal::block::{RECORD_PREFIX_BYTES, inline_part};
 use holdfast_seal::{BlockKeys, Codec};
 use std::collections::VecDeque;
@@ -56,7 +56,7 @@ const RESERVE_STEP_BYTES: u64 = 64 << 20;
 /// Sealed content of at most this is kept in the catalogue: 4 KiB that do not shrink, with id, header and tag.
 pub(super) const INLINE_SEALED_BYTES_MAX: usize = 4_096 + 80;
 /// Plaintext above this is not even tried: what shrinks to a sixteenth is rare and just as well in a pack.
-const INLINE_RAW_BYTES_MAX: usize = 64 * 1_024;
+pub(super) const INLINE_RAW_BYTES_MAX: usize = 64 * 1_024;
 /// Attempts to commit while blocks vanish in between; more than two would need two reclaims within one commit.
 const COMMIT_ATTEMPTS_MAX: usize = 3;
 
@@ -311,21 +311,14 @@ impl Target {
         self.shared.packer.sync(&leases).await
     }
 
-    /// Syncs blocks and appends them, as runs, to the upload's manifest; a tail comes after the last of them.
-    async fn stage(
-        self: Arc<Self>,
-        to: StagedTo,
-        mut stored: Vec<Stored>,
-        mut runs: Vec<StagedRun>,
-        tail: Option<Tail>,
-    ) -> Result<()> {
+    /// Syncs blocks and appends them, as runs, to the upload's manifest.
+    async fn stage(self: Arc<Self>, to: StagedTo, mut stored: Vec<Stored>, mut runs: Vec<StagedRun>) -> Result<()> {
         self.sync(&stored).await?;
         let mut rest = stored.as_mut_slice();
-        let last = runs.len().saturating_sub(1);
-        for (index, run) in runs.iter_mut().enumerate() {
+        for run in &mut runs {
             let (blocks, after) = rest.split_at_mut(run.blocks.len());
             let mut attempts = 0;
-            while let Err(missing) = self.append_run(to, run, tail.as_ref().filter(|_| index == last)).await? {
+            while let Err(missing) = self.append_run(to, run).await? {
                 attempts += 1;
                 if attempts == COMMIT_ATTEMPTS_MAX {
                     return Err(Error::unavailable("blocks keep vanishing while they are claimed; try again"));
@@ -337,18 +330,13 @@ impl Target {
         Ok(())
     }
 
-    async fn append_run(
-        &self,
-        to: StagedTo,
-        run: &StagedRun,
-        tail: Option<&Tail>,
-    ) -> Result<std::result::Result<(), Missing>> {
+    async fn append_run(&self, to: StagedTo, run: &StagedRun) -> Result<std::result::Result<(), Missing>> {
         let (catalogue, run) = (&self.shared.catalogue, run.clone());
         match to {
             StagedTo::Own(content) => catalogue.stage(content, run).await,
             StagedTo::Claimed(claim) => {
                 let expires_ms = expiry(self.shared.clock.now_ms());
-                catalogue.advance_resumable(claim, Some(run), tail.cloned(), expires_ms).await
+                catalogue.advance_resumable(claim, Some(run), None, expires_ms).await
             }
         }
     }
@@ -436,7 +424,7 @@ impl Upload {
         }
         self.settle().await?;
         if self.stored.iter().any(|block| block.plain.is_some()) && !matches!(self.stage_when, StageWhen::AtEnd) {
-            self.stage_stored(None).await?;
+            self.stage_stored().await?;
         }
         self.wait_for_staging().await?;
         if let Some(block) = target.try_begin_block(bytes, self.slow) {
@@ -462,7 +450,7 @@ impl Upload {
         self.push(done??).await
     }
 
-    pub(super) async fn settle(&mut self) -> Result<()> {
+    async fn settle(&mut self) -> Result<()> {
         while !self.sealing.is_empty() {
             self.settle_one().await?;
         }
@@ -484,10 +472,10 @@ impl Upload {
             StageWhen::Every(time, since) => full || since.elapsed() >= time,
             StageWhen::AtEnd => false,
         };
-        if due { self.stage_stored(None).await } else { Ok(()) }
+        if due { self.stage_stored().await } else { Ok(()) }
     }
 
-    async fn stage_stored(&mut self, tail: Option<Tail>) -> Result<()> {
+    async fn stage_stored(&mut self) -> Result<()> {
         if self.staged.is_none() {
             // It was to be committed without being registered; it reserves what it holds.
             self.register(self.stored.len() as u64 * BLOCK_BYTES as u64).await?;
@@ -496,26 +484,20 @@ impl Upload {
         let Some(staged) = &self.staged else { return Err(Error::internal("nothing to stage to")) };
         let stored = std::mem::take(&mut self.stored);
         let runs = cut_runs(&mut self.runs, &self.target.keys, &stored);
-        self.staging = Some(tokio::spawn(self.target.clone().stage(staged.to, stored, runs, tail)));
+        self.staging = Some(tokio::spawn(self.target.clone().stage(staged.to, stored, runs)));
         if let StageWhen::Every(_, since) = &mut self.stage_when {
             *since = Instant::now();
         }
         Ok(())
     }
 
-    /// Stages everything there is, and a tail after it.
-    pub(super) async fn stage_all(&mut self, tail: Option<Tail>) -> Result<()> {
+    /// Stages everything there is.
+    pub(super) async fn stage_all(&mut self) -> Result<()> {
         self.settle().await?;
         if !self.stored.is_empty() {
-            self.stage_stored(tail).await?;
-            return self.wait_for_staging().await;
+            self.stage_stored().await?;
         }
-        self.wait_for_staging().await?;
-        let (Some(tail), Some(staged)) = (tail, &self.staged) else { return Ok(()) };
-        let StagedTo::Claimed(claim) = staged.to else { return Ok(()) };
-        let expires_ms = expiry(self.target.shared.clock.now_ms());
-        let kept = staged.catalogue.advance_resumable(claim, None, Some(tail), expires_ms).await?;
-        kept.map_err(|_| Error::internal("the catalogue misses blocks of a tail"))
+        self.wait_for_staging().await
     }
 
     async fn wait_for_staging(&mut self) -> Result<()> {
@@ -559,7 +541,7 @@ impl Upload {
         let block_bytes = u32::try_from(BLOCK_BYTES).unwrap_or(u32::MAX);
         let tag = target.keys.content_tag(&target.nonce, size, block_bytes);
         if self.staged.is_some() {
-            self.stage_all(None).await?;
+            self.stage_all().await?;
         }
         if let Some(staged) = self.staged.take() {
             let content = NewContent::Staged { content: staged.to.content(), size, tag };

@@ -231,9 +231,9 @@ async fn a_part_with_a_digest_counts_whole_or_not_at_all() {
 async fn a_body_longer_than_the_upload_is_refused() {
     let rig = Rig::new().await;
     let upload = begin(&rig, "file", 100_000).await;
-    assert_eq!(kind(send(&rig.engine, &rig, upload.id, 0, &[7; 100_001]).await), ErrorKind::TooLarge);
+    assert_eq!(kind(send(&rig.engine, &rig, upload.id, 0, &vec![7; 100_001]).await), ErrorKind::TooLarge);
     assert_eq!(stands(&rig, upload.id).await, 0);
-    let refused = stream_part(&rig, upload.id, 0, body(&[7; 200_000])).await;
+    let refused = stream_part(&rig, upload.id, 0, body(&vec![7; 200_000])).await;
     assert_eq!(kind(refused), ErrorKind::TooLarge);
     assert_eq!(rig.engine.walk(&rig.ana, &at("file")).await.expect("walks").node(), None);
 }

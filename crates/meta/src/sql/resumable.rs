@@ -141,8 +141,9 @@ pub(super) fn find(link: &dyn Link, uid: Uid, now_ms: i64) -> Done<Option<Resuma
 
 /// See [`crate::Catalogue::resumables_of`].
 pub(super) fn of_account(link: &dyn Link, account: AccountId, now_ms: i64, limit: usize) -> Done<Vec<Resumable>> {
+    let columns = COLUMNS.replace("metadata", "''");
     let sql = format!(
-        "SELECT {COLUMNS} FROM resumable LEFT JOIN content ON content.id = content_id \
+        "SELECT {columns} FROM resumable LEFT JOIN content ON content.id = content_id \
          WHERE account_id = ?1 AND expires_ms > ?2 AND node_id IS NULL ORDER BY content_id LIMIT ?3"
     );
     sql::all(link, &sql, (account.0, now_ms, rows(limit)), resumable)
