@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Runs the suites of other people's WebDAV clients against the built program: every file of suites/, or those named.
+# Runs the suites of other people's WebDAV and tus clients against the built program: every file of suites/, or those named.
 #
-#   tests/third-party/run.sh [litmus|rclone|cadaver|curl]...
+#   tests/third-party/run.sh [litmus|rclone|cadaver|curl|tus]...
 #
 # Missing tools are installed when run as root on a Debian-like system. Each suite has an account of its own on one drive
 # with temporary data. Ends with a summary; the status is 0 only if everything passed and the drive is clean afterwards.

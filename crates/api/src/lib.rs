@@ -8,7 +8,8 @@
 //! - Times are milliseconds since 1970 (`…_ms`), sizes are bytes (`…_bytes`), absent means unlimited or never.
 //! - Unknown fields in a request are errors: a misspelt limit must not be taken for "no limit".
 //!
-//! Limits: a request body has [`BODY_BYTES_MAX`] at most, a batch [`BATCH_ITEMS_MAX`] items; lists have [`LIST_MAX`] entries at most and say how to go on.
+//! Limits: a request body has [`BODY_BYTES_MAX`] at most, but for content, which is streamed; a batch [`BATCH_ITEMS_MAX`] items; lists have
+//! [`LIST_MAX`] entries at most and say how to go on.
 
 mod archive;
 pub mod cookie;
@@ -16,6 +17,7 @@ mod device;
 mod extract;
 mod problem;
 mod routes;
+mod tus;
 
 pub use problem::SESSION_CHALLENGE;
 
@@ -62,7 +64,7 @@ pub struct Api {
 #[derive(OpenApi)]
 #[openapi(
     info(title = "Holdfast", description = "A sealed drive. Sign in with HTTP Basic, with an app token as Bearer, or, as a browser, with a session."),
-    tags((name = "sessions"), (name = "me"), (name = "spaces"), (name = "files"), (name = "versions"), (name = "trash"), (name = "tags"), (name = "search"), (name = "tokens"), (name = "accounts"), (name = "sites"))
+    tags((name = "sessions"), (name = "me"), (name = "spaces"), (name = "files"), (name = "uploads"), (name = "versions"), (name = "trash"), (name = "tags"), (name = "search"), (name = "tokens"), (name = "accounts"), (name = "sites"))
 )]
 struct Document;
 

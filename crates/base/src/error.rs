@@ -28,6 +28,8 @@ pub enum ErrorKind {
     WrongKind,
     /// A stated precondition (entity tag, absence, expected version) does not hold.
     PreconditionFailed,
+    /// The content has not the checksum that was sent with it.
+    WrongChecksum,
     /// A lock held by somebody else covers the node.
     Locked,
     /// The byte range asked for lies outside the file.
@@ -57,7 +59,7 @@ impl ErrorKind {
     /// The HTTP status that reports this kind.
     pub const fn status(self) -> u16 {
         match self {
-            Self::InvalidInput => 400,
+            Self::InvalidInput | Self::WrongChecksum => 400,
             Self::Unauthenticated => 401,
             Self::Forbidden => 403,
             Self::NotFound => 404,
@@ -80,7 +82,7 @@ impl ErrorKind {
     pub const fn exit_code(self) -> u8 {
         match self {
             Self::InvalidInput | Self::TooLarge | Self::RangeNotSatisfiable | Self::Unsupported => 64,
-            Self::Damaged => 65,
+            Self::Damaged | Self::WrongChecksum => 65,
             Self::NotFound => 66,
             Self::Unavailable | Self::Timeout | Self::TooManyRequests { .. } => 69,
             Self::Internal => 70,

@@ -33,3 +33,6 @@ pub const LOCKS_PER_ACCOUNT_MAX: usize = 10_000;
 
 /// Longest lock: a client that needs more renews. RFC 4918 section 10.7 lets the server choose.
 pub const LOCK_SECONDS_MAX: u32 = 24 * 3_600;
+
+/// Unfinished resumable uploads of one account: more than a browser that sends a folder ever leaves behind.
+pub const UPLOADS_PER_ACCOUNT_MAX: usize = 1_000;

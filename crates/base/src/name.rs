@@ -9,6 +9,9 @@ use crate::{Error, ErrorKind, Result};
 use std::borrow::Borrow;
 use std::fmt;
 
+/// Longest extension that a number is put before, with its dot.
+const EXTENSION_BYTES_MAX: usize = 32;
+
 /// The name of a node in its folder.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct NodeName(Box<str>);
@@ -32,6 +35,18 @@ impl NodeName {
             return Err(Error::invalid(format!("the name {name:?} has a slash or a control character in it")));
         }
         Ok(Self(name.into()))
+    }
+
+    /// The name that stands beside this one when both are kept: `name (2).ext` for 2. It is shortened before the number where it would be
+    /// longer than a name can be.
+    #[must_use]
+    pub fn numbered(&self, number: u32) -> Self {
+        // A dot that begins a name is no extension, nor is what is longer than extensions are.
+        let dot = self.0.rfind('.').filter(|dot| *dot > 0 && self.0.len() - dot <= EXTENSION_BYTES_MAX);
+        let (stem, extension) = self.0.split_at(dot.unwrap_or(self.0.len()));
+        let suffix = format!(" ({number}){extension}");
+        let stem = &stem[..stem.floor_char_boundary(NAME_BYTES_MAX - suffix.len())];
+        Self(format!("{stem}{suffix}").into())
     }
 
     /// The name as text.
@@ -96,6 +111,21 @@ mod tests {
         for good in ["a", "...", " leading and trailing ", "e\u{301}", "é", "100%25+&\"'<>", "💾", &"é".repeat(127)]
         {
             assert_eq!(NodeName::new(good).expect(good).as_str(), good);
+        }
+    }
+
+    #[test]
+    fn a_number_stands_before_the_extension_and_the_name_stays_a_name() {
+        let numbered = |name: &str, number| NodeName::new(name).expect(name).numbered(number).as_str().to_owned();
+        assert_eq!(numbered("a.txt", 2), "a (2).txt");
+        assert_eq!(numbered("a.b.txt", 10), "a.b (10).txt");
+        assert_eq!(numbered(".profile", 2), ".profile (2)");
+        assert_eq!(numbered("folder", 3), "folder (3)");
+        for long in
+            ["x".repeat(255), "é".repeat(127), format!("{}.txt", "é".repeat(125)), format!(".{}", "y".repeat(254))]
+        {
+            let name = numbered(&long, u32::MAX);
+            assert!(NodeName::new(&name).is_ok_and(|name| name.as_str().contains(" (4294967295)")), "{name}");
         }
     }
 

@@ -6,7 +6,7 @@
 //! ```
 //! [`upload`] and [`read`] are the two pipelines, [`packer`] shares packs and syncs between uploads, [`budget`] bounds the memory of
 //! both, [`workers`] are the threads that compute, [`access`] decides who may. [`faces`] implements the trait with
-//! them, [`finding`] its tags and search. [`receive`] and [`spill`], [`stream`], [`cache`], [`copies`] and [`pace`] keep slow clients from stopping fast ones
+//! them, [`finding`] its tags and search, [`resume`] what is continued request by request. [`receive`] and [`spill`], [`stream`], [`cache`], [`copies`] and [`pace`] keep slow clients from stopping fast ones
 //! (docs/design/slow-clients.md). Care for what is stored (check, reclaim, backup) is in [`crate::care`].
 
 mod access;
@@ -21,6 +21,8 @@ mod packer;
 mod patch;
 mod read;
 mod receive;
+mod resume;
+mod resume_part;
 mod seat;
 mod spill;
 mod stream;

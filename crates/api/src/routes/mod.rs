@@ -14,6 +14,7 @@ mod spaces;
 mod tags;
 mod tokens;
 mod trash;
+mod uploads;
 mod versions;
 
 use crate::problem::Problem;
@@ -104,6 +105,9 @@ pub(crate) fn all() -> OpenApiRouter<Api> {
         .routes(routes!(tokens::revoke))
         .routes(routes!(accounts::list, accounts::create))
         .routes(routes!(accounts::change))
+        .routes(routes!(uploads::list, uploads::create, uploads::options))
+        .routes(routes!(uploads::show, uploads::stands, uploads::go_on, uploads::give_up, uploads::overridden))
+        .routes(routes!(uploads::finish))
         .routes(routes!(sites::list))
         .routes(routes!(sites::show, sites::set, sites::remove))
         .routes(routes!(sites::publish))

@@ -9,3 +9,4 @@ mod serve;
 mod sessions;
 mod sites;
 mod tls;
+mod uploads;

@@ -27,7 +27,7 @@ const LIVE_SHARE_MIN: f64 = 0.5;
 /// What a reclaim did.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct ReclaimReport {
-    /// Old versions and trash entries past their retention.
+    /// Old versions, trash entries and unfinished uploads past their time.
     pub expired: u64,
     /// Catalogue rows freed.
     pub rows_freed: u64,
@@ -48,6 +48,13 @@ pub async fn reclaim(engine: &Engine, close_open_pack: bool) -> Result<ReclaimRe
     let catalogue = engine.catalogue();
     loop {
         let expired = catalogue.expire(engine.shared.clock.now_ms(), STEP_ROWS).await?;
+        report.expired += expired as u64;
+        if expired == 0 {
+            break;
+        }
+    }
+    loop {
+        let expired = catalogue.expire_resumables(engine.shared.clock.now_ms(), STEP_ROWS).await?;
         report.expired += expired as u64;
         if expired == 0 {
             break;

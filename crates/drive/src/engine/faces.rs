@@ -7,17 +7,17 @@ use super::intake::{Digester, Intake};
 use super::patch::{Patched, lay_over};
 use super::read::Reading;
 use crate::{
-    Conditions, ContentStream, DigestAlgorithm, Drive, FoundNodes, Location, LockRequest, SpaceView, Transfer, Walk,
-    WriteOptions,
+    Conditions, ContentStream, DigestAlgorithm, Drive, FoundNodes, Location, LockRequest, SpaceView, Transfer,
+    UploadPart, UploadRequest, UploadView, Walk, WriteOptions,
 };
 use async_trait::async_trait;
 use futures_util::StreamExt;
 use holdfast_auth::Session;
 use holdfast_base::limits::LOCK_SECONDS_MAX;
-use holdfast_base::{ByteRange, Error, ErrorKind, NodeName, Result, SpaceId};
+use holdfast_base::{ByteRange, Error, ErrorKind, NodeName, Result, SpaceId, Uid};
 use holdfast_meta::{
-    Changed, Content, Lock, NewLock, Node, NodeKind, Property, PropertyChange, Role, SearchQuery, TAG_NAMESPACE,
-    TagChange, TagCount, TrashEntry, Version,
+    Changed, Content, Lock, NameTaken, NewLock, Node, NodeKind, Property, PropertyChange, Role, SearchQuery,
+    TAG_NAMESPACE, TagChange, TagCount, TrashEntry, Version,
 };
 use holdfast_seal::BlockKeys;
 use std::collections::HashMap;
@@ -130,6 +130,36 @@ impl Drive for Engine {
         ready
             .commit(&target, |content| self.shared.catalogue.commit_file(space, path, content, modified_ms, &guard))
             .await
+    }
+
+    async fn begin_upload(&self, who: &Session, request: UploadRequest) -> Result<UploadView> {
+        self.begin_resumable(who, request).await
+    }
+
+    async fn uploads(&self, who: &Session) -> Result<Vec<UploadView>> {
+        self.resumable_views(who).await
+    }
+
+    async fn upload(&self, who: &Session, id: Uid) -> Result<UploadView> {
+        self.resumable_view(who, id).await
+    }
+
+    async fn continue_upload(
+        &self,
+        who: &Session,
+        id: Uid,
+        part: UploadPart,
+        body: ContentStream,
+    ) -> Result<UploadView> {
+        self.continue_resumable(who, id, part, body).await
+    }
+
+    async fn finish_upload(&self, who: &Session, id: Uid, name_taken: Option<NameTaken>) -> Result<UploadView> {
+        self.finish_waiting(who, id, name_taken).await
+    }
+
+    async fn abandon_upload(&self, who: &Session, id: Uid) -> Result<()> {
+        self.abandon_resumable(who, id).await
     }
 
     async fn make_folder(&self, who: &Session, at: &Location, guard: Conditions) -> Result<Node> {

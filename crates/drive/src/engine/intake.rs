@@ -14,14 +14,47 @@ pub(crate) struct Intake {
     chunk: Bytes,
     ended: bool,
     received: u64,
-    declared: Option<u64>,
+    /// Bytes it may have, and whether it must have them.
+    bytes_max: u64,
+    exactly: bool,
     digests: Vec<(Digester, Vec<u8>)>,
+    /// Whether a body that breaks off counts as far as it came, and how it broke.
+    counts_broken: bool,
+    broken: Option<Error>,
 }
 
 impl Intake {
     pub(crate) fn new(body: ContentStream, declared: Option<u64>, digests: Vec<(DigestAlgorithm, Vec<u8>)>) -> Self {
         let digests = digests.into_iter().map(|(algorithm, expected)| (Digester::new(algorithm), expected)).collect();
-        Self { body, chunk: Bytes::new(), ended: false, received: 0, declared, digests }
+        Self {
+            body,
+            chunk: Bytes::new(),
+            ended: false,
+            received: 0,
+            bytes_max: declared.unwrap_or(FILE_BYTES_MAX),
+            exactly: declared.is_some(),
+            digests,
+            counts_broken: false,
+            broken: None,
+        }
+    }
+
+    /// Takes in a part of an upload that may have `bytes_max` bytes more, or fewer. With a digest it counts whole or not at all; without
+    /// one as far as it came, and [`Self::take_broken`] says what ended it.
+    pub(crate) fn part(body: ContentStream, bytes_max: u64, digest: Option<(DigestAlgorithm, Vec<u8>)>) -> Self {
+        let counts_broken = digest.is_none();
+        let whole = Self::new(body, None, digest.into_iter().collect());
+        Self { bytes_max, counts_broken, ..whole }
+    }
+
+    /// What a part ended with, unless it was its end.
+    pub(crate) const fn take_broken(&mut self) -> Option<Error> {
+        self.broken.take()
+    }
+
+    /// Whether a part counts only when its digest was compared.
+    pub(crate) const fn is_checked(&self) -> bool {
+        !self.counts_broken
     }
 
     /// Plaintext bytes so far.
@@ -55,34 +88,52 @@ impl Intake {
         if self.ended {
             return Ok(false);
         }
-        let Some(chunk) = self.body.next().await else {
-            self.ended = true;
-            self.check_end()?;
-            return Ok(false);
-        };
-        let chunk = chunk?;
-        self.received += chunk.len() as u64;
-        if self.received > self.declared.unwrap_or(FILE_BYTES_MAX) {
-            return Err(match self.declared {
-                Some(declared) => Error::invalid(format!("the body is longer than the {declared} bytes declared")),
-                None => Error::new(ErrorKind::TooLarge, "the file is larger than any file may be"),
+        match self.body.next().await.map(|chunk| chunk.and_then(|chunk| self.admit(chunk))) {
+            Some(Ok(chunk)) => {
+                self.digests.iter_mut().for_each(|(digester, _)| digester.update(&chunk));
+                self.chunk = chunk;
+                Ok(true)
+            }
+            Some(Err(error)) if self.counts_broken => {
+                self.ended = true;
+                self.broken = Some(error);
+                Ok(false)
+            }
+            Some(Err(error)) => Err(error),
+            None => {
+                self.ended = true;
+                self.check_end()?;
+                Ok(false)
+            }
+        }
+    }
+
+    /// Counts a chunk, unless it is too much.
+    fn admit(&mut self, chunk: Bytes) -> Result<Bytes> {
+        let received = self.received + chunk.len() as u64;
+        if received > self.bytes_max {
+            let most = self.bytes_max;
+            return Err(match self.exactly {
+                true => Error::invalid(format!("the body is longer than the {most} bytes declared")),
+                false if most == FILE_BYTES_MAX => {
+                    Error::new(ErrorKind::TooLarge, "the file is larger than any file may be")
+                }
+                false => Error::new(ErrorKind::TooLarge, format!("the body is longer than the {most} bytes to come")),
             });
         }
-        self.digests.iter_mut().for_each(|(digester, _)| digester.update(&chunk));
-        self.chunk = chunk;
-        Ok(true)
+        self.received = received;
+        Ok(chunk)
     }
 
     fn check_end(&mut self) -> Result<()> {
-        if let Some(declared) = self.declared
-            && declared != self.received
-        {
-            let received = self.received;
+        if self.exactly && self.bytes_max != self.received {
+            let (received, declared) = (self.received, self.bytes_max);
             return Err(Error::invalid(format!("the body ended after {received} of {declared} bytes declared")));
         }
         for (digester, expected) in self.digests.drain(..) {
             if digester.finish() != expected {
-                return Err(Error::invalid(
+                return Err(Error::new(
+                    ErrorKind::WrongChecksum,
                     "the content has not the checksum that was sent with it; it was not stored",
                 ));
             }

@@ -42,7 +42,7 @@ impl Received {
         }
     }
 
-    async fn append(self, piece: Bytes) -> Result<Self> {
+    pub(crate) async fn append(self, piece: Bytes) -> Result<Self> {
         match self {
             Self::Memory(mut buffer) => {
                 buffer.bytes.extend_from_slice(&piece);

@@ -15,6 +15,8 @@
 //! A block is received in client-bound memory or on the disk, and moves to working memory when it is whole: nobody who waits for that
 //! waits for a client.
 //!
+//! An upload that is continued request by request ([`super::resume`]) stages the same way, to a claim that may be taken from it.
+//!
 //! Until the commit nobody sees anything. A failure at any point, or a client that vanishes, gives the upload up: reservation at once,
 //! references and bytes by reclaim.
 
@@ -23,17 +25,20 @@ use super::budget::{Buffer, share_bytes};
 use super::intake::Intake;
 use super::packer::PackLease;
 use super::receive::Received;
+use super::resume::expiry;
 use super::upload_runs::{Runs, cut_runs};
 use super::workers::Tools;
 use super::{Engine, Shared};
 use holdfast_base::limits::BLOCK_BYTES;
 use holdfast_base::{BlockId, ContentId, Error, ErrorKind, Result, SpaceId};
-use holdfast_meta::{Catalogue, Compression, Missing, NewContent, NewUpload, StagedRun};
+use holdfast_meta::{Catalogue, Compression, Missing, NewContent, NewUpload, StagedRun, UploadClaim};
 use holdfast_seal::block::{RECORD_PREFIX_BYTES, inline_part};
 use holdfast_seal::{BlockKeys, Codec};
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::time::Duration;
 use tokio::task::JoinHandle;
+use tokio::time::Instant;
 
 /// Blocks of one upload being sealed and written at once: enough for two cores and the disk to be busy together.
 const SEALING_BLOCKS_MAX: usize = 6;
@@ -49,9 +54,9 @@ const SPARE_ROOM_BYTES: u64 = 32 << 20;
 /// What an upload of unknown length reserves at a time.
 const RESERVE_STEP_BYTES: u64 = 64 << 20;
 /// Sealed content of at most this is kept in the catalogue: 4 KiB that do not shrink, with id, header and tag.
-const INLINE_SEALED_BYTES_MAX: usize = 4_096 + 80;
+pub(super) const INLINE_SEALED_BYTES_MAX: usize = 4_096 + 80;
 /// Plaintext above this is not even tried: what shrinks to a sixteenth is rare and just as well in a pack.
-const INLINE_RAW_BYTES_MAX: usize = 64 * 1_024;
+pub(super) const INLINE_RAW_BYTES_MAX: usize = 64 * 1_024;
 /// Attempts to commit while blocks vanish in between; more than two would need two reclaims within one commit.
 const COMMIT_ATTEMPTS_MAX: usize = 3;
 
@@ -65,6 +70,11 @@ pub(crate) struct Stored {
 }
 
 impl Stored {
+    /// A block that was written.
+    pub(crate) const fn written(id: BlockId, lease: PackLease) -> Self {
+        Self { id, lease: Some(lease), plain: None }
+    }
+
     /// A block the present version of the same file holds; nothing of it is in memory.
     pub(crate) const fn known(id: BlockId) -> Self {
         Self { id, lease: None, plain: None }
@@ -88,20 +98,49 @@ pub(crate) struct Ready {
     staged: Option<StagedUpload>,
 }
 
-/// An upload registered in the catalogue, given up unless committed.
-struct StagedUpload {
-    catalogue: Arc<dyn Catalogue>,
-    id: ContentId,
-    reserved: u64,
-    committed: bool,
+/// An upload registered in the catalogue, given up unless it is kept.
+pub(super) struct StagedUpload {
+    pub(super) catalogue: Arc<dyn Catalogue>,
+    pub(super) to: StagedTo,
+    pub(super) reserved: u64,
+    /// It was committed, or is not this request's to give up.
+    pub(super) kept: bool,
+}
+
+/// What runs of blocks are staged to.
+#[derive(Clone, Copy)]
+pub(super) enum StagedTo {
+    /// The upload of one request.
+    Own(ContentId),
+    /// A resumable one.
+    Claimed(UploadClaim),
+}
+
+/// When an upload stages what it has.
+pub(super) enum StageWhen {
+    /// When a run is full.
+    Full,
+    /// Also when this long has passed since the time beside it.
+    Every(Duration, Instant),
+    /// Only at its end, when it turned out to be what it was to be; whoever chooses this bounds the upload.
+    AtEnd,
+}
+
+impl StagedTo {
+    const fn content(self) -> ContentId {
+        match self {
+            Self::Own(content) => content,
+            Self::Claimed(claim) => claim.content,
+        }
+    }
 }
 
 impl Drop for StagedUpload {
     fn drop(&mut self) {
-        if self.committed {
+        if self.kept {
             return;
         }
-        let (catalogue, id) = (self.catalogue.clone(), self.id);
+        let (catalogue, id) = (self.catalogue.clone(), self.to.content());
         tokio::spawn(async move {
             if let Err(error) = catalogue.abandon_upload(id).await {
                 tracing::warn!(upload = %id, ?error, "an upload could not be given up; the next start will");
@@ -112,7 +151,12 @@ impl Drop for StagedUpload {
 
 impl Engine {
     pub(crate) fn target(&self, entered: &Entered, keys: Arc<BlockKeys>) -> Result<Arc<Target>> {
-        Ok(Arc::new(Target {
+        Ok(self.target_of(entered, keys, holdfast_seal::keys::random_bytes()?))
+    }
+
+    /// For a content that has its nonce.
+    pub(crate) fn target_of(&self, entered: &Entered, keys: Arc<BlockKeys>, nonce: [u8; 16]) -> Arc<Target> {
+        Arc::new(Target {
             shared: self.shared.clone(),
             space: entered.space.id,
             keys,
@@ -121,8 +165,21 @@ impl Engine {
                 Compression::Lz4 => Codec::Lz4,
                 Compression::Zstd(level) => Codec::Zstd(level),
             },
-            nonce: holdfast_seal::keys::random_bytes()?,
-        }))
+            nonce,
+        })
+    }
+}
+
+impl Shared {
+    /// Refuses what the disk has no room for, so that room is left for the catalogue.
+    pub(crate) async fn refuse_without_room(&self, bytes: u64) -> Result<()> {
+        match self.store.room().await? {
+            Some(room) if room.free_bytes < bytes.saturating_add(SPARE_ROOM_BYTES) => Err(Error::new(
+                ErrorKind::NoSpace,
+                "the drive's disk has no room for this; deleting and emptying the trash make some",
+            )),
+            _ => Ok(()),
+        }
     }
 }
 
@@ -167,15 +224,9 @@ impl Target {
         upload.finish(before_bytes + intake.received() + after.1).await
     }
 
-    /// Refuses what the disk has no room for, so that room is left for the catalogue.
+    /// See [`Shared::refuse_without_room`].
     pub(crate) async fn refuse_without_room(&self, bytes: u64) -> Result<()> {
-        match self.shared.store.room().await? {
-            Some(room) if room.free_bytes < bytes.saturating_add(SPARE_ROOM_BYTES) => Err(Error::new(
-                ErrorKind::NoSpace,
-                "the drive's disk has no room for this; deleting and emptying the trash make some",
-            )),
-            _ => Ok(()),
-        }
+        self.shared.refuse_without_room(bytes).await
     }
 
     /// Hashes a block, looks it up, and seals and appends it unless the space has it. `expected` is its id where the block was out of our
@@ -189,7 +240,7 @@ impl Target {
         let record = self.seal_block(id, block).await?;
         let bytes = record.bytes.len();
         let lease = self.shared.packer.append(record.into_bytes(0..bytes)).await?;
-        Ok(Stored { id, lease: Some(lease), plain: None })
+        Ok(Stored::written(id, lease))
     }
 
     /// Keeps the plaintext of a block that is only claimed: half of the memory for receiving is for that, and then the disk.
@@ -205,7 +256,7 @@ impl Target {
         }
     }
 
-    async fn identify(&self, block: Buffer, expected: Option<BlockId>) -> Result<(BlockId, Buffer)> {
+    pub(super) async fn identify(&self, block: Buffer, expected: Option<BlockId>) -> Result<(BlockId, Buffer)> {
         let (keys, bytes) = (self.keys.clone(), block.bytes.len());
         let hash = move |_: &mut Tools| Ok((keys.id(&block.bytes[RECORD_PREFIX_BYTES..]), block));
         let (id, block) = self.shared.workers.run(bytes, hash).await?;
@@ -215,7 +266,7 @@ impl Target {
         Ok((id, block))
     }
 
-    async fn seal_block(&self, id: BlockId, mut block: Buffer) -> Result<Buffer> {
+    pub(super) async fn seal_block(&self, id: BlockId, mut block: Buffer) -> Result<Buffer> {
         let (keys, codec) = (self.keys.clone(), self.codec);
         self.shared
             .workers
@@ -261,18 +312,13 @@ impl Target {
     }
 
     /// Syncs blocks and appends them, as runs, to the upload's manifest.
-    async fn stage(
-        self: Arc<Self>,
-        upload: ContentId,
-        mut stored: Vec<Stored>,
-        mut runs: Vec<StagedRun>,
-    ) -> Result<()> {
+    async fn stage(self: Arc<Self>, to: StagedTo, mut stored: Vec<Stored>, mut runs: Vec<StagedRun>) -> Result<()> {
         self.sync(&stored).await?;
         let mut rest = stored.as_mut_slice();
         for run in &mut runs {
             let (blocks, after) = rest.split_at_mut(run.blocks.len());
             let mut attempts = 0;
-            while let Err(missing) = self.shared.catalogue.stage(upload, run.clone()).await? {
+            while let Err(missing) = self.append_run(to, run).await? {
                 attempts += 1;
                 if attempts == COMMIT_ATTEMPTS_MAX {
                     return Err(Error::unavailable("blocks keep vanishing while they are claimed; try again"));
@@ -283,10 +329,21 @@ impl Target {
         }
         Ok(())
     }
+
+    async fn append_run(&self, to: StagedTo, run: &StagedRun) -> Result<std::result::Result<(), Missing>> {
+        let (catalogue, run) = (&self.shared.catalogue, run.clone());
+        match to {
+            StagedTo::Own(content) => catalogue.stage(content, run).await,
+            StagedTo::Claimed(claim) => {
+                let expires_ms = expiry(self.shared.clock.now_ms());
+                catalogue.advance_resumable(claim, Some(run), None, expires_ms).await
+            }
+        }
+    }
 }
 
 /// An upload on its way.
-struct Upload {
+pub(super) struct Upload {
     target: Arc<Target>,
     /// Being sealed, in order.
     sealing: VecDeque<JoinHandle<Result<Stored>>>,
@@ -294,10 +351,11 @@ struct Upload {
     stored: Vec<Stored>,
     runs: Runs,
     staged: Option<StagedUpload>,
+    stage_when: StageWhen,
     /// The run that is being synced and staged.
     staging: Option<JoinHandle<Result<()>>>,
     /// Whether the client was slow with the last block.
-    slow: bool,
+    pub(super) slow: bool,
 }
 
 impl Drop for Upload {
@@ -310,20 +368,18 @@ impl Drop for Upload {
 impl Upload {
     /// Begins; a body declared long is registered, and its quota reserved, before a byte of it is read.
     async fn begin(target: Arc<Target>, declared: Option<u64>) -> Result<Self> {
-        let mut upload = Self {
-            runs: Runs::new(target.nonce),
-            target,
-            sealing: VecDeque::new(),
-            stored: Vec::new(),
-            staged: None,
-            staging: None,
-            slow: false,
-        };
+        let mut upload = Self::of(target.clone(), Runs::new(target.nonce), None, StageWhen::Full);
         upload.target.refuse_without_room(declared.unwrap_or(0)).await?;
         if let Some(bytes) = declared.filter(|bytes| *bytes > (DIRECT_BLOCKS_MAX * BLOCK_BYTES) as u64) {
             upload.register(bytes).await?;
         }
         Ok(upload)
+    }
+
+    /// One whose manifest stands at `runs`.
+    pub(super) fn of(target: Arc<Target>, runs: Runs, staged: Option<StagedUpload>, stage_when: StageWhen) -> Self {
+        let (sealing, stored) = (VecDeque::new(), Vec::new());
+        Self { target, sealing, stored, runs, staged, stage_when, staging: None, slow: false }
     }
 
     async fn register(&mut self, reserve_bytes: u64) -> Result<()> {
@@ -334,7 +390,7 @@ impl Upload {
         let new = NewUpload { space: *space, instance, reserve_bytes, block_bytes, nonce: *nonce, now_ms };
         let id = shared.catalogue.begin_upload(new).await?;
         let catalogue = shared.catalogue.clone();
-        self.staged = Some(StagedUpload { catalogue, id, reserved: reserve_bytes, committed: false });
+        self.staged = Some(StagedUpload { catalogue, to: StagedTo::Own(id), reserved: reserve_bytes, kept: false });
         Ok(())
     }
 
@@ -351,7 +407,7 @@ impl Upload {
         match &mut self.staged {
             None => self.register(received + RESERVE_STEP_BYTES).await,
             Some(staged) if staged.reserved < received => {
-                staged.catalogue.reserve_more(staged.id, RESERVE_STEP_BYTES).await?;
+                staged.catalogue.reserve_more(staged.to.content(), RESERVE_STEP_BYTES).await?;
                 staged.reserved += RESERVE_STEP_BYTES;
                 Ok(())
             }
@@ -360,14 +416,14 @@ impl Upload {
     }
 
     /// An empty block. If memory is short, first gives back what this upload holds.
-    async fn next_block(&mut self, declared: Option<u64>) -> Result<Received> {
+    pub(super) async fn next_block(&mut self, declared: Option<u64>) -> Result<Received> {
         let bytes = declared.and_then(|bytes| usize::try_from(bytes).ok()).unwrap_or(BLOCK_BYTES).min(BLOCK_BYTES);
         let target = self.target.clone();
         if let Some(block) = target.try_begin_block(bytes, self.slow) {
             return Ok(block);
         }
         self.settle().await?;
-        if self.stored.iter().any(|block| block.plain.is_some()) {
+        if self.stored.iter().any(|block| block.plain.is_some()) && !matches!(self.stage_when, StageWhen::AtEnd) {
             self.stage_stored().await?;
         }
         self.wait_for_staging().await?;
@@ -378,7 +434,7 @@ impl Upload {
     }
 
     /// Begins to seal a block; waits for the first of those before it if too many are on their way.
-    async fn seal(&mut self, block: Received) -> Result<()> {
+    pub(super) async fn seal(&mut self, block: Received) -> Result<()> {
         while self.sealing.len() >= SEALING_BLOCKS_MAX {
             self.settle_one().await?;
         }
@@ -401,14 +457,22 @@ impl Upload {
         Ok(())
     }
 
+    /// Blocks so far, those that are staged included.
+    pub(super) fn blocks(&self) -> u64 {
+        self.runs.blocks() + (self.stored.len() + self.sealing.len()) as u64
+    }
+
     /// Takes the next stored block; hands a run to the catalogue when it is time.
-    async fn push(&mut self, block: Stored) -> Result<()> {
+    pub(super) async fn push(&mut self, block: Stored) -> Result<()> {
         self.stored.push(block);
         let held = self.stored.iter().filter(|block| block.plain.is_some()).count();
-        if self.stored.len() < RUN_BLOCKS && (held < HELD_BLOCKS_MAX || self.staged.is_none()) {
-            return Ok(());
-        }
-        self.stage_stored().await
+        let full = self.stored.len() >= RUN_BLOCKS || (held >= HELD_BLOCKS_MAX && self.staged.is_some());
+        let due = match self.stage_when {
+            StageWhen::Full => full,
+            StageWhen::Every(time, since) => full || since.elapsed() >= time,
+            StageWhen::AtEnd => false,
+        };
+        if due { self.stage_stored().await } else { Ok(()) }
     }
 
     async fn stage_stored(&mut self) -> Result<()> {
@@ -420,8 +484,20 @@ impl Upload {
         let Some(staged) = &self.staged else { return Err(Error::internal("nothing to stage to")) };
         let stored = std::mem::take(&mut self.stored);
         let runs = cut_runs(&mut self.runs, &self.target.keys, &stored);
-        self.staging = Some(tokio::spawn(self.target.clone().stage(staged.id, stored, runs)));
+        self.staging = Some(tokio::spawn(self.target.clone().stage(staged.to, stored, runs)));
+        if let StageWhen::Every(_, since) = &mut self.stage_when {
+            *since = Instant::now();
+        }
         Ok(())
+    }
+
+    /// Stages everything there is.
+    pub(super) async fn stage_all(&mut self) -> Result<()> {
+        self.settle().await?;
+        if !self.stored.is_empty() {
+            self.stage_stored().await?;
+        }
+        self.wait_for_staging().await
     }
 
     async fn wait_for_staging(&mut self) -> Result<()> {
@@ -450,7 +526,7 @@ impl Upload {
         let sealed = inline_part(&record.bytes);
         if sealed.len() > INLINE_SEALED_BYTES_MAX {
             let lease = target.shared.packer.append(record.into_bytes(0..record_bytes)).await?;
-            self.stored.push(Stored { id, lease: Some(lease), plain: None });
+            self.stored.push(Stored::written(id, lease));
             return self.finish(size).await;
         }
         let tag = target.keys.content_tag(&target.nonce, size, 0);
@@ -465,13 +541,10 @@ impl Upload {
         let block_bytes = u32::try_from(BLOCK_BYTES).unwrap_or(u32::MAX);
         let tag = target.keys.content_tag(&target.nonce, size, block_bytes);
         if self.staged.is_some() {
-            if !self.stored.is_empty() {
-                self.stage_stored().await?;
-            }
-            self.wait_for_staging().await?;
+            self.stage_all().await?;
         }
         if let Some(staged) = self.staged.take() {
-            let content = NewContent::Staged { content: staged.id, size, tag };
+            let content = NewContent::Staged { content: staged.to.content(), size, tag };
             return Ok(Ready { content, stored: Vec::new(), staged: Some(staged) });
         }
         let stored = std::mem::take(&mut self.stored);
@@ -493,7 +566,7 @@ impl Ready {
             match commit(self.content.clone()).await? {
                 Ok(done) => {
                     if let Some(staged) = &mut self.staged {
-                        staged.committed = true;
+                        staged.kept = true;
                     }
                     return Ok(done);
                 }

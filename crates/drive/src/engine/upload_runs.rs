@@ -17,6 +17,11 @@ impl Runs {
         Self { nonce, chunk: 0, ids: Vec::new() }
     }
 
+    /// After `blocks` blocks, of which `ids` are in the last chunk unless that is full.
+    pub(crate) fn after(nonce: [u8; 16], blocks: u64, ids: Vec<BlockId>) -> Self {
+        Self { nonce, chunk: blocks / MANIFEST_CHUNK_BLOCKS as u64, ids }
+    }
+
     /// Blocks so far.
     pub(crate) fn blocks(&self) -> u64 {
         self.chunk * MANIFEST_CHUNK_BLOCKS as u64 + self.ids.len() as u64

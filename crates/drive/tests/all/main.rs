@@ -5,3 +5,4 @@ mod common;
 mod faults;
 mod finding;
 mod pipelines;
+mod resuming;

@@ -14,6 +14,7 @@ pub mod model;
 pub mod packs;
 pub mod quota;
 pub mod relocation;
+pub mod resumable;
 pub mod search;
 pub mod spaces;
 mod stage;
@@ -73,6 +74,10 @@ macro_rules! catalogue_conformance {
                 a_block_is_stored_once, runs_must_be_in_order, sizes_must_match, an_abandoned_upload_leaves_nothing,
                 an_upload_of_nothing_is_an_empty_file, a_long_upload_fills_several_chunks,
                 nothing_comes_alive_in_a_pack_that_is_not_open;
+            resumable: it_holds_what_it_says, it_holds_no_more_than_was_declared, it_has_one_writer, it_outlives_instances,
+                it_ends_under_its_conditions_or_stays, what_was_declared_fits_even_if_the_quota_was_lowered,
+                a_finished_one_is_remembered_for_a_while, an_expired_one_gives_everything_back,
+                it_goes_with_its_account_space_or_membership, an_account_has_a_limited_number;
             instances: an_instance_is_known_until_it_leaves, the_one_before_on_a_data_directory_is_given_up,
                 what_is_nobodys_is_given_up, an_instance_that_was_given_up_can_do_no_harm, a_lease_has_one_holder;
             packs: live_bytes_follow_references, a_dead_pack_is_forgotten, blocks_move_unless_they_are_gone,

@@ -7,7 +7,7 @@
 //! by count and hash, table by table, and the target is checked.
 //!
 //! **Limits.** Nobody may write to either side meanwhile; a source that changes is found by the comparison, and then the target
-//! has to be emptied. Memory: [`BATCH_ROWS`] rows.
+//! has to be emptied. Memory: [`Table::batch_rows`] rows.
 
 mod tables;
 
@@ -22,9 +22,6 @@ use crate::sqlite::SqliteCatalogue;
 use holdfast_base::{Error, ErrorKind, Result};
 use tables::{TABLES, Table};
 use xxhash_rust::xxh3::xxh3_64_with_seed;
-
-/// Rows of one batch: with the largest rows there are (tiny content and manifests) some 16 MiB.
-const BATCH_ROWS: usize = 256;
 
 /// A catalogue in one of the databases.
 #[derive(Debug, Clone, Copy)]
@@ -146,7 +143,7 @@ type Line = Vec<Owned>;
 /// The rows that come after the last that arrived.
 async fn next_batch<A: Engine, B: Engine>(from: &A, to: &B, table: &'static Table) -> Result<Option<Vec<Line>>> {
     let last = to.read(Reading::Point, move |link| table.last_key(link)).await?;
-    let batch = from.read(Reading::Scan, move |link| table.after(link, last.as_deref(), BATCH_ROWS)).await?;
+    let batch = from.read(Reading::Scan, move |link| table.after(link, last.as_deref(), table.batch_rows)).await?;
     Ok((!batch.is_empty()).then_some(batch))
 }
 
@@ -167,7 +164,7 @@ async fn sum<E: Engine>(engine: &E, table: &'static Table, progress: &mut (dyn F
     let mut last: Option<Line> = None;
     loop {
         let after = last.take();
-        let read = move |link: &dyn Link| table.after(link, after.as_deref(), BATCH_ROWS);
+        let read = move |link: &dyn Link| table.after(link, after.as_deref(), table.batch_rows);
         let batch = engine.read(Reading::Scan, read).await?;
         sum.rows += batch.len() as u64;
         sum.hash = batch.iter().flatten().fold(sum.hash, add);

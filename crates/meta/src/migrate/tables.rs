@@ -13,11 +13,18 @@ pub(super) struct Table {
     pub(super) columns: &'static [&'static str],
     /// How many of them are the key.
     pub(super) keys: usize,
+    /// Rows of one batch: 16 MiB of the largest there are.
+    pub(super) batch_rows: usize,
 }
+
+/// Most rows are small; the largest (tiny content and manifests) have some 64 KiB.
+const ROWS: usize = 256;
+/// A tail has up to a block.
+const TAIL_ROWS: usize = 16;
 
 /// Every table, in an order in which no row refers to one that comes later.
 #[rustfmt::skip]
-pub(super) const TABLES: [Table; 20] = [
+pub(super) const TABLES: [Table; 22] = [
     table("account", 1, &["id", "uid", "name", "admin", "disabled", "public_key", "quota_bytes", "generation", "created_ms"]),
     table(
         "space",
@@ -75,13 +82,22 @@ pub(super) const TABLES: [Table; 20] = [
     table("content", 1, &["id", "space_id", "refs", "size", "block_bytes", "blocks", "nonce", "tag", "inline"]),
     table("manifest", 2, &["content_id", "chunk", "tag", "blocks"]),
     table("upload", 1, &["content_id", "space_id", "reserved_bytes", "created_ms", "instance_id"]),
+    table(
+        "resumable",
+        1,
+        &[
+            "content_id", "uid", "space_id", "account_id", "path", "length", "conflict", "expect_seq", "modified_ms", "metadata",
+            "created_ms", "expires_ms", "fence", "tail_bytes", "node_id", "node_seq",
+        ],
+    ),
+    Table { batch_rows: TAIL_ROWS, ..table("tail", 1, &["content_id", "tag", "sealed"]) },
     table("spent", 1, &["content_id"]),
     table("block", 2, &["space_id", "id", "refs", "pack_id", "\"offset\"", "sealed_bytes", "raw_bytes"]),
     table("pack", 1, &["id", "name", "state", "total_bytes", "live_bytes", "created_ms", "instance_id"]),
 ];
 
 const fn table(name: &'static str, keys: usize, columns: &'static [&'static str]) -> Table {
-    Table { name, columns, keys }
+    Table { name, columns, keys, batch_rows: ROWS }
 }
 
 impl Table {

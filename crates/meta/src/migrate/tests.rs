@@ -3,7 +3,7 @@
 use super::tables::TABLES;
 use super::{Database, Progress, migrate};
 use crate::catalogue::Catalogue;
-use crate::conformance::{Stage, blocks, claimed, finish, kind, path, written};
+use crate::conformance::{Stage, blocks, claimed, finish, kind, path, resumable, written};
 use crate::postgres::PostgresCatalogue;
 use crate::sql::engine::{Engine, Scope};
 use crate::sql::query as sql;
@@ -46,6 +46,13 @@ async fn furnish(catalogue: &Arc<dyn Catalogue>) -> Stage {
     }
     let lock = stage.new_lock("t", true, false);
     catalogue.lock(stage.space, &path("d/f9-ä"), lock, &stage.guard()).await.expect("locks");
+    for name in 1..=20 {
+        let (new, tail) = resumable::begun(&stage, name);
+        let content = catalogue.begin_resumable(new).await.expect("begins");
+        let claim = catalogue.claim_resumable(content, Some(0), 2).await.expect("claims");
+        let kept = catalogue.advance_resumable(claim, None, Some(tail), 9).await;
+        kept.expect("keeps").expect("misses nothing");
+    }
     catalogue.attempt_failed("ana", 5, 5).await.expect("counts");
     let traffic = Traffic { requests: 1, bytes_in: 2, bytes_out: 3 };
     catalogue.add_traffic(vec![(stage.account.id, traffic)], 5).await.expect("adds");

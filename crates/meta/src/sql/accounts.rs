@@ -5,6 +5,7 @@ use super::engine::{Engine, Ops, Scope};
 use super::fault::{Done, refuse};
 use super::lock_check::end_locks_of;
 use super::query as sql;
+use super::resumable;
 use super::seam::Link;
 use super::slots::insert_slot;
 use super::spaces::{NewRow, insert_space, remove_space};
@@ -143,6 +144,7 @@ fn remove(tx: &Tx<'_>, id: AccountId) -> Done<()> {
     for space in locked {
         end_locks_of(tx, SpaceId(space), id)?;
     }
+    resumable::abandon_all(tx, None, id)?;
     // Slots, memberships and traffic go with the row.
     sql::put(tx, "DELETE FROM account WHERE id = ?1", [id.0])?;
     Ok(())

@@ -3,18 +3,21 @@
 use super::codec::unsigned;
 use super::engine::{Engine, Ops, Reading};
 use super::seam::Link;
-use super::{accounts, index, members, metering, packs, properties, slots, spaces, state, tree_read};
+use super::{accounts, index, members, metering, packs, properties, resumable, slots, spaces, state, tree_read};
 use crate::catalogue::{
     Attempts, Catalogue, Change, Changed, Found, Guard, Missing, MovedBlock, NewUpload, Relocation,
 };
 use crate::cluster::{Cluster, InstanceId, Joined, NewInstance};
 use crate::types::{
-    Account, AccountChange, BlockPlace, Content, Finding, Lock, ManifestChunk, Membership, NewAccount, NewContent,
-    NewLock, NewSlot, NewSpace, Node, Pack, Property, PropertyChange, Role, SearchAnswer, SearchQuery, Slot, SlotKind,
-    Space, SpaceChange, StagedRun, TagChange, TagCount, Traffic, TrashEntry, Version,
+    Account, AccountChange, BlockPlace, Content, Finding, Lock, ManifestChunk, Membership, NameTaken, NewAccount,
+    NewContent, NewLock, NewResumable, NewSlot, NewSpace, Node, Pack, Property, PropertyChange, Resumable, Role,
+    SearchAnswer, SearchQuery, Slot, SlotKind, Space, SpaceChange, StagedRun, TagChange, TagCount, Tail, Traffic,
+    TrashEntry, UploadClaim, Version,
 };
 use async_trait::async_trait;
-use holdfast_base::{AccountId, BlockId, ContentId, DrivePath, NodeId, NodeName, PackId, PackName, Result, SpaceId};
+use holdfast_base::{
+    AccountId, BlockId, ContentId, DrivePath, NodeId, NodeName, PackId, PackName, Result, SpaceId, Uid,
+};
 use tokio::sync::broadcast;
 
 /// Rows up to which a read is a point read: some tens of microseconds.
@@ -310,6 +313,51 @@ impl<E: Engine> Catalogue for E {
 
     async fn abandon_upload(&self, upload: ContentId) -> Result<()> {
         Ops(self).abandon_upload(upload).await
+    }
+
+    async fn begin_resumable(&self, new: NewResumable) -> Result<ContentId> {
+        Ops(self).begin_resumable(new).await
+    }
+
+    async fn resumable(&self, uid: Uid, now_ms: i64) -> Result<Option<Resumable>> {
+        self.read(Reading::Point, move |link| resumable::find(link, uid, now_ms)).await
+    }
+
+    async fn resumables_of(&self, account: AccountId, now_ms: i64, limit: usize) -> Result<Vec<Resumable>> {
+        self.read(Reading::Scan, move |link| resumable::of_account(link, account, now_ms, limit)).await
+    }
+
+    async fn claim_resumable(&self, upload: ContentId, stored: Option<u64>, now_ms: i64) -> Result<UploadClaim> {
+        Ops(self).claim_resumable(upload, stored, now_ms).await
+    }
+
+    async fn resumable_tail(&self, upload: ContentId) -> Result<Option<Tail>> {
+        self.read(Reading::Scan, move |link| resumable::tail(link, upload)).await
+    }
+
+    async fn advance_resumable(
+        &self,
+        claim: UploadClaim,
+        run: Option<StagedRun>,
+        tail: Option<Tail>,
+        expires_ms: i64,
+    ) -> Result<std::result::Result<(), Missing>> {
+        Ops(self).advance_resumable(claim, run, tail, expires_ms).await
+    }
+
+    async fn finish_resumable(
+        &self,
+        claim: UploadClaim,
+        content: NewContent,
+        name_taken: Option<NameTaken>,
+        expires_ms: i64,
+        guard: &Guard,
+    ) -> Result<Changed> {
+        Ops(self).finish_resumable(claim, content, name_taken, expires_ms, guard).await
+    }
+
+    async fn expire_resumables(&self, now_ms: i64, limit: usize) -> Result<usize> {
+        Ops(self).expire_resumables(now_ms, limit).await
     }
 
     async fn open_pack(&self, name: PackName, instance: InstanceId, now_ms: i64) -> Result<PackId> {

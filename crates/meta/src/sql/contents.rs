@@ -139,7 +139,7 @@ fn finish_upload(tx: &Tx<'_>, space: &mut SpaceState, content: ContentId, size: 
 }
 
 /// Removes an upload's row and answers what it had reserved; `NotFound` if it is not under way in this space.
-fn take_upload(tx: &Tx<'_>, space: &SpaceState, content: ContentId) -> Done<i64> {
+pub(super) fn take_upload(tx: &Tx<'_>, space: &SpaceState, content: ContentId) -> Done<i64> {
     let sql = "SELECT reserved_bytes FROM upload WHERE content_id = ?1 AND space_id = ?2";
     let reserved = sql::first(tx, sql, (content.0, space.id.0), |row| row.get(0))?;
     let reserved = reserved.ok_or_else(|| Error::not_found("the upload is not under way any more"))?;

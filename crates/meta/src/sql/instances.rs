@@ -48,7 +48,8 @@ impl<E: Engine> Ops<'_, E> {
         let anything = move |link: &dyn Link| {
             let sql = format!(
                 "SELECT EXISTS (SELECT 1 FROM instance WHERE seen_ms < {} - ?1) \
-                     OR EXISTS (SELECT 1 FROM upload WHERE NOT EXISTS (SELECT 1 FROM instance WHERE id = instance_id)) \
+                     OR EXISTS (SELECT 1 FROM upload WHERE instance_id >= 0 \
+                         AND NOT EXISTS (SELECT 1 FROM instance WHERE id = instance_id)) \
                      OR EXISTS (SELECT 1 FROM pack WHERE state = 0 AND NOT EXISTS \
                          (SELECT 1 FROM instance WHERE instance.id = pack.instance_id))",
                 now(link)
@@ -147,9 +148,9 @@ fn join(tx: &Tx<'_>, new: &NewInstance) -> Done<Joined> {
     Ok(Joined { id: InstanceId(id), left })
 }
 
-/// Gives up every upload that is nobody's, and answers the open packs that are nobody's.
+/// Gives up every upload that is nobody's (a resumable one, of number [`RESUMABLE`](super::resumable::RESUMABLE), has its time), and answers the open packs that are nobody's.
 fn orphans(tx: &Tx<'_>) -> Done<Vec<Pack>> {
-    let sql = "SELECT space_id, content_id FROM upload WHERE NOT EXISTS \
+    let sql = "SELECT space_id, content_id FROM upload WHERE instance_id >= 0 AND NOT EXISTS \
                (SELECT 1 FROM instance WHERE id = instance_id) ORDER BY space_id, content_id";
     let uploads: Vec<(i64, i64)> = sql::all(tx, sql, (), |row| Ok((row.get(0)?, row.get(1)?)))?;
     for (space, upload) in uploads {

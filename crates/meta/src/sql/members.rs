@@ -6,6 +6,7 @@ use super::engine::{Engine, Ops, Scope};
 use super::fault::{Done, refuse};
 use super::lock_check::end_locks_of;
 use super::query as sql;
+use super::resumable;
 use super::seam::Link;
 use super::spaces::{SPACE_COLUMNS, find, no_space, space, space_columns};
 use super::tx::Tx;
@@ -48,7 +49,8 @@ impl<E: Engine> Ops<'_, E> {
             if sql::run(tx, "DELETE FROM member WHERE space_id = ?1 AND account_id = ?2", (space.0, account.0))? == 0 {
                 return Err(Error::not_found("the account is not a member of the space").into());
             }
-            end_locks_of(tx, space, account)
+            end_locks_of(tx, space, account)?;
+            resumable::abandon_all(tx, Some(space), account)
         };
         self.0.write("remove_member", Scope::Administration, work).await
     }

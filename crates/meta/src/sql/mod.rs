@@ -41,6 +41,7 @@ mod properties;
 pub(crate) mod query;
 mod relocate;
 mod remove;
+mod resumable;
 pub(crate) mod seam;
 mod search;
 mod slots;

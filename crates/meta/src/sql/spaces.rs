@@ -122,6 +122,7 @@ pub(super) fn remove_space(tx: &Tx<'_>, id: SpaceId) -> Done<()> {
     for upload in uploads {
         abandon(tx, ContentId(upload))?;
     }
+    sql::put(tx, "DELETE FROM resumable WHERE space_id = ?1", [id.0])?;
     let sql = "SELECT account_id, id FROM slot WHERE space_id = ?1 ORDER BY account_id, id";
     let scoped: Vec<(i64, i64)> = sql::all(tx, sql, [id.0], |row| Ok((row.get(0)?, row.get(1)?)))?;
     for (account, slot) in scoped {

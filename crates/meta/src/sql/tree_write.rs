@@ -32,7 +32,12 @@ impl<E: Engine> Ops<'_, E> {
         guard: &Guard,
     ) -> Result<std::result::Result<Changed, Missing>> {
         let (path, guard) = (path.clone(), guard.clone());
-        let work = move |tx: &Tx<'_>| commit_file(tx, space, &path, &content, modified_ms, &guard).map(Ok);
+        let work = move |tx: &Tx<'_>| {
+            let mut state = SpaceState::load(tx, space)?;
+            let changed = commit_file(tx, &mut state, &path, &content, modified_ms, &guard)?;
+            state.save(tx)?;
+            Ok(Ok(changed))
+        };
         self.0.submit("commit_file", Scope::Space(space), work, missing_is_an_answer).await
     }
 }
@@ -72,15 +77,16 @@ fn make_folder(tx: &Tx<'_>, space: SpaceId, path: &DrivePath, guard: &Guard) -> 
     Ok(node)
 }
 
-fn commit_file(
+/// Makes content the current version of the file at `path`; the caller saves the space's state.
+pub(super) fn commit_file(
     tx: &Tx<'_>,
-    space: SpaceId,
+    state: &mut SpaceState,
     path: &DrivePath,
     content: &NewContent,
     modified_ms: i64,
     guard: &Guard,
 ) -> Done<Changed> {
-    let mut state = SpaceState::load(tx, space)?;
+    let space = state.id;
     let spot = walk(tx, space, state.root, path)?;
     spot.expect(guard.expect)?;
     if spot.node.as_ref().is_some_and(|node| node.kind == NodeKind::Folder) {
@@ -88,15 +94,15 @@ fn commit_file(
     }
     let parent = spot.parent()?;
     let change = if spot.node.is_some() { Change::Modify } else { Change::Add };
-    lock_check::check(tx, &mut state, &spot, change, guard)?;
-    let bytes = contents::insert(tx, &mut state, content)?;
+    lock_check::check(tx, state, &spot, change, guard)?;
+    let bytes = contents::insert(tx, state, content)?;
     state.used += signed(bytes.size);
     let seq = state.next_seq();
-    let changed = if let Some(old) = &spot.node {
+    if let Some(old) = &spot.node {
         let node = Node { content: bytes.content, size: bytes.size, seq, modified_ms, ..old.clone() };
-        versions::supersede(tx, &mut state, old, guard)?;
+        versions::supersede(tx, state, old, guard)?;
         set_content(tx, &node)?;
-        Changed { node, created: false }
+        Ok(Changed { node, created: false })
     } else {
         let node = Node {
             id: NodeId(tx.new_id()?),
@@ -112,10 +118,8 @@ fn commit_file(
             has_properties: false,
         };
         new_node(tx, &node)?;
-        Changed { node, created: true }
-    };
-    state.save(tx)?;
-    Ok(changed)
+        Ok(Changed { node, created: true })
+    }
 }
 
 /// Inserts a node below a folder.

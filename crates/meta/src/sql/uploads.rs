@@ -4,8 +4,9 @@ use super::blocks::append_run;
 use super::codec::signed;
 use super::contents::{self, Row};
 use super::engine::{Engine, Ops, Reading, Scope};
-use super::fault::{Done, refuse};
+use super::fault::{Done, Fault, refuse};
 use super::query as sql;
+use super::resumable;
 use super::seam::Link;
 use super::state::SpaceState;
 use super::tree_write::missing_is_an_answer;
@@ -52,10 +53,17 @@ impl<E: Engine> Ops<'_, E> {
     }
 
     pub(super) async fn abandon_upload(&self, upload: ContentId) -> Result<()> {
-        let space = self.space_of(upload).await?;
+        let find = move |link: &dyn Link| match space_of(link, upload) {
+            Ok(space) => Ok(Some(space)),
+            Err(Fault::Refused(_)) => resumable::space_of(link, upload),
+            Err(fault) => Err(fault),
+        };
+        let space = self.0.read(Reading::Point, find).await?.ok_or_else(gone)?;
         let work = move |tx: &Tx<'_>| {
             tx.lock_space(space)?;
-            still_there(tx, upload)?;
+            if resumable::space_of(tx, upload)?.is_none() {
+                still_there(tx, upload)?;
+            }
             abandon(tx, upload)
         };
         self.0.write("abandon_upload", Scope::Space(space), work).await
@@ -66,7 +74,7 @@ impl<E: Engine> Ops<'_, E> {
     }
 }
 
-fn begin(tx: &Tx<'_>, upload: &NewUpload) -> Done<ContentId> {
+pub(super) fn begin(tx: &Tx<'_>, upload: &NewUpload) -> Done<ContentId> {
     let mut state = SpaceState::load(tx, upload.space)?;
     check_reservation(upload.reserve_bytes)?;
     let id = tx.new_id()?;
@@ -98,7 +106,11 @@ fn check_reservation(bytes: u64) -> Done<()> {
 /// The space of an upload, which never changes.
 fn space_of(link: &dyn Link, upload: ContentId) -> Done<SpaceId> {
     let space = sql::first(link, "SELECT space_id FROM upload WHERE content_id = ?1", [upload.0], |row| row.get(0))?;
-    space.map(SpaceId).ok_or_else(|| Error::not_found("the upload is not under way any more").into())
+    space.map(SpaceId).ok_or_else(|| gone().into())
+}
+
+pub(super) fn gone() -> Error {
+    Error::not_found("the upload is not under way any more")
 }
 
 /// What was found before the space was locked may be gone after.
@@ -108,6 +120,7 @@ fn still_there(tx: &Tx<'_>, upload: ContentId) -> Done<()> {
 
 /// Gives up an upload: its reservation falls now, its blocks by and by.
 pub(super) fn abandon(tx: &Tx<'_>, upload: ContentId) -> Done<()> {
+    resumable::forget(tx, upload)?;
     let sql = "SELECT space_id, reserved_bytes FROM upload WHERE content_id = ?1";
     let row = sql::first(tx, sql, [upload.0], |row| Ok((SpaceId(row.get(0)?), row.get::<i64>(1)?)))?;
     let Some((space, reserved)) = row else { return Ok(()) };

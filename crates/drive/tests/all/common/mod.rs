@@ -35,17 +35,29 @@ impl Rig {
 
     /// A rig whose engine sees `store`, a wrapper of `memory`. Packs are small so that tests close some.
     pub(crate) async fn with_store(memory: MemoryStore, store: Arc<dyn BlobStore>) -> Self {
+        Self::with_uploads(memory, store, EngineOptions::default().upload_bytes).await
+    }
+
+    /// The same with so much memory for uploads.
+    pub(crate) async fn with_uploads(memory: MemoryStore, store: Arc<dyn BlobStore>, upload_bytes: usize) -> Self {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let path = folder.path().join("catalogue.db");
         let catalogue = Arc::new(SqliteCatalogue::open(&path, &Options::default()).expect("opens"));
         let clock = Arc::new(ManualClock::new(1_700_000_000_000));
-        let options = EngineOptions { pack_bytes: 8 << 20, ..EngineOptions::default() };
+        let options = EngineOptions { pack_bytes: 8 << 20, upload_bytes, ..EngineOptions::default() };
         let engine = Engine::start(catalogue.clone(), store, clock.clone(), options).await.expect("starts");
         let cheap =
             AuthOptions { argon2: Argon2Params { memory_kib: 8, passes: 1, lanes: 1 }, ..AuthOptions::default() };
         let accounts = Accounts::new(catalogue.clone(), clock.clone(), &cheap).expect("makes");
         let ana = sign_up(&accounts, "ana").await;
         Self { engine, catalogue, memory, accounts, clock, ana, _folder: folder }
+    }
+
+    /// The engine of a process that starts while this one is not there any more, or does not know it yet.
+    pub(crate) async fn next_engine(&self) -> Engine {
+        let options = EngineOptions { pack_bytes: 8 << 20, ..EngineOptions::default() };
+        let store = Arc::new(self.memory.clone());
+        Engine::start(self.catalogue.clone(), store, self.clock.clone(), options).await.expect("starts")
     }
 
     pub(crate) async fn put(&self, path: &str, content: &[u8]) -> Result<Changed> {

@@ -5,6 +5,8 @@
 use super::Checker;
 use crate::sql::fault::Done;
 use crate::sql::query as sql;
+use crate::sql::uploads::abandon;
+use holdfast_base::ContentId;
 use std::ops::Range;
 
 /// Ids counted in one pass: 32 MiB of counters.
@@ -134,5 +136,47 @@ fn uploads(checker: &mut Checker<'_>) -> Done<()> {
         let message = format!("upload {upload} has no content");
         checker.mend("upload-orphan", message, false, sql, [upload], "gave it up")?;
     }
+    let sql = "SELECT content_id FROM upload WHERE instance_id = -1 \
+               AND NOT EXISTS (SELECT 1 FROM resumable WHERE resumable.content_id = upload.content_id)";
+    for upload in checker.ids(sql)? {
+        let message = format!("upload {upload} can be continued by nobody");
+        give_up(checker, "upload-orphan", message, upload)?;
+    }
+    resumables(checker)
+}
+
+/// Resumable uploads have what they say, and nothing has what is none.
+fn resumables(checker: &mut Checker<'_>) -> Done<()> {
+    let sql = "SELECT content_id FROM resumable WHERE node_id IS NULL \
+               AND NOT EXISTS (SELECT 1 FROM upload WHERE upload.content_id = resumable.content_id)";
+    for upload in checker.ids(sql)? {
+        let message = format!("resumable upload {upload} is not under way and not finished");
+        give_up(checker, "resumable-orphan", message, upload)?;
+    }
+    let sql = "SELECT content_id FROM tail \
+               WHERE NOT EXISTS (SELECT 1 FROM resumable WHERE resumable.content_id = tail.content_id AND tail_bytes > 0)";
+    for upload in checker.ids(sql)? {
+        let sql = "DELETE FROM tail WHERE content_id = ?1";
+        let message = format!("a tail belongs to upload {upload}, which has none");
+        checker.mend("tail-orphan", message, false, sql, [upload], "removed it")?;
+    }
+    let sql = "SELECT content_id FROM resumable WHERE tail_bytes > 0 \
+               AND NOT EXISTS (SELECT 1 FROM tail WHERE tail.content_id = resumable.content_id)";
+    for upload in checker.ids(sql)? {
+        let message = format!("resumable upload {upload} has lost what came after its last full block");
+        checker.found("tail-missing", message, true, None);
+    }
+    Ok(())
+}
+
+fn give_up(checker: &mut Checker<'_>, code: &str, message: String, upload: i64) -> Done<()> {
+    let repaired = match checker.mender {
+        Some(tx) => {
+            abandon(tx, ContentId(upload))?;
+            Some("gave it up".to_owned())
+        }
+        None => None,
+    };
+    checker.found(code, message, false, repaired);
     Ok(())
 }

@@ -2,7 +2,7 @@
 
 use super::Place;
 use crate::catalogue::Catalogue;
-use crate::conformance::{Stage, blocks, claimed, finish, path, written};
+use crate::conformance::{Stage, blocks, claimed, finish, path, resumable, written};
 use crate::types::Finding;
 use std::sync::Arc;
 
@@ -23,6 +23,10 @@ async fn furnished() -> Place {
         let done = catalogue.commit_file(stage.space, &path(at), blocks(content), 0, &stage.guard()).await;
         done.expect("commits").expect("misses nothing");
     }
+    let (new, tail) = resumable::begun(&stage, 5);
+    let upload = catalogue.begin_resumable(new).await.expect("begins");
+    let claim = catalogue.claim_resumable(upload, Some(0), 2).await.expect("claims");
+    catalogue.advance_resumable(claim, None, Some(tail), 9).await.expect("keeps").expect("misses nothing");
     let lock = stage.new_lock("t", true, false);
     catalogue.lock(stage.space, &path("d/sub/g"), lock, &stage.guard()).await.expect("locks");
     finish(&stage.catalogue).await;
@@ -87,6 +91,14 @@ async fn orphans_are_found_and_put_away() {
     breaks("DELETE FROM lock_above", &["lock-above"]).await;
     breaks("UPDATE node SET content_id = NULL, size = 0 WHERE name = 'one'", &["content-refs", "usage-sum"]).await;
     breaks("INSERT INTO upload VALUES (77777, 2, 5, 0, 0)", &["upload-orphan", "usage-sum"]).await;
+    breaks("DELETE FROM upload", &["content-orphan", "resumable-orphan", "usage-sum"]).await;
+    breaks(
+        "UPDATE upload SET instance_id = -1, content_id = content_id + 50000",
+        &["content-orphan", "upload-orphan", "resumable-orphan"],
+    )
+    .await;
+    breaks("DELETE FROM resumable", &["upload-orphan", "tail-orphan"]).await;
+    breaks("UPDATE resumable SET tail_bytes = 0", &["tail-orphan"]).await;
     breaks("INSERT INTO property (node_id, namespace, name, xml) VALUES (77777, '', 'p', '')", &["property-orphan"])
         .await;
     breaks("INSERT INTO version (node_id, seq, space_id, size, modified_ms, superseded_ms, by_id) VALUES (77777, 1, 2, 4, 0, 0, 0)", &["version-orphan", "usage-sum"]).await;
@@ -122,6 +134,7 @@ async fn losses_are_named_and_not_covered_up() {
         ("DELETE FROM content WHERE inline IS NOT NULL AND size = 20", "content-missing"),
         ("DELETE FROM block", "block-missing"),
         ("DELETE FROM pack", "block-pack"),
+        ("DELETE FROM tail", "tail-missing"),
         ("DELETE FROM manifest", "manifest-blocks"),
         ("UPDATE block SET offset = 5, pack_id = pack_id", "block-overlap"),
         ("UPDATE node SET parent_id = id WHERE name = 'sub'", "node-cycle"),

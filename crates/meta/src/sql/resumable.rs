@@ -1,0 +1,395 @@
+//! Uploads that are continued request by request.
+//!
+//! A resumable upload is a staged upload ([`super::uploads`]) that belongs to no instance: its row in `upload` has the number
+//! [`RESUMABLE`], so nobody gives it up with an instance, and what it waits for is its expiry. Its row in `resumable` says what it
+//! is to become. What it holds follows from its content's number of blocks and from its tail (`tail`), and both change in one
+//! transaction: there is no moment at which it holds anything else than it said.
+//!
+//! **One writer.** Whoever continues it takes a *claim*, which counts `fence` up; every change names its claim's fence and is refused
+//! if another was taken since. So a writer that is cut off without knowing keeps nobody out and breaks nothing.
+//!
+//! **The end.** Finishing tests the conditions it was created with in the transaction that makes the file. If they do not hold, nothing
+//! changes, and somebody may decide otherwise. A finished upload leaves its row for a while, so that a client which did not hear
+//! the answer can ask.
+//!
+//! **Limits.** [`UPLOADS_PER_ACCOUNT_MAX`] unfinished ones of an account.
+
+use super::blocks::append_run;
+use super::chain::child;
+use super::codec::{rows, signed};
+use super::contents::take_upload;
+use super::engine::{Engine, Ops, Reading, Scope};
+use super::fault::{Done, refuse};
+use super::query as sql;
+use super::seam::{Link, Row, Value, damaged};
+use super::state::SpaceState;
+use super::tree_write::{commit_file, missing_is_an_answer};
+use super::tx::Tx;
+use super::uploads::{abandon, begin, gone};
+use super::walk::walk;
+use crate::catalogue::{Changed, Expect, Guard, Missing, NewUpload};
+use crate::cluster::InstanceId;
+use crate::types::{NameTaken, NewContent, NewResumable, Resumable, StagedRun, Tail, UploadClaim};
+use bytes::Bytes;
+use holdfast_base::limits::UPLOADS_PER_ACCOUNT_MAX;
+use holdfast_base::{AccountId, ContentId, DrivePath, ErrorKind, NodeId, Result, SpaceId, Uid};
+
+/// The instance of a resumable upload.
+pub(super) const RESUMABLE: i64 = -1;
+/// Names beside a taken one that are tried: each is a look-up in the transaction.
+const NAMES_TRIED_MAX: u32 = 1_000;
+
+/// Columns of [`resumable`]. What it stores is counted in blocks, of which the last may be short, and a tail.
+const COLUMNS: &str = "resumable.content_id, uid, resumable.space_id, account_id, path, length, conflict, expect_seq, modified_ms, \
+    metadata, created_ms, expires_ms, node_id, node_seq, tail_bytes, coalesce(blocks, 0), coalesce(block_bytes, 0)";
+
+impl<E: Engine> Ops<'_, E> {
+    pub(super) async fn begin_resumable(&self, new: NewResumable) -> Result<ContentId> {
+        self.0.write("begin_resumable", Scope::Space(new.space), move |tx| begin_resumable(tx, &new)).await
+    }
+
+    pub(super) async fn claim_resumable(
+        &self,
+        upload: ContentId,
+        stored: Option<u64>,
+        now_ms: i64,
+    ) -> Result<UploadClaim> {
+        let space = self.space_of_resumable(upload).await?;
+        let work = move |tx: &Tx<'_>| {
+            tx.lock_space(space)?;
+            claim(tx, upload, stored, now_ms)
+        };
+        self.0.write("claim_resumable", Scope::Space(space), work).await
+    }
+
+    pub(super) async fn advance_resumable(
+        &self,
+        claim: UploadClaim,
+        run: Option<StagedRun>,
+        tail: Option<Tail>,
+        expires_ms: i64,
+    ) -> Result<std::result::Result<(), Missing>> {
+        let space = self.space_of_resumable(claim.content).await?;
+        let work = move |tx: &Tx<'_>| {
+            let mut state = SpaceState::load(tx, space)?;
+            advance(tx, &mut state, claim, run.as_ref(), tail.as_ref(), expires_ms)?;
+            state.save(tx).map(Ok)
+        };
+        self.0.submit("advance_resumable", Scope::Space(space), work, missing_is_an_answer).await
+    }
+
+    pub(super) async fn finish_resumable(
+        &self,
+        claim: UploadClaim,
+        content: NewContent,
+        name_taken: Option<NameTaken>,
+        expires_ms: i64,
+        guard: &Guard,
+    ) -> Result<Changed> {
+        let space = self.space_of_resumable(claim.content).await?;
+        let guard = guard.clone();
+        let work = move |tx: &Tx<'_>| {
+            let mut state = SpaceState::load(tx, space)?;
+            let changed = finish(tx, &mut state, claim, &content, name_taken, expires_ms, &guard)?;
+            state.save(tx)?;
+            Ok(changed)
+        };
+        self.0.write("finish_resumable", Scope::Space(space), work).await
+    }
+
+    pub(super) async fn expire_resumables(&self, now_ms: i64, limit: usize) -> Result<usize> {
+        let expired = move |link: &dyn Link| {
+            let sql = "SELECT content_id, space_id FROM resumable WHERE expires_ms <= ?1 ORDER BY expires_ms LIMIT ?2";
+            let read = |row: &Row<'_>| Ok((ContentId(row.get(0)?), SpaceId(row.get(1)?)));
+            sql::all(link, sql, (now_ms, rows(limit)), read)
+        };
+        let expired = self.0.read(Reading::Point, expired).await?;
+        let count = expired.len();
+        for (upload, space) in expired {
+            let work = move |tx: &Tx<'_>| {
+                tx.lock_space(space)?;
+                // It may have gone on meanwhile.
+                let sql = "SELECT 1 FROM resumable WHERE content_id = ?1 AND expires_ms <= ?2";
+                match sql::first(tx, sql, (upload.0, now_ms), |_| Ok(()))? {
+                    Some(()) => abandon(tx, upload),
+                    None => Ok(()),
+                }
+            };
+            self.0.write("expire_resumables", Scope::Space(space), work).await?;
+        }
+        Ok(count)
+    }
+
+    async fn space_of_resumable(&self, upload: ContentId) -> Result<SpaceId> {
+        self.0.read(Reading::Point, move |link| space_of(link, upload)).await?.ok_or_else(gone)
+    }
+}
+
+/// The space of a resumable upload, which never changes.
+pub(super) fn space_of(link: &dyn Link, upload: ContentId) -> Done<Option<SpaceId>> {
+    let sql = "SELECT space_id FROM resumable WHERE content_id = ?1";
+    sql::first(link, sql, [upload.0], |row| Ok(SpaceId(row.get(0)?)))
+}
+
+/// See [`crate::Catalogue::resumable`].
+pub(super) fn find(link: &dyn Link, uid: Uid, now_ms: i64) -> Done<Option<Resumable>> {
+    let sql = format!(
+        "SELECT {COLUMNS} FROM resumable LEFT JOIN content ON content.id = content_id WHERE uid = ?1 AND expires_ms > ?2"
+    );
+    sql::first(link, &sql, (&uid.0, now_ms), resumable)
+}
+
+/// See [`crate::Catalogue::resumables_of`].
+pub(super) fn of_account(link: &dyn Link, account: AccountId, now_ms: i64, limit: usize) -> Done<Vec<Resumable>> {
+    let columns = COLUMNS.replace("metadata", "''");
+    let sql = format!(
+        "SELECT {columns} FROM resumable LEFT JOIN content ON content.id = content_id \
+         WHERE account_id = ?1 AND expires_ms > ?2 AND node_id IS NULL ORDER BY content_id LIMIT ?3"
+    );
+    sql::all(link, &sql, (account.0, now_ms, rows(limit)), resumable)
+}
+
+/// See [`crate::Catalogue::resumable_tail`].
+pub(super) fn tail(link: &dyn Link, upload: ContentId) -> Done<Option<Tail>> {
+    let sql = "SELECT tail_bytes, tag, sealed FROM tail JOIN resumable ON resumable.content_id = tail.content_id \
+               WHERE tail.content_id = ?1";
+    sql::first(link, sql, [upload.0], |row| {
+        Ok(Tail { bytes: row.get(0)?, tag: row.get(1)?, sealed: Bytes::from(row.get::<Vec<u8>>(2)?) })
+    })
+}
+
+fn resumable(row: &Row<'_>) -> Done<Resumable> {
+    let length: u64 = row.get(5)?;
+    let node = row.get::<Option<i64>>(12)?.map(NodeId).zip(row.get::<Option<i64>>(13)?);
+    let (tail_bytes, blocks, block_bytes): (u64, u64, u64) = (row.get(14)?, row.get(15)?, row.get(16)?);
+    Ok(Resumable {
+        content: ContentId(row.get(0)?),
+        uid: Uid(row.get(1)?),
+        space: SpaceId(row.get(2)?),
+        account: AccountId(row.get(3)?),
+        path: DrivePath::parse(&row.get::<String>(4)?)?,
+        length,
+        stored: if node.is_some() { length } else { stored(length, blocks, block_bytes, tail_bytes) },
+        name_taken: match row.get::<i64>(6)? {
+            0 => NameTaken::Fail,
+            1 => NameTaken::Replace,
+            2 => NameTaken::KeepBoth,
+            other => return Err(damaged(format!("{other} is no rule for a taken name")).into()),
+        },
+        expect_seq: row.get(7)?,
+        modified_ms: row.get(8)?,
+        metadata: row.get(9)?,
+        created_ms: row.get(10)?,
+        expires_ms: row.get(11)?,
+        node,
+    })
+}
+
+/// Bytes in so many blocks, of which the last of all may be short, and a tail.
+fn stored(length: u64, blocks: u64, block_bytes: u64, tail_bytes: u64) -> u64 {
+    blocks.saturating_mul(block_bytes).min(length).saturating_add(tail_bytes)
+}
+
+const fn number(name_taken: NameTaken) -> i64 {
+    match name_taken {
+        NameTaken::Fail => 0,
+        NameTaken::Replace => 1,
+        NameTaken::KeepBoth => 2,
+    }
+}
+
+fn begin_resumable(tx: &Tx<'_>, new: &NewResumable) -> Done<ContentId> {
+    let sql = "SELECT count(*) FROM resumable WHERE account_id = ?1 AND node_id IS NULL";
+    let unfinished: usize = sql::only(tx, sql, [new.account.0], |row| row.get(0))?;
+    if unfinished >= UPLOADS_PER_ACCOUNT_MAX {
+        let kind = ErrorKind::TooManyRequests { retry_after_s: 60 };
+        return refuse(kind, "too many uploads of this account are unfinished: finish some, or give them up");
+    }
+    let staged = NewUpload {
+        space: new.space,
+        instance: InstanceId(RESUMABLE),
+        reserve_bytes: new.length,
+        block_bytes: new.block_bytes,
+        nonce: new.nonce,
+        now_ms: new.now_ms,
+    };
+    let content = begin(tx, &staged)?;
+    let sql = "INSERT INTO resumable (content_id, uid, space_id, account_id, path, length, conflict, expect_seq, modified_ms, \
+               metadata, created_ms, expires_ms, fence, tail_bytes) \
+               VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, 0, 0)";
+    let path = new.path.to_string();
+    let number_or_none = |number: Option<i64>| number.map_or(Value::Null, Value::Integer);
+    let values = [
+        Value::Integer(content.0),
+        Value::Blob(&new.uid.0),
+        Value::Integer(new.space.0),
+        Value::Integer(new.account.0),
+        Value::Text(&path),
+        Value::Integer(signed(new.length)),
+        Value::Integer(number(new.name_taken)),
+        number_or_none(new.expect_seq),
+        number_or_none(new.modified_ms),
+        Value::Text(&new.metadata),
+        Value::Integer(new.now_ms),
+        Value::Integer(new.expires_ms),
+    ];
+    tx.put(sql, &values)?;
+    Ok(content)
+}
+
+fn claim(tx: &Tx<'_>, upload: ContentId, from: Option<u64>, now_ms: i64) -> Done<UploadClaim> {
+    let sql = "SELECT length, fence, tail_bytes, blocks, block_bytes, nonce FROM resumable JOIN content ON content.id = content_id \
+               WHERE content_id = ?1 AND expires_ms > ?2 AND node_id IS NULL";
+    let found = sql::first(tx, sql, (upload.0, now_ms), |row| {
+        let claim = UploadClaim {
+            content: upload,
+            fence: row.get::<i64>(1)? + 1,
+            tail_bytes: row.get(2)?,
+            blocks: row.get(3)?,
+            nonce: row.get(5)?,
+        };
+        Ok((claim, stored(row.get(0)?, claim.blocks, row.get(4)?, claim.tail_bytes.into())))
+    })?;
+    let (claim, stored) = found.ok_or_else(gone)?;
+    if from.is_some_and(|from| from != stored) {
+        return refuse(ErrorKind::Conflict, "the upload has gone on meanwhile: ask where it stands");
+    }
+    sql::put(tx, "UPDATE resumable SET fence = ?2 WHERE content_id = ?1", (upload.0, claim.fence))?;
+    Ok(claim)
+}
+
+/// What an upload was created for, to whoever holds the claim.
+struct Purpose {
+    path: DrivePath,
+    length: u64,
+    name_taken: NameTaken,
+    expect_seq: Option<i64>,
+    modified_ms: Option<i64>,
+    blocks: u64,
+    block_bytes: u64,
+}
+
+fn purpose(tx: &Tx<'_>, claim: UploadClaim) -> Done<Purpose> {
+    let sql = format!(
+        "SELECT {COLUMNS}, fence FROM resumable LEFT JOIN content ON content.id = content_id \
+         WHERE content_id = ?1 AND node_id IS NULL"
+    );
+    let found = sql::first(tx, &sql, [claim.content.0], |row| {
+        let (blocks, block_bytes, fence): (u64, u64, i64) = (row.get(15)?, row.get(16)?, row.get(17)?);
+        Ok((resumable(row)?, blocks, block_bytes, fence))
+    })?;
+    let (found, blocks, block_bytes, fence) = found.ok_or_else(gone)?;
+    if fence != claim.fence {
+        return refuse(ErrorKind::Conflict, "another request continues this upload");
+    }
+    let Resumable { path, length, name_taken, expect_seq, modified_ms, .. } = found;
+    Ok(Purpose { path, length, name_taken, expect_seq, modified_ms, blocks, block_bytes })
+}
+
+fn advance(
+    tx: &Tx<'_>,
+    state: &mut SpaceState,
+    claim: UploadClaim,
+    run: Option<&StagedRun>,
+    tail: Option<&Tail>,
+    expires_ms: i64,
+) -> Done<()> {
+    let Purpose { length, blocks, block_bytes, .. } = purpose(tx, claim)?;
+    let upload = claim.content.0;
+    let added = run.map_or(0, |run| run.blocks.len() as u64);
+    let tail_bytes = tail.map_or(0, |tail| u64::from(tail.bytes));
+    // The last block may be short, and only of the whole.
+    let (in_blocks, all) = ((blocks + added).saturating_mul(block_bytes), length.div_ceil(block_bytes.max(1)));
+    if blocks + added > all || tail_bytes > block_bytes || in_blocks.min(length) + tail_bytes > length {
+        return refuse(ErrorKind::InvalidInput, "the upload would be longer than it was declared");
+    }
+    if let Some(run) = run {
+        append_run(tx, state, upload, blocks, run)?;
+        sql::put(tx, "UPDATE content SET blocks = blocks + ?2 WHERE id = ?1", (upload, signed(added)))?;
+    }
+    if let Some(tail) = tail {
+        let sql = "INSERT INTO tail (content_id, tag, sealed) VALUES (?1, ?2, ?3) \
+                   ON CONFLICT (content_id) DO UPDATE SET tag = excluded.tag, sealed = excluded.sealed";
+        sql::put(tx, sql, (upload, &tail.tag, &tail.sealed[..]))?;
+    } else {
+        sql::put(tx, "DELETE FROM tail WHERE content_id = ?1", [upload])?;
+    }
+    let sql = "UPDATE resumable SET tail_bytes = ?2, expires_ms = ?3 WHERE content_id = ?1";
+    sql::put(tx, sql, (upload, signed(tail_bytes), expires_ms))
+}
+
+fn finish(
+    tx: &Tx<'_>,
+    state: &mut SpaceState,
+    claim: UploadClaim,
+    content: &NewContent,
+    name_taken: Option<NameTaken>,
+    expires_ms: i64,
+    guard: &Guard,
+) -> Done<Changed> {
+    let purpose = purpose(tx, claim)?;
+    let upload = claim.content;
+    check_whole(content, upload, purpose.length)?;
+    if !matches!(content, NewContent::Staged { .. }) {
+        // What it is made of is not in the content that was staged.
+        state.reserved -= take_upload(tx, state, upload)?;
+        sql::put(tx, "DELETE FROM content WHERE id = ?1 AND blocks = 0", [upload.0])?;
+    }
+    sql::put(tx, "DELETE FROM tail WHERE content_id = ?1", [upload.0])?;
+    let path = place(tx, state, &purpose, name_taken.unwrap_or(purpose.name_taken))?;
+    let expect = purpose.expect_seq.filter(|_| name_taken.is_none()).map_or(Expect::Any, Expect::Seq);
+    let guard = Guard { expect, ..guard.clone() };
+    let changed = commit_file(tx, state, &path, content, purpose.modified_ms.unwrap_or(guard.now_ms), &guard)?;
+    let sql = "UPDATE resumable SET path = ?2, node_id = ?3, node_seq = ?4, tail_bytes = 0, expires_ms = ?5 WHERE content_id = ?1";
+    sql::put(tx, sql, (upload.0, path.to_string(), changed.node.id.0, changed.node.seq, expires_ms))?;
+    Ok(changed)
+}
+
+/// The content must be the upload's, and have the length that was declared.
+fn check_whole(content: &NewContent, upload: ContentId, length: u64) -> Done<()> {
+    let whole = match content {
+        NewContent::Empty => length == 0,
+        NewContent::Inline { size, .. } => *size == length,
+        NewContent::Staged { content, size, .. } => *content == upload && *size == length,
+        NewContent::Blocks { .. } => false,
+    };
+    if whole { Ok(()) } else { refuse(ErrorKind::InvalidInput, "the upload is not whole") }
+}
+
+/// Where the file goes.
+fn place(tx: &Tx<'_>, state: &SpaceState, purpose: &Purpose, name_taken: NameTaken) -> Done<DrivePath> {
+    let path = &purpose.path;
+    if name_taken == NameTaken::Replace {
+        return Ok(path.clone());
+    }
+    let spot = walk(tx, state.id, state.root, path)?;
+    let (Some(_), Some(name), Some(folder)) = (&spot.node, path.name(), path.parent()) else { return Ok(path.clone()) };
+    if name_taken == NameTaken::Fail {
+        return refuse(ErrorKind::AlreadyExists, format!("{path} exists already"));
+    }
+    let parent = spot.parent()?;
+    for number in 2..NAMES_TRIED_MAX {
+        let beside = name.numbered(number);
+        if child(tx, parent, beside.as_str())?.is_none() {
+            return Ok(folder.join(beside)?);
+        }
+    }
+    refuse(ErrorKind::AlreadyExists, format!("{path} and the names beside it are taken"))
+}
+
+/// Forgets what makes an upload a resumable one.
+pub(super) fn forget(tx: &Tx<'_>, upload: ContentId) -> Done<()> {
+    sql::put(tx, "DELETE FROM tail WHERE content_id = ?1", [upload.0])?;
+    sql::put(tx, "DELETE FROM resumable WHERE content_id = ?1", [upload.0])
+}
+
+/// Gives up all uploads of an account, to all spaces or to one.
+pub(super) fn abandon_all(tx: &Tx<'_>, of: Option<SpaceId>, account: AccountId) -> Done<()> {
+    let sql = "SELECT space_id, content_id FROM resumable WHERE account_id = ?1 ORDER BY space_id, content_id";
+    let all: Vec<(i64, i64)> = sql::all(tx, sql, [account.0], |row| Ok((row.get(0)?, row.get(1)?)))?;
+    for (space, upload) in all.into_iter().filter(|(space, _)| of.is_none_or(|of| of.0 == *space)) {
+        tx.lock_space(SpaceId(space))?;
+        abandon(tx, ContentId(upload))?;
+    }
+    Ok(())
+}
