@@ -12,8 +12,9 @@ use std::path::PathBuf;
 
 const MIB: u64 = 1 << 20;
 
-/// Swift takes no segments above 5 GiB, and neither does S3; a part is held in memory, so far less is wise.
-const PART_MIB_MAX: u64 = 1_024;
+/// Bytes wait for the rest of their part in the memory that uploads work in, 24 MiB: a part that has no room there never fills, and the
+/// uploads would wait for it for ever.
+const PART_MIB_MAX: u64 = 16;
 
 /// More than this would be a flood and no stream.
 const PARTS_IN_FLIGHT_MAX: usize = 256;
