@@ -327,10 +327,10 @@ fn look_within(server: &TestServer, metrics: SocketAddr, count: u64) -> Outcome 
 #[test]
 fn a_full_disk_fails_the_slow_uploads_it_has_no_room_for_and_no_other() -> Outcome {
     let template = Template::make()?;
-    let mounted = mount(template.image(Config::default()))?;
+    let mounted = mount(template.image(Config::default()), &template.place)?;
     // What the drive leaves for its catalogue, and a few blocks.
     mounted.disk.set_capacity(mounted.disk.used_bytes() + (70 << 20));
-    let mut server = mounted.options().start()?;
+    let mut server = mounted.options()?.start()?;
     let mut client = template.client(&server);
     let authorization = client.authorization().ok_or("no account")?.to_owned();
     let begin = |number| begin_upload(server.address(), &authorization, number);
