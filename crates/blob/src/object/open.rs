@@ -143,6 +143,12 @@ impl Growing {
         self.held.lock().bytes
     }
 
+    /// How many of them are held here.
+    pub(super) fn held_bytes(&self) -> u64 {
+        let held = self.held.lock();
+        held.bytes - held.start
+    }
+
     /// Takes more bytes and answers the offset of the first.
     pub(super) fn push(&self, parts: Vec<Bytes>) -> Result<u64> {
         let mut held = self.held.lock();

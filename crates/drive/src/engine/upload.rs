@@ -187,8 +187,7 @@ impl Target {
             return Ok(Stored { id, lease: None, plain: Some(self.keep(block).await?) });
         }
         let record = self.seal_block(id, block).await?;
-        let bytes = record.bytes.len();
-        let lease = self.shared.packer.append(record.into_bytes(0..bytes)).await?;
+        let lease = self.append(record).await?;
         Ok(Stored { id, lease: Some(lease), plain: None })
     }
 
@@ -229,6 +228,11 @@ impl Target {
             .await
     }
 
+    async fn append(&self, record: Buffer) -> Result<PackLease> {
+        let (bytes, share_bytes) = (record.bytes.len(), record.share_bytes());
+        self.shared.packer.append(record.into_bytes(0..bytes), share_bytes).await
+    }
+
     /// Writes the blocks the catalogue turned out not to have, from their plaintext, and makes them durable.
     async fn write_missing(&self, runs: &mut [StagedRun], stored: &mut [Stored], missing: &Missing) -> Result<()> {
         for (chunk, at) in &missing.0 {
@@ -247,8 +251,7 @@ impl Target {
             let (plain, expected) = plain.into_work(self).await?;
             let (id, plain) = self.identify(plain, expected.or(Some(block.id))).await?;
             let record = self.seal_block(id, plain).await?;
-            let bytes = record.bytes.len();
-            let lease = self.shared.packer.append(record.into_bytes(0..bytes)).await?;
+            let lease = self.append(record).await?;
             run.blocks[at - run.first].written = Some(lease.place);
             block.lease = Some(lease);
         }
@@ -446,10 +449,9 @@ impl Upload {
         let (block, expected) = block.into_work(&target).await?;
         let (id, block) = target.identify(block, expected).await?;
         let record = target.seal_block(id, block).await?;
-        let record_bytes = record.bytes.len();
         let sealed = inline_part(&record.bytes);
         if sealed.len() > INLINE_SEALED_BYTES_MAX {
-            let lease = target.shared.packer.append(record.into_bytes(0..record_bytes)).await?;
+            let lease = target.append(record).await?;
             self.stored.push(Stored { id, lease: Some(lease), plain: None });
             return self.finish(size).await;
         }
