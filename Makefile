@@ -19,7 +19,7 @@ test: lint ## Everything that must hold: lints, docs, licences, tests, third-par
 	@scripts/need.sh cc fuse3 postgresql swift weed haproxy nginx apache2 caddy litmus cadaver rclone curl openssl
 	scripts/test.sh
 
-test-engines: build ## Every suite at its usual size on PostgreSQL with files, SeaweedFS and Swift (half an hour)
+test-engines: build ## Every suite at its usual size on PostgreSQL with files, SeaweedFS and Swift (long)
 	@scripts/need.sh cc fuse3 postgresql swift weed litmus cadaver rclone curl
 	scripts/test-engines.sh
 

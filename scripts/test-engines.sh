@@ -27,11 +27,10 @@ on() {
 }
 
 if [[ ${1:-} == short ]]; then
-    export HOLDFAST_MODEL_SEEDS=1 HOLDFAST_KILLS=10 HOLDFAST_FLIPS=2 HOLDFAST_STOP_SEEDS=3 HOLDFAST_SEEDS=25 HOLDFAST_FAULT_STEP=40
-    export HOLDFAST_TREE_FILES=200 HOLDFAST_ROUNDS=3
-    on postgres,fs model kill third_party bad_input crash_disk io_faults flips
+    export HOLDFAST_MODEL_SEEDS=1 HOLDFAST_KILLS=10 HOLDFAST_FAULT_STEP=3 HOLDFAST_UPLOAD_MIB=64
+    on postgres,fs model kill third_party bad_input io_faults
     on postgres,s3 model kill third_party secrecy memory
-    on postgres,swift model kill third_party bad_data space
+    on postgres,swift model kill third_party bad_data
 else
     suites=(model kill third_party bad_data bad_input secrecy flips memory slow_clients space)
     on postgres,fs "${suites[@]}" crash_disk io_faults
