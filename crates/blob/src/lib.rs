@@ -110,4 +110,10 @@ pub trait Appender: Send + 'static {
     /// Whether a sync ends this pack (an object store can only make a whole object durable): if so the writer must
     /// start a new pack after each sync.
     fn sync_ends_pack(&self) -> bool;
+
+    /// Bytes at the pack's end that lie in memory, in the very parts that were appended, until more are appended or a sync begins. Who has
+    /// to have that memory back begins one.
+    fn waiting_bytes(&self) -> u64 {
+        0
+    }
 }

@@ -36,7 +36,7 @@ use holdfast_base::{Clock, Result, Uid};
 use holdfast_blob::BlobStore;
 use holdfast_meta::{Catalogue, InstanceId, NewInstance};
 pub(crate) use packer::PackLease;
-use packer::Packer;
+use packer::{PackBounds, Packer};
 use seat::Seat;
 use spill::Spill;
 use std::path::PathBuf;
@@ -112,12 +112,15 @@ impl Engine {
         options: EngineOptions,
     ) -> Result<Self> {
         let seat = Arc::new(Seat::take(options.instance, &*catalogue, &*store).await?);
+        let uploads = Uploads::new(options.upload_bytes);
+        // Half of it is left for whoever waits.
+        let bounds = PackBounds { pack_bytes: options.pack_bytes, share_bytes: uploads.working.bytes() / 2 };
         let shared = Shared {
-            packer: Packer::start(store.clone(), catalogue.clone(), clock.clone(), seat.clone(), options.pack_bytes),
+            packer: Packer::start(store.clone(), catalogue.clone(), clock.clone(), seat.clone(), bounds),
             seat,
             pack_bytes: options.pack_bytes,
             workers: Workers::start(options.workers)?,
-            uploads: Uploads::new(options.upload_bytes),
+            uploads,
             downloads: Downloads::new(options.download_bytes),
             spill: Spill::new(options.scratch_folder),
             copies: Semaphore::new(transfer::COPIES_AT_ONCE),

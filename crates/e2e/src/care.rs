@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use holdfast_testkit::server::ServerOptions;
 use serde_json::Value;
@@ -37,18 +37,6 @@ pub fn reclaim(options: &ServerOptions) -> Outcome<Value> {
 pub fn empty_trash(options: &ServerOptions) -> Outcome {
     options.run_ok(&["trash", "empty", NAME, "--user", NAME, "--password-file", "-"], PASSWORD.as_bytes())?;
     Ok(())
-}
-
-/// The files in the store of a data directory.
-pub fn packs(data: &Path) -> Outcome<Vec<PathBuf>> {
-    let mut found = Vec::new();
-    for folder in fs::read_dir(data.join("packs"))? {
-        for file in fs::read_dir(folder?.path())? {
-            found.push(file?.path());
-        }
-    }
-    found.sort();
-    Ok(found)
 }
 
 /// Bytes that files below a folder take on the disk. A file that goes away meanwhile counts as nothing.

@@ -1,16 +1,21 @@
-//! A drive on a disk that forgets, made once and mounted many times.
+//! A drive on a disk that forgets, made once and mounted many times. Its data directory is there, and its packs if they are in a folder.
+//! A catalogue that is not in a file is on a server whose disk forgets nothing: what PostgreSQL makes of a power cut is its own matter, and
+//! what is proved is that nothing is in the catalogue whose bytes the disk may still lose.
 
 use holdfast_testkit::crashdisk::{Config, CrashDisk, Image};
 use holdfast_testkit::http::Client;
 use holdfast_testkit::server::{ServerOptions, TestServer};
 
 use crate::Outcome;
+use crate::engines::{Engines, Place};
 use crate::rig::{NAME, PASSWORD, make_token};
 
 /// A disk with a new drive on it, and the way in. Making one takes longer than most tests on it.
 #[derive(Debug)]
 pub struct Template {
     image: Image,
+    /// Where it is beside the disk; not to be changed there, but in a copy.
+    pub place: Place,
     token: String,
 }
 
@@ -19,24 +24,32 @@ pub struct Template {
 pub struct MountedDisk {
     /// The disk.
     pub disk: CrashDisk,
+    /// Where the drive is beside the disk.
+    pub place: Place,
     _folder: tempfile::TempDir,
 }
 
 impl Template {
     /// Makes the drive, with one account, and stops its server in good order.
     pub fn make() -> Outcome<Self> {
-        let mounted = mount(Image::empty(Config::default()))?;
-        let options = mounted.options();
+        let place = Engines::of_environment()?.place()?;
+        let mounted = mount(Image::empty(Config::default()), &place)?;
+        let options = mounted.options()?;
         options.add_account(NAME, PASSWORD)?;
         let token = make_token(&options)?;
         let mut server = options.start()?;
         server.terminate()?;
-        Ok(Self { image: mounted.disk.unmount()?, token })
+        Ok(Self { image: mounted.disk.unmount()?, place, token })
     }
 
     /// The disk, not mounted.
     pub fn image(&self, config: Config) -> Image {
         self.image.clone().with_config(config)
+    }
+
+    /// A copy of the drive, mounted.
+    pub fn mount(&self) -> Outcome<MountedDisk> {
+        mount(self.image(Config::default()), &self.place.copy()?)
     }
 
     /// A client of the drive's account.
@@ -46,15 +59,15 @@ impl Template {
 }
 
 /// Mounts a disk in a temporary folder.
-pub fn mount(image: Image) -> Outcome<MountedDisk> {
+pub fn mount(image: Image, place: &Place) -> Outcome<MountedDisk> {
     let folder = tempfile::tempdir()?;
     let disk = CrashDisk::mount_image(folder.path(), image)?;
-    Ok(MountedDisk { disk, _folder: folder })
+    Ok(MountedDisk { disk, place: place.clone(), _folder: folder })
 }
 
 impl MountedDisk {
     /// A server on the drive of this disk.
-    pub fn options(&self) -> ServerOptions {
-        ServerOptions::new(self.disk.path().join("data"))
+    pub fn options(&self) -> Outcome<ServerOptions> {
+        self.place.options(&self.disk.path().join("data"))
     }
 }

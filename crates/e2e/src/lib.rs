@@ -5,11 +5,13 @@
 //! | [`rig`] | a drive in a temporary folder with a running server and an account |
 //! | [`burst`] | clients that work at random until the server is gone, and judge what is left of their work |
 //! | [`engines`] | the database and the store a drive lies on |
+//! | [`objects`] | its packs, as whoever runs the store reaches them |
 //! | [`cluster`] | several nodes that serve one drive |
 //! | [`balancer`] | the balancers of `deploy/balancer`, running |
 //! | [`corpus`] | files that take every way through the program |
 //! | [`disk`] | a drive on a disk that forgets |
 //! | [`care`] | `check`, `reclaim` and `trash empty` as a person runs them, and what they say |
+//! | [`others`] | suites of other people's clients |
 //! | [`knob`] | sizes of tests, small by default and set by environment variables |
 //!
 //! The program is `HOLDFAST_BIN`, else the newest of `target/release/holdfast` and `target/debug/holdfast`; a test fails if there
@@ -23,6 +25,8 @@ pub mod corpus;
 pub mod disk;
 pub mod engines;
 pub mod knob;
+pub mod objects;
+pub mod others;
 pub mod rig;
 
 /// What a test returns.

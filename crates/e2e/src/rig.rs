@@ -7,7 +7,8 @@ use holdfast_testkit::http::Client;
 use holdfast_testkit::server::{ServerOptions, TestServer};
 
 use crate::Outcome;
-use crate::engines::Engines;
+use crate::engines::{Engines, Place};
+use crate::objects::Objects;
 
 /// The account of every test.
 pub const NAME: &str = "ann";
@@ -21,6 +22,8 @@ pub const HOME: &str = "/dav/ann";
 pub struct Rig {
     /// The server; replaced when a test starts it again.
     pub server: TestServer,
+    /// Its database and its place in a store.
+    pub place: Place,
     folder: tempfile::TempDir,
 }
 
@@ -32,10 +35,15 @@ impl Rig {
 
     /// A new drive, served with changed options.
     pub fn with(change: impl FnOnce(ServerOptions) -> ServerOptions) -> Outcome<Self> {
+        Self::on(Engines::of_environment()?.place()?, change)
+    }
+
+    /// The same in this place.
+    pub fn on(place: Place, change: impl FnOnce(ServerOptions) -> ServerOptions) -> Outcome<Self> {
         let folder = tempfile::tempdir()?;
-        let options = change(Engines::of_environment()?.options(&folder.path().join("data"))?);
+        let options = change(place.options(&folder.path().join("data"))?);
         options.add_account(NAME, PASSWORD)?;
-        Ok(Self { server: options.start()?, folder })
+        Ok(Self { server: options.start()?, place, folder })
     }
 
     /// A client signed in as the account.
@@ -46,6 +54,11 @@ impl Rig {
     /// The data directory.
     pub fn data(&self) -> PathBuf {
         self.folder.path().join("data")
+    }
+
+    /// The drive's packs, behind its back.
+    pub fn objects(&self) -> Outcome<Objects> {
+        self.place.objects(&self.data())
     }
 
     /// A folder beside the data directory, for what a test needs.

@@ -2,7 +2,6 @@
 //! fails while every node is stopped in good order and started again. None of the configurations has stickiness.
 
 use std::net::SocketAddr;
-use std::process::Command;
 use std::sync::Mutex;
 
 use holdfast_e2e::Outcome;
@@ -11,10 +10,10 @@ use holdfast_e2e::burst::Crew;
 use holdfast_e2e::care::expect_clean;
 use holdfast_e2e::cluster::Cluster;
 use holdfast_e2e::engines::{Engines, Store};
+use holdfast_e2e::others::LITMUS;
 use holdfast_e2e::rig::{HOME, NAME, PASSWORD, make_token};
 use holdfast_testkit::data::incompressible;
 use holdfast_testkit::http::Client;
-use holdfast_testkit::services::{need, workspace};
 
 /// One balancer at a time: each is a cluster of its own.
 static ONE: Mutex<()> = Mutex::new(());
@@ -22,7 +21,7 @@ static ONE: Mutex<()> = Mutex::new(());
 #[test]
 fn haproxy_before_nodes_that_are_upgraded_fails_no_request() -> Outcome {
     let (_cluster, balancer) = work_through(Kind::Haproxy)?;
-    litmus(&balancer)
+    LITMUS.run(balancer.plain)
 }
 
 #[test]
@@ -99,20 +98,4 @@ fn by_tls(balancer: &Balancer) -> Outcome {
     run(&["--output", &shown, "--range", "1000-1999", &to])?;
     assert!(std::fs::read(&got)? == content[1000..2000]);
     run(&["--request", "DELETE", &to])
-}
-
-/// The WebDAV suite of others, through the balancer.
-fn litmus(balancer: &Balancer) -> Outcome {
-    need(&["litmus"])?;
-    let folder = tempfile::tempdir()?;
-    let output = Command::new("bash")
-        .arg(workspace().join("tests/third-party/suites/litmus.bash"))
-        .env("DAV", format!("http://{}{HOME}", balancer.plain))
-        .env("ACCOUNT", NAME)
-        .env("PASSWORD", PASSWORD)
-        .env("WORK", folder.path())
-        .output()?;
-    let said = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
-    println!("{said}");
-    if output.status.success() { Ok(()) } else { Err(format!("litmus: {said}").into()) }
 }

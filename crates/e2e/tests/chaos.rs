@@ -28,7 +28,7 @@ const RETRYABLE: [u16; 3] = [502, 503, 504];
 /// `HOLDFAST_CHAOS_SECONDS` sets how long.
 #[test]
 fn nothing_acknowledged_is_lost_whatever_fails() -> Outcome {
-    let time = Duration::from_secs(knob("HOLDFAST_CHAOS_SECONDS", 60));
+    let time = Duration::from_secs(knob("HOLDFAST_CHAOS_SECONDS", 120));
     let mut rng = Prng::new(knob("HOLDFAST_SEED", 1));
     let mut primary = PostgresServer::start(Durability::Disk)?;
     primary.sql("postgres", "CREATE DATABASE drive")?;

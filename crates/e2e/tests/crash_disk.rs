@@ -1,4 +1,6 @@
-//! Power cuts on a disk that forgets, tears and reorders what was not synced: the real program and its real database on it.
+//! Power cuts on a disk that forgets, tears and reorders what was not synced: the real program and its real database on it; on PostgreSQL
+//! its packs, and the database elsewhere. (Not on an object store, whose disks are its own: what it has answered it has, and the power cut
+//! of a node is what `kill` does.)
 //!
 //! A *chain* begins with a drive on such a disk. Each of its links mounts what a power cut left (drawn by a seed), starts the server,
 //! judges every worker's folder and runs `check --read-data`; then the workers go on until the power is cut at a random
@@ -12,6 +14,7 @@ use holdfast_e2e::Outcome;
 use holdfast_e2e::burst::{Crew, Progress};
 use holdfast_e2e::care::{empty_trash, expect_clean, reclaim};
 use holdfast_e2e::disk::{MountedDisk, Template, mount};
+use holdfast_e2e::engines::Place;
 use holdfast_e2e::knob::knob;
 use holdfast_e2e::rig::{HOME, NAME};
 use holdfast_testkit::crashdisk::{Action, Config, Fault, Image, OpKind};
@@ -25,6 +28,8 @@ const LINKS: u64 = 25;
 /// Changes of the disk after which the power goes: up to 2 to the power of a number in this range. Ten changes are about a request; a
 /// thousand are enough for checkpoints of the database and for staged uploads.
 const CHANGES_LOG2: std::ops::Range<u64> = 3..11;
+/// The same where the database is elsewhere: only packs change, and tiny files, folders and names change nothing.
+const PACK_CHANGES_LOG2: std::ops::Range<u64> = 2..7;
 /// Share of the starts that are cut.
 const CUT_STARTS: f64 = 0.15;
 /// Changes that a start makes before it is cut, at most.
@@ -65,8 +70,8 @@ fn nothing_acknowledged_is_lost_when_the_power_is_cut() -> Outcome {
 #[test]
 fn a_disk_that_lost_acknowledged_work_is_found_out() -> Outcome {
     let template = Template::make()?;
-    let mounted = mount(template.image(Config::default()))?;
-    let mut server = mounted.options().start()?;
+    let mounted = template.mount()?;
+    let mut server = mounted.options()?.start()?;
     let mut crew = Crew::new(1, 3, HOME, LARGE_BYTES);
     let client = template.client(&server);
     crew.work(&client, |progress| progress.answers() > 30, |_| Ok(()))?;
@@ -74,12 +79,12 @@ fn a_disk_that_lost_acknowledged_work_is_found_out() -> Outcome {
     crew.work(&client, |progress| progress.answers() > 30, |_| Ok(()))?;
     server.kill_9()?;
 
-    let whole = mount(mounted.disk.power_cut(1))?;
-    let server = whole.options().start()?;
+    let whole = mount(mounted.disk.power_cut(1), &mounted.place)?;
+    let server = whole.options()?.start()?;
     crew.judge(&template.client(&server))?;
     drop(server);
-    let old = mount(before.crash(1))?;
-    let server = old.options().start()?;
+    let old = mount(before.crash(1), &mounted.place)?;
+    let server = old.options()?.start()?;
     assert!(crew.judge(&template.client(&server)).is_err());
     Ok(())
 }
@@ -89,15 +94,15 @@ fn a_disk_that_lost_acknowledged_work_is_found_out() -> Outcome {
 #[test]
 fn nothing_is_lost_when_the_power_is_cut_after_a_clean_stop() -> Outcome {
     let template = Template::make()?;
-    let mounted = mount(template.image(Config::default()))?;
-    let mut server = mounted.options().start()?;
+    let mounted = template.mount()?;
+    let mut server = mounted.options()?.start()?;
     let mut crew = Crew::new(1, 3, HOME, LARGE_BYTES);
     crew.work(&template.client(&server), |progress| progress.answers() > 60, |_| Ok(()))?;
     stop(&mut server)?;
     let stopped = mounted.disk.snapshot();
     for seed in 0..knob("HOLDFAST_STOP_SEEDS", 40_u64) {
-        let after = mount(stopped.crash(seed))?;
-        let server = after.options().start()?;
+        let after = mount(stopped.crash(seed), &mounted.place.copy()?)?;
+        let server = after.options()?.start()?;
         let judged = crew.judge(&template.client(&server)).and_then(|()| expect_clean(server.options()));
         judged.map_err(|error| format!("seed {seed}: {error}"))?;
     }
@@ -110,22 +115,23 @@ fn run_chain(template: &Template, seed: u64) -> Outcome<u64> {
     let config = if seed.is_multiple_of(2) { Config::default() } else { Config::ext4_like() };
     let large_bytes = if seed.is_multiple_of(4) { STAGED_BYTES } else { LARGE_BYTES };
     let mut crew = Crew::new(rng.next_u64(), 3, HOME, large_bytes);
-    let mut image = template.image(config);
+    let (mut image, place) = (template.image(config), template.place.copy()?);
     let mut answers = 0;
     for link in 0..LINKS {
         let named = |error| format!("link {link}: {error}");
-        let mounted = mount(image)?;
+        let mounted = mount(image, &place)?;
         let disk = &mounted.disk;
         if rng.chance(CUT_STARTS) {
-            cut_start(&mounted, &mut rng);
+            cut_start(&mounted, &mut rng)?;
             image = disk.power_cut(rng.next_u64());
             continue;
         }
-        let mut server = mounted.options().start()?;
+        let mut server = mounted.options()?.start()?;
         let client = template.client(&server);
         let judged = crew.judge(&client).and_then(|()| expect_clean(server.options()));
         judged.inspect_err(|_| keep(&mounted, seed)).map_err(named)?;
-        let changes = 1 << (CHANGES_LOG2.start + rng.below(CHANGES_LOG2.end - CHANGES_LOG2.start));
+        let log2 = if place.database.is_some() { PACK_CHANGES_LOG2 } else { CHANGES_LOG2 };
+        let changes = 1 << (log2.start + rng.below(log2.end - log2.start));
         disk.inject(Fault::any_of(&OpKind::CHANGES, Action::CutPower).after(rng.below(changes)));
         let beside = Beside::draw(&mut rng);
         let enough = |_: &Progress| disk.is_powered_off();
@@ -135,7 +141,7 @@ fn run_chain(template: &Template, seed: u64) -> Outcome<u64> {
         // A server that was asked to stop may have ended before the power went.
         image = disk.power_cut(rng.next_u64());
     }
-    judge_the_end(template, image, &mut crew)?;
+    judge_the_end(template, image, &place, &mut crew)?;
     Ok(answers)
 }
 
@@ -186,15 +192,16 @@ impl Beside {
 }
 
 /// Starts the server while the power goes. Whether it comes up does not matter, nor whether it says something.
-fn cut_start(mounted: &MountedDisk, rng: &mut Prng) {
+fn cut_start(mounted: &MountedDisk, rng: &mut Prng) -> Outcome {
     mounted.disk.inject(Fault::any_of(&OpKind::CHANGES, Action::CutPower).after(rng.below(START_CHANGES_MAX)));
-    drop(mounted.options().start());
+    drop(mounted.options()?.start());
+    Ok(())
 }
 
 /// What the last cut left is judged too, and then everything is deleted: the store must be empty.
-fn judge_the_end(template: &Template, image: Image, crew: &mut Crew) -> Outcome {
-    let mounted = mount(image)?;
-    let mut server = mounted.options().start()?;
+fn judge_the_end(template: &Template, image: Image, place: &Place, crew: &mut Crew) -> Outcome {
+    let mounted = mount(image, place)?;
+    let mut server = mounted.options()?.start()?;
     let mut client = template.client(&server);
     crew.judge(&client)?;
     for member in client.list(HOME, "1")?.iter().filter(|member| member.path != HOME) {
@@ -204,8 +211,7 @@ fn judge_the_end(template: &Template, image: Image, crew: &mut Crew) -> Outcome 
     empty_trash(server.options())?;
     reclaim(server.options())?;
     expect_clean(server.options())?;
-    let left: Vec<_> = mounted.disk.snapshot().clean().files();
-    let packs: Vec<_> = left.iter().filter(|path| path.starts_with("data/packs")).collect();
+    let packs = place.objects(server.options().data())?.names()?;
     if packs.is_empty() { Ok(()) } else { Err(format!("an empty drive keeps {packs:?}").into()) }
 }
 

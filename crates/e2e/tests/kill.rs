@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use holdfast_e2e::Outcome;
 use holdfast_e2e::burst::Crew;
-use holdfast_e2e::care::{empty_trash, expect_clean, packs, reclaim};
-use holdfast_e2e::engines::{Engines, Store};
+use holdfast_e2e::care::{empty_trash, expect_clean, reclaim};
+use holdfast_e2e::engines::Engines;
 use holdfast_e2e::knob::knob;
 use holdfast_e2e::rig::{HOME, NAME, PASSWORD, make_token};
 use holdfast_testkit::rng::Prng;
@@ -25,8 +25,8 @@ fn nothing_acknowledged_is_lost_or_mixed_when_the_server_is_killed() -> Outcome 
     let kills = knob("HOLDFAST_KILLS", 100_u64);
     let mut rng = Prng::new(knob("HOLDFAST_SEED", 1));
     let folder = tempfile::tempdir()?;
-    let engines = Engines::of_environment()?;
-    let options = engines.options(&folder.path().join("data"))?;
+    let place = Engines::of_environment()?.place()?;
+    let options = place.options(&folder.path().join("data"))?;
     options.add_account(NAME, PASSWORD)?;
     let token = make_token(&options)?;
     let mut crew = Crew::new(rng.next_u64(), 4, HOME, LARGE_BYTES);
@@ -61,11 +61,7 @@ fn nothing_acknowledged_is_lost_or_mixed_when_the_server_is_killed() -> Outcome 
     empty_trash(&options)?;
     println!("reclaim: {}", reclaim(&options)?);
     expect_clean(&options)?;
-    // Where the packs of a drive are depends on its engines; that none is left can be seen of folders alone.
-    let Engines { postgres, store } = engines;
-    if store == Store::Fs {
-        let packs = packs(&if postgres { folder.path().to_owned() } else { folder.path().join("data") })?;
-        assert!(packs.is_empty(), "an empty drive keeps {packs:?}");
-    }
+    let packs = place.objects(options.data())?.names()?;
+    assert!(packs.is_empty(), "an empty drive keeps {packs:?}");
     Ok(())
 }

@@ -1,20 +1,22 @@
-//! What lies on the disk, and what is logged, says nothing of content, passwords and keys; and whoever takes both catalogue and store
-//! opens nothing with the program's own code.
+//! What lies on the disks of drive, database and store, and what is logged, says nothing of content, passwords and keys; and whoever takes
+//! both catalogue and store opens nothing with the program's own code.
 
-use std::path::Path;
 use std::sync::Arc;
 
 use holdfast_auth::{AuthOptions, Authenticator, Credential, Secret, Session};
 use holdfast_base::SystemClock;
 use holdfast_e2e::Outcome;
 use holdfast_e2e::corpus::{CorpusFile, store};
+use holdfast_e2e::objects::Objects;
 use holdfast_e2e::rig::{HOME, NAME, PASSWORD, Rig, make_token};
 use holdfast_meta::Catalogue;
-use holdfast_meta::sqlite::{Options, SqliteCatalogue};
+use holdfast_meta::postgres::{self, PostgresCatalogue};
+use holdfast_meta::sqlite::{self, SqliteCatalogue};
 use holdfast_seal::block::{BlockKeys, Opener, RECORD_PREFIX_BYTES};
 use holdfast_seal::pack::{PackEntry, Scan};
 use holdfast_seal::{AccountKey, SpaceKey};
-use holdfast_testkit::scan::Needles;
+use holdfast_testkit::postgres::PostgresServer;
+use holdfast_testkit::scan::{Finding, Needles};
 
 /// Pieces of each file that are looked for.
 const SAMPLES: usize = 40;
@@ -24,32 +26,83 @@ const OTHER: &str = "ben";
 /// Its password.
 const OTHER_PASSWORD: &str = "copper-lantern-drifts-nine";
 
-/// Opens the catalogue of a data directory with the program's own code.
-fn catalogue(data: &Path) -> Outcome<Arc<SqliteCatalogue>> {
-    Ok(Arc::new(SqliteCatalogue::open(&data.join("catalogue.db"), &Options::default())?))
+/// A drive's catalogue, opened with the program's own code.
+enum Opened {
+    Sqlite(Arc<SqliteCatalogue>),
+    Postgres(Arc<PostgresCatalogue>),
+}
+
+impl Opened {
+    async fn open(rig: &Rig) -> Outcome<Self> {
+        Ok(match &rig.place.database {
+            Some(url) => {
+                Self::Postgres(Arc::new(PostgresCatalogue::connect(url, &postgres::Options::default()).await?))
+            }
+            None => {
+                let path = rig.data().join("catalogue.db");
+                Self::Sqlite(Arc::new(SqliteCatalogue::open(&path, &sqlite::Options::default())?))
+            }
+        })
+    }
+
+    fn shared(&self) -> Arc<dyn Catalogue> {
+        match self {
+            Self::Sqlite(catalogue) => catalogue.clone(),
+            Self::Postgres(catalogue) => catalogue.clone(),
+        }
+    }
+
+    async fn close(self) -> Outcome {
+        match self {
+            Self::Sqlite(catalogue) => catalogue.close().await?,
+            Self::Postgres(catalogue) => catalogue.close().await?,
+        }
+        Ok(())
+    }
 }
 
 /// Signs in as the program does.
-async fn sign_in(catalogue: Arc<SqliteCatalogue>, password: &str) -> Outcome<Arc<Session>> {
+async fn sign_in(catalogue: Arc<dyn Catalogue>, password: &str) -> Outcome<Arc<Session>> {
     let authenticator = Authenticator::new(catalogue, Arc::new(SystemClock), AuthOptions::default())?;
     let credential = Credential::Basic { name: NAME.to_owned(), secret: Secret::new(password) };
     Ok(authenticator.sign_in(&credential, None).await?)
 }
 
 /// The keys that the server has in memory while the account is signed in.
-async fn unlocked_keys(data: &Path) -> Outcome<Vec<Vec<u8>>> {
-    let catalogue = catalogue(data)?;
+async fn unlocked_keys(rig: &Rig) -> Outcome<Vec<Vec<u8>>> {
+    let opened = Opened::open(rig).await?;
+    let catalogue = opened.shared();
     let session = sign_in(catalogue.clone(), PASSWORD).await?;
     let mut keys = vec![session.key().expose().to_vec()];
     for (space, membership) in catalogue.spaces_of(session.account).await? {
         keys.push(session.space_key(space.uid, &membership)?.expose().to_vec());
     }
-    catalogue.close().await?;
+    opened.close().await?;
     Ok(keys)
 }
 
+/// Looks everywhere: in the data directory, in what database and store have on their disks, and in what they answer, since what they
+/// compress on their disks is not found there.
+fn look_everywhere(rig: &Rig, needles: &Needles) -> Outcome<Vec<Finding>> {
+    let answered = tempfile::tempdir()?;
+    let objects = rig.objects()?;
+    for name in objects.names()? {
+        std::fs::write(answered.path().join(name.replace('/', "-")), objects.read(&name)?)?;
+    }
+    if let Some(url) = &rig.place.database {
+        PostgresServer::shared()?.copy_out(url)?;
+    }
+    let mut folders = rig.place.folders()?;
+    folders.extend([rig.data(), answered.path().to_owned()]);
+    let mut findings = Vec::new();
+    for folder in &folders {
+        findings.extend(needles.scan(folder)?);
+    }
+    Ok(findings)
+}
+
 #[tokio::test]
-async fn no_content_password_or_key_is_anywhere_in_the_data_directory_or_the_log() -> Outcome {
+async fn no_content_password_or_key_is_anywhere_on_the_disks_or_in_the_log() -> Outcome {
     let mut rig = Rig::with(|options| options.argument("--log-level").argument("debug"))?;
     let mut needles = Needles::new();
     for file in store(&mut rig.client(), &format!("{HOME}/corpus"))? {
@@ -72,12 +125,12 @@ async fn no_content_password_or_key_is_anywhere_in_the_data_directory_or_the_log
     needles.add_encoded("wrong password", b"hunter2-hunter2-hunter2");
     rig.server.client_of(NAME, "hunter2-hunter2-hunter2").get(HOME)?.expect_status(401)?;
 
-    for key in unlocked_keys(&rig.data()).await? {
+    for key in unlocked_keys(&rig).await? {
         needles.add_encoded("a key", &key);
     }
-    assert_eq!(needles.scan(&rig.data())?, [], "while the server runs");
+    assert_eq!(look_everywhere(&rig, &needles)?, [], "while the server runs");
     rig.stop()?;
-    assert_eq!(needles.scan(&rig.data())?, [], "after it stopped");
+    assert_eq!(look_everywhere(&rig, &needles)?, [], "after it stopped");
     std::fs::write(rig.scratch().join("log"), rig.server.log())?;
     let log_folder = tempfile::tempdir()?;
     std::fs::copy(rig.scratch().join("log"), log_folder.path().join("log"))?;
@@ -85,11 +138,11 @@ async fn no_content_password_or_key_is_anywhere_in_the_data_directory_or_the_log
     Ok(())
 }
 
-/// The records of all packs of a data directory, found without a key.
-fn records(data: &Path) -> Outcome<Vec<(PackEntry, Vec<u8>)>> {
+/// The records of all packs of a drive, found without a key.
+fn records(objects: &Objects) -> Outcome<Vec<(PackEntry, Vec<u8>)>> {
     let mut found = Vec::new();
-    for path in holdfast_e2e::care::packs(data)? {
-        let bytes = std::fs::read(path)?;
+    for name in objects.names()? {
+        let bytes = objects.read(&name)?;
         let mut scan = Scan::new(bytes.len() as u64);
         while let Some(at) = scan.wants() {
             let at = usize::try_from(at)?;
@@ -101,9 +154,9 @@ fn records(data: &Path) -> Outcome<Vec<(PackEntry, Vec<u8>)>> {
 }
 
 /// How many of the records a key opens to bytes of the corpus.
-fn opened(records: &[(PackEntry, Vec<u8>)], key: &SpaceKey, corpus: &[CorpusFile]) -> usize {
+fn opens(records: &[(PackEntry, Vec<u8>)], key: &SpaceKey, corpus: &[CorpusFile]) -> usize {
     let mut opener = Opener::default();
-    let opens = |(entry, record): &&(PackEntry, Vec<u8>)| {
+    let does = |(entry, record): &&(PackEntry, Vec<u8>)| {
         let keys = BlockKeys::derive(entry.space, key);
         opener.open(&keys, entry.id, record.clone(), Vec::new()).is_ok_and(|(buffer, start, _)| {
             let plain = &buffer[start..(start + entry.raw_bytes as usize).min(buffer.len())];
@@ -111,7 +164,7 @@ fn opened(records: &[(PackEntry, Vec<u8>)], key: &SpaceKey, corpus: &[CorpusFile
             true
         })
     };
-    records.iter().filter(opens).count()
+    records.iter().filter(does).count()
 }
 
 #[tokio::test]
@@ -119,10 +172,11 @@ async fn catalogue_and_store_without_a_credential_open_nothing() -> Outcome {
     let mut rig = Rig::new()?;
     let corpus = store(&mut rig.client(), &format!("{HOME}/corpus"))?;
     rig.stop()?;
-    let records = records(&rig.data())?;
+    let records = records(&rig.objects()?)?;
     assert!(records.len() >= 6, "only {} records", records.len());
 
-    let catalogue = catalogue(&rig.data())?;
+    let opened = Opened::open(&rig).await?;
+    let catalogue = opened.shared();
     // Few, and from elsewhere: the limit on trying must not be what refuses them.
     for guess in ["password", &PASSWORD[1..], &PASSWORD.to_uppercase()] {
         let refused = sign_in(catalogue.clone(), guess).await.err().map(|error| error.to_string());
@@ -144,14 +198,14 @@ async fn catalogue_and_store_without_a_credential_open_nothing() -> Outcome {
         );
     }
     for guess in &guesses {
-        assert_eq!(opened(&records, guess, &corpus), 0);
+        assert_eq!(opens(&records, guess, &corpus), 0);
     }
 
     // The same code opens all of it with the credential: the attempts above failed for want of nothing else.
     let session = sign_in(catalogue.clone(), PASSWORD).await?;
     let (space, membership) = catalogue.spaces_of(account.id).await?.into_iter().next().ok_or("no space")?;
     let key = session.space_key(space.uid, &membership)?;
-    assert_eq!(opened(&records, &key, &corpus), records.len());
-    catalogue.close().await?;
+    assert_eq!(opens(&records, &key, &corpus), records.len());
+    opened.close().await?;
     Ok(())
 }

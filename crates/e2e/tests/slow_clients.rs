@@ -14,6 +14,7 @@ use std::time::Duration;
 use holdfast_e2e::Outcome;
 use holdfast_e2e::care::expect_clean;
 use holdfast_e2e::disk::{Template, mount};
+use holdfast_e2e::engines::Store;
 use holdfast_e2e::knob::knob;
 use holdfast_e2e::rig::{HOME, Rig};
 use holdfast_testkit::crashdisk::Config;
@@ -46,6 +47,8 @@ const RECEIVE_BUFFER_BYTES: usize = 32 << 10;
 const LET_GO_BUFFER_BYTES: usize = 256 << 10;
 /// Peak resident set, at most: that of many connections, and of large uploads.
 const PEAK_BYTES: u64 = 250 << 20;
+/// What a reclaim beside them may have more on an object store, where it merges packs: four parts of 8 MiB on their way, and one that fills.
+const PARTS_BYTES: u64 = 40 << 20;
 /// Half of the memory for content in one direction.
 const CLIENT_BOUND_BYTES_MAX: f64 = 24.0 * 1_048_576.0;
 /// How long the drips rest in between: a slow network, not a busy one.
@@ -295,7 +298,8 @@ fn hundreds_of_slow_transfers_stop_nobody_and_end_well() -> Outcome {
     })?;
     let peak = rig.server.rss_peak()?;
     println!("{count} slow uploads and {count} slow downloads: peak {} MiB", peak >> 20);
-    assert!(peak <= PEAK_BYTES, "{} MiB", peak >> 20);
+    let parts = if rig.place.engines.store == Store::Fs { 0 } else { PARTS_BYTES };
+    assert!(peak <= PEAK_BYTES + parts, "{} MiB", peak >> 20);
     expect_clean(rig.server.options())?;
     rig.stop()
 }
@@ -327,10 +331,16 @@ fn look_within(server: &TestServer, metrics: SocketAddr, count: u64) -> Outcome 
 #[test]
 fn a_full_disk_fails_the_slow_uploads_it_has_no_room_for_and_no_other() -> Outcome {
     let template = Template::make()?;
-    let mounted = mount(template.image(Config::default()))?;
+    let mounted = mount(template.image(Config::default()), &template.place)?;
+    if template.place.engines.store != Store::Fs {
+        // Packs take no room on the node's disk then: a disk on which blocks are set aside one after the other has room for all, and one so
+        // small that it has not (3 MiB were tried) refuses a fast upload too, whose first block has to be set aside like any.
+        println!("left out: the packs are not on this disk");
+        return Ok(());
+    }
     // What the drive leaves for its catalogue, and a few blocks.
     mounted.disk.set_capacity(mounted.disk.used_bytes() + (70 << 20));
-    let mut server = mounted.options().start()?;
+    let mut server = mounted.options()?.start()?;
     let mut client = template.client(&server);
     let authorization = client.authorization().ok_or("no account")?.to_owned();
     let begin = |number| begin_upload(server.address(), &authorization, number);

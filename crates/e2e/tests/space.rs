@@ -5,7 +5,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use holdfast_e2e::Outcome;
-use holdfast_e2e::care::{disk_use, expect_clean, packs};
+use holdfast_e2e::care::expect_clean;
 use holdfast_e2e::knob::knob;
 use holdfast_e2e::rig::{HOME, NAME, Rig};
 use holdfast_testkit::data::{Kind, TreeFile, TreeSpec};
@@ -85,15 +85,15 @@ fn reclaims(rig: &Rig) -> usize {
 
 /// Empties the trash, asks the server to reclaim, and waits until it says that it has.
 fn give_back(rig: &Rig, client: &mut Client) -> Outcome {
-    let before = reclaims(rig);
+    let (before, objects) = (reclaims(rig), rig.objects()?);
     let purged = client.delete(&format!("/api/v1/spaces/{NAME}/trash"))?;
     assert!(purged.is_success(), "{}", purged.text());
     rig.server.signal(Signal::USR1)?;
     let deadline = Instant::now() + RECLAIM_LIMIT;
     // The regular reclaim may have been under way: then it is the one after.
-    while reclaims(rig) == before || !packs(&rig.data())?.is_empty() {
+    while reclaims(rig) == before || !objects.names()?.is_empty() {
         if Instant::now() > deadline {
-            return Err(format!("packs are left: {:?}\n{}", packs(&rig.data())?, rig.server.log()).into());
+            return Err(format!("packs are left: {:?}\n{}", objects.names()?, rig.server.log()).into());
         }
         thread::sleep(LOOK_INTERVAL);
     }
@@ -115,7 +115,7 @@ fn a_tree_made_and_deleted_ten_times_leaves_disk_and_memory_flat() -> Outcome {
     let mut client = rig.client();
     make_and_delete(&rig, &mut client, 0)?;
     rig.stop()?;
-    let disk = disk_use(&rig.data());
+    let disk = rig.place.disk_use(&rig.data())?;
     rig.start_again()?;
     let mut client = rig.client();
     let mut memory = Vec::new();
@@ -126,7 +126,7 @@ fn a_tree_made_and_deleted_ten_times_leaves_disk_and_memory_flat() -> Outcome {
     rig.stop()?;
     println!("MiB in memory after each round: {:?}", memory.iter().map(|bytes| bytes >> 20).collect::<Vec<_>>());
     let (first, last) = (memory[0], memory[memory.len() - 1]);
-    flat("disk", disk, disk_use(&rig.data()), DISK_SHARE, DISK_SLACK_BYTES)?;
+    flat("disk", disk, rig.place.disk_use(&rig.data())?, DISK_SHARE, DISK_SLACK_BYTES)?;
     flat("memory", first, last, MEMORY_SHARE, MEMORY_SLACK_BYTES)?;
     expect_clean(rig.server.options())
 }
@@ -137,10 +137,10 @@ fn a_tree_made_ten_times_grows_the_disk_by_what_was_stored() -> Outcome {
     let client = rig.client();
     let spec = TreeSpec { kind: Kind::Incompressible, files: tree(0).files / 10, ..tree(0) };
     let stored = spec.files as u64 * spec.mean_bytes;
-    let mut before = disk_use(&rig.data());
+    let mut before = rig.place.disk_use(&rig.data())?;
     for round in 0..ROUNDS {
         put_tree(&client, &format!("{HOME}/tree{round}"), &TreeSpec { seed: round as u64, ..spec })?;
-        let now = disk_use(&rig.data());
+        let now = rig.place.disk_use(&rig.data())?;
         let share = (now - before) as f64 / stored as f64;
         println!("round {round}: {} MiB stored, {share:.3} of it on the disk", stored >> 20);
         // The log grows in some rounds and is written over in others.
@@ -149,7 +149,7 @@ fn a_tree_made_ten_times_grows_the_disk_by_what_was_stored() -> Outcome {
     }
     // The same bytes again are kept once.
     put_tree(&client, &format!("{HOME}/again"), &TreeSpec { seed: 0, ..spec })?;
-    let share = (disk_use(&rig.data()) - before) as f64 / stored as f64;
+    let share = (rig.place.disk_use(&rig.data())? - before) as f64 / stored as f64;
     println!("the first tree again: {share:.3} of it on the disk");
     assert!(share < GROWTH_SHARE, "{share}");
     rig.stop()

@@ -95,7 +95,7 @@ impl PostgresServer {
 
     /// Makes an empty database and answers its URL.
     pub fn database(&self) -> io::Result<String> {
-        let name = format!("test{}", self.databases.fetch_add(1, Ordering::Relaxed));
+        let name = self.next_name();
         self.sql("postgres", &format!("CREATE DATABASE {name}"))?;
         Ok(self.url(&name))
     }
@@ -103,6 +103,61 @@ impl PostgresServer {
     /// The URL of a database.
     pub fn url(&self, database: &str) -> String {
         format!("postgres://{ACCOUNT}@{}/{database}", self.address)
+    }
+
+    /// Makes a copy of a database that nobody uses, and answers its URL.
+    pub fn copy(&self, url: &str) -> io::Result<String> {
+        let from = name_of(url)?;
+        // The server may not have noticed yet that a program which was killed is gone.
+        let end = format!("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '{from}'");
+        self.sql("postgres", &end)?;
+        let name = self.next_name();
+        self.sql("postgres", &format!("CREATE DATABASE {name} TEMPLATE {from}"))?;
+        Ok(self.url(&name))
+    }
+
+    /// Removes a database, whoever uses it.
+    pub fn drop_database(&self, url: &str) -> io::Result<()> {
+        self.sql("postgres", &format!("DROP DATABASE {} WITH (FORCE)", name_of(url)?)).map(drop)
+    }
+
+    /// The folder of everything that it writes: databases, log of transactions, log for people.
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// Writes every table of a database into a file below [`Self::folder`], as it is answered: in its own pages and log a long value may
+    /// lie compressed.
+    pub fn copy_out(&self, url: &str) -> io::Result<()> {
+        let name = name_of(url)?;
+        let tables =
+            self.sql(name, "SELECT table_name FROM information_schema.tables WHERE table_schema = 'public'")?;
+        for table in tables.lines() {
+            let file = self.folder.join(format!("copy-{name}-{table}"));
+            self.sql(name, &format!("COPY {table} TO '{}' (FORMAT binary)", file.display()))?;
+        }
+        Ok(())
+    }
+
+    /// The files of a database's tables and indexes.
+    pub fn files_of(&self, url: &str) -> io::Result<Vec<PathBuf>> {
+        let sql = "SELECT pg_relation_filepath(oid) FROM pg_class WHERE relnamespace IN ('public'::regnamespace, \
+                   'pg_toast'::regnamespace) AND relkind IN ('r', 'i', 't') AND pg_relation_size(oid) > 0 AND oid >= 16384 \
+                   ORDER BY oid";
+        let files = self.sql(name_of(url)?, sql)?;
+        Ok(files.lines().map(|file| self.folder.join("data").join(file)).collect())
+    }
+
+    /// Bytes of a database, once the dead versions of its rows are gone; when those go is the server's own business.
+    pub fn bytes(&self, url: &str) -> io::Result<u64> {
+        let name = name_of(url)?;
+        self.sql(name, "VACUUM FULL")?;
+        let bytes = self.sql(name, &format!("SELECT pg_database_size('{name}')"))?;
+        bytes.parse().map_err(io::Error::other)
+    }
+
+    fn next_name(&self) -> String {
+        format!("test{}", self.databases.fetch_add(1, Ordering::Relaxed))
     }
 
     /// Where it listens.
@@ -206,7 +261,7 @@ impl PostgresServer {
     fn initialise(&self) -> io::Result<()> {
         let output = self
             .program("initdb")
-            .args(["--auth=trust", "--no-sync", "--encoding=UTF8", "--locale=C.UTF-8"])
+            .args(["--auth=trust", "--no-sync", "--data-checksums", "--encoding=UTF8", "--locale=C.UTF-8"])
             .args(["--locale-provider=icu", "--icu-locale=en-US", "--username", ACCOUNT, "--pgdata"])
             .arg(self.folder.join("data"))
             .output()?;
@@ -263,6 +318,12 @@ impl Drop for PostgresServer {
         // Gone already, unless there was no keeper to do it.
         let _ = fs::remove_dir_all(&self.folder);
     }
+}
+
+/// The database of a URL.
+pub fn name_of(url: &str) -> io::Result<&str> {
+    let name = url.rsplit_once('/').map(|(_, name)| name);
+    name.ok_or_else(|| io::Error::other(format!("there is no database in {url}")))
 }
 
 /// A folder with files for the server's account.

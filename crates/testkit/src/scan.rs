@@ -103,21 +103,34 @@ impl Needles {
             for hit in automaton.find_iter(relative.as_os_str().as_encoded_bytes()) {
                 findings.push(self.finding(hit.pattern().as_usize(), &path, None));
             }
-            let kind = fs::symlink_metadata(&path)?.file_type();
-            if kind.is_dir() {
-                for entry in fs::read_dir(&path)? {
-                    to_visit.push(entry?.path());
-                }
-            } else if kind.is_file() {
-                let hits = automaton.stream_find_iter(File::open(&path)?);
-                for hit in hits.take(MAX_FINDINGS) {
-                    let hit = hit?;
-                    let offset = Some(hit.start() as u64);
-                    findings.push(self.finding(hit.pattern().as_usize(), &path, offset));
-                }
+            match self.look_into(&path, &automaton, &mut to_visit, &mut findings) {
+                // A program that runs takes files away.
+                Err(error) if error.kind() == io::ErrorKind::NotFound && path != root => {}
+                looked => looked?,
             }
         }
         Ok(findings)
+    }
+
+    fn look_into(
+        &self,
+        path: &Path,
+        automaton: &AhoCorasick,
+        to_visit: &mut Vec<PathBuf>,
+        findings: &mut Vec<Finding>,
+    ) -> io::Result<()> {
+        let kind = fs::symlink_metadata(path)?.file_type();
+        if kind.is_dir() {
+            for entry in fs::read_dir(path)? {
+                to_visit.push(entry?.path());
+            }
+        } else if kind.is_file() {
+            for hit in automaton.stream_find_iter(File::open(path)?).take(MAX_FINDINGS) {
+                let hit = hit?;
+                findings.push(self.finding(hit.pattern().as_usize(), path, Some(hit.start() as u64)));
+            }
+        }
+        Ok(())
     }
 
     fn finding(&self, needle: usize, path: &Path, offset: Option<u64>) -> Finding {

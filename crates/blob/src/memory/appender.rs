@@ -13,6 +13,8 @@ use std::sync::Arc;
 pub(super) struct MemoryAppender {
     pack: Arc<OpenPack>,
     appended_bytes: usize,
+    /// What was appended, as an object store keeps it until the sync.
+    waiting: Vec<Bytes>,
     ended: bool,
 }
 
@@ -20,7 +22,7 @@ impl MemoryAppender {
     /// The writer of the pack that was just begun with this serial number.
     pub(super) fn new(store: MemoryStore, name: PackName, serial: u64, power_cuts: u64) -> Self {
         let pack = OpenPack { store, name, serial, power_cuts, failed: Mutex::new(false) };
-        Self { pack: Arc::new(pack), appended_bytes: 0, ended: false }
+        Self { pack: Arc::new(pack), appended_bytes: 0, waiting: Vec::new(), ended: false }
     }
 }
 
@@ -72,11 +74,15 @@ impl Appender for MemoryAppender {
         })?;
         let offset = self.appended_bytes;
         self.appended_bytes += bytes.len();
+        if self.sync_ends_pack() {
+            self.waiting.extend(parts);
+        }
         Ok(offset as u64)
     }
 
     fn sync(&mut self) -> BoxFuture<'static, Result<()>> {
         self.ended = self.pack.store.sync_ends_pack;
+        self.waiting.clear();
         let (pack, appended_bytes) = (Arc::clone(&self.pack), self.appended_bytes);
         Box::pin(async move {
             pack.change(|state| {
@@ -90,5 +96,9 @@ impl Appender for MemoryAppender {
 
     fn sync_ends_pack(&self) -> bool {
         self.pack.store.sync_ends_pack
+    }
+
+    fn waiting_bytes(&self) -> u64 {
+        self.waiting.iter().map(|part| part.len() as u64).sum()
     }
 }

@@ -95,6 +95,10 @@ impl Appender for ObjectAppender {
     fn sync_ends_pack(&self) -> bool {
         true
     }
+
+    fn waiting_bytes(&self) -> u64 {
+        self.growing.held_bytes()
+    }
 }
 
 impl Drop for ObjectAppender {

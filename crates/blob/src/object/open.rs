@@ -143,6 +143,12 @@ impl Growing {
         self.held.lock().bytes
     }
 
+    /// How many of them are held here.
+    pub(super) fn held_bytes(&self) -> u64 {
+        let held = self.held.lock();
+        held.bytes - held.start
+    }
+
     /// Takes more bytes and answers the offset of the first.
     pub(super) fn push(&self, parts: Vec<Bytes>) -> Result<u64> {
         let mut held = self.held.lock();
@@ -182,9 +188,16 @@ impl Growing {
         self.held.lock().stored = stored;
     }
 
-    /// Says how it ended. The first word counts.
+    /// Says how it ended. The first word counts. Nothing is held here any more: whoever wrote to the pack may have the pack for as long
+    /// as a client takes, and the bytes' memory is what others wait for.
     pub(super) fn end(&self, result: Result<()>) {
-        self.held.lock().closed = true;
+        let parts = {
+            let mut held = self.held.lock();
+            held.closed = true;
+            held.start = held.bytes;
+            std::mem::take(&mut held.parts)
+        };
+        drop(parts);
         let outcome = result.map_err(|error| (error.kind(), error.message().to_owned()));
         self.outcome.send_if_modified(|known| {
             let first = known.is_none();

@@ -21,3 +21,28 @@ fn what_the_operator_must_mend_is_unavailable_to_the_drive() {
     }
     assert_eq!(told(Error::damaged("x")).kind(), ErrorKind::Damaged);
 }
+
+#[test]
+fn a_pack_that_has_ended_holds_no_bytes_although_somebody_has_the_pack() {
+    struct Counted(Arc<()>);
+    impl AsRef<[u8]> for Counted {
+        fn as_ref(&self) -> &[u8] {
+            b"content"
+        }
+    }
+    for stored in [true, false] {
+        let (open, count) = (OpenPacks::default(), Arc::new(()));
+        let growing = open.claim(PackName([1; 16])).expect("free").grow();
+        growing.push(vec![bytes::Bytes::from_owner(Counted(Arc::clone(&count)))]).expect("open");
+        assert_eq!(Arc::strong_count(&count), 2);
+        growing.note_stored(stored);
+        growing.end(if stored { Ok(()) } else { Err(Error::unavailable("no luck")) });
+        assert_eq!(Arc::strong_count(&count), 1, "stored: {stored}");
+        // A reader that came before the end is sent to the object, or told that there is none.
+        match growing.read(0, 7, Vec::new()) {
+            Ok(open::Found::InObject(_)) => assert!(stored),
+            Err(error) => assert!(!stored && error.kind() == ErrorKind::Unavailable),
+            Ok(open::Found::Here(_)) => panic!("it has no bytes"),
+        }
+    }
+}

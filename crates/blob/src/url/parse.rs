@@ -12,8 +12,9 @@ use std::path::PathBuf;
 
 const MIB: u64 = 1 << 20;
 
-/// Swift takes no segments above 5 GiB, and neither does S3; a part is held in memory, so far less is wise.
-const PART_MIB_MAX: u64 = 1_024;
+/// Bytes wait for the rest of their part in the memory that uploads work in, and a pack is ended before they have half of that, which is
+/// 12 MiB: a larger part would never fill.
+const PART_MIB_MAX: u64 = 10;
 
 /// More than this would be a flood and no stream.
 const PARTS_IN_FLIGHT_MAX: usize = 256;

@@ -20,7 +20,7 @@ fn a_folder_is_named_with_or_without_slashes() {
 #[test]
 fn every_option_of_s3_arrives() {
     let text = "s3://bucket/a/b?endpoint=https://s3.example.org:8333&region=eu-1&path_style=false&ca_file=/ca.pem&plain_http=true\
-        &credentials_file=/keys&profile=drive&conditional=false&part_mib=16&parts_in_flight=9&confirm=false&cache=/c&cache_mib=64";
+        &credentials_file=/keys&profile=drive&conditional=false&part_mib=10&parts_in_flight=9&confirm=false&cache=/c&cache_mib=64";
     let url = StoreUrl::parse(text).expect("parses");
     assert_eq!(url.cache, Some((PathBuf::from("/c"), CacheOptions { bytes_max: 64 << 20 })));
     let Place::S3(options) = url.place else { panic!("S3") };
@@ -30,7 +30,7 @@ fn every_option_of_s3_arrives() {
     assert_eq!(options.ca_file, Some(PathBuf::from("/ca.pem")));
     assert_eq!(options.credentials, CredentialSource::File { path: "/keys".into(), profile: "drive".into() });
     assert_eq!(options.conditional, Conditional::Off);
-    let objects = crate::object::Options { part_bytes: 16 << 20, parts_in_flight_max: 9, confirm: false };
+    let objects = crate::object::Options { part_bytes: 10 << 20, parts_in_flight_max: 9, confirm: false };
     assert_eq!(options.objects, objects);
 }
 
@@ -81,7 +81,8 @@ fn what_cannot_be_is_refused_with_a_reason() {
         ("s3://", "name of the bucket"),
         ("s3://bucket/a b", "cannot be a prefix"),
         ("s3://bucket?region=a&region=b", "twice"),
-        ("s3://bucket?part_mib=1", "from 5 to"),
+        ("s3://bucket?part_mib=1", "from 5 to 10"),
+        ("s3://bucket?part_mib=32", "from 5 to 10"),
         ("s3://bucket?confirm=yes", "true or false"),
         ("s3://bucket?profile=x", "credentials_file"),
         ("s3://bucket?cache_mib=64", "cache=FOLDER"),

@@ -149,7 +149,7 @@ impl Moving<'_> {
                 let Some(record) = intact_record(self.engine, pack, uids.get(&space), &at).await? else { continue };
                 copied_bytes += record.len() as u64;
                 self.bytes += record.len() as u64;
-                let lease = self.engine.shared.packer.append(record).await?;
+                let lease = self.engine.shared.packer.append(record, 0).await?;
                 self.moves.push(MovedBlock { space, id: at.id, from: at.place, to: lease.place });
                 self.leases.push(lease);
             }

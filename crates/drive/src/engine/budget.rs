@@ -6,7 +6,8 @@
 //! - *client-bound*: the share comes back when a client's network allows. Nobody waits for such a region without a limit: where
 //!   it has no room, a download hands out small copies and an upload goes to the disk ([`super::spill`]);
 //! - *working*: the share comes back by itself, when the disk and the processor have done their work. Whoever would go over
-//!   waits, and may hold anything client-bound meanwhile, but nothing of the same region.
+//!   waits, and may hold anything client-bound meanwhile, but nothing of the same region. (Where a pack is in memory until it is an
+//!   object, the packer ends it before its records have more than half of the region.)
 //!
 //! A buffer keeps its allocation when it returns: on a virtual machine the first touch of a fresh page costs more than sealing
 //! it does.
@@ -141,6 +142,10 @@ pub(crate) struct Hold {
 }
 
 impl Hold {
+    fn bytes(&self) -> usize {
+        self.permit.as_ref().map_or(0, OwnedSemaphorePermit::num_permits) * self.region.unit_bytes
+    }
+
     /// Whether it comes back only when a client lets it.
     pub(crate) const fn is_client_bound(&self) -> bool {
         self.region.client_bound
@@ -149,8 +154,7 @@ impl Hold {
 
 impl Drop for Hold {
     fn drop(&mut self) {
-        let units = self.permit.as_ref().map_or(0, OwnedSemaphorePermit::num_permits);
-        self.region.meter.subtract(units * self.region.unit_bytes, self.region.client_bound);
+        self.region.meter.subtract(self.bytes(), self.region.client_bound);
     }
 }
 
@@ -214,6 +218,11 @@ impl Buffer {
     /// The same bytes on another share; the one before goes back.
     pub(crate) fn rehold(&mut self, hold: Hold) {
         self.hold = Some(hold);
+    }
+
+    /// How much of its region it has.
+    pub(crate) fn share_bytes(&self) -> usize {
+        self.hold.as_ref().map_or(0, Hold::bytes)
     }
 
     /// Parts the bytes from their share, for somebody who keeps both together.

@@ -7,6 +7,9 @@
 //! The catalogue calls a pack *open* from before its first byte until no upload still has records in it that the catalogue does not
 //! know: [`PackLease`]s count that. Reclaim leaves open packs alone, so what is on its way is never taken for dead.
 //!
+//! Where a pack is an object only at its end, its last records lie in memory until then, and with them shares of the memory for uploads,
+//! which may be far larger than the records: a block that shrank keeps its buffer. Such a pack is ended before that is what uploads wait for.
+//!
 //! After an error on a pack it takes no more records: it is given up, and its unsynced uploads fail. A failed sync is
 //! never tried again, since the kernel may have dropped what it could not write.
 
@@ -17,6 +20,7 @@ use holdfast_blob::{Appender, BlobStore};
 use holdfast_meta::{Catalogue, Place};
 use holdfast_seal::block::{RECORD_PREFIX_BYTES, RecordHead};
 use holdfast_seal::{block, pack};
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use tokio::sync::{Mutex, mpsc, oneshot};
@@ -43,7 +47,7 @@ enum Note {
 
 enum Request {
     /// Append this record.
-    Append { record: Bytes, head: RecordHead, answer: oneshot::Sender<Result<PackLease>> },
+    Append(Record),
     /// Close the open pack (if it is this one, where one is named) and answer what was closed.
     Close { only: Option<PackId>, answer: oneshot::Sender<Result<Option<Arc<SharedPack>>>> },
     /// Write no more to the open pack, and leave its end to others.
@@ -56,15 +60,27 @@ struct Writer {
     catalogue: Arc<dyn Catalogue>,
     clock: Arc<dyn Clock>,
     seat: Arc<Seat>,
-    pack_bytes: u64,
+    bounds: PackBounds,
     open: Option<OpenPack>,
     finished: mpsc::UnboundedSender<Note>,
+}
+
+/// When a pack is closed.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct PackBounds {
+    /// At about this many bytes.
+    pub(crate) pack_bytes: u64,
+    /// When records of it that wait in memory have more than this of the memory for uploads.
+    pub(crate) share_bytes: usize,
 }
 
 /// The pack that takes records.
 struct OpenPack {
     shared: Arc<SharedPack>,
     entries: Vec<pack::PackEntry>,
+    /// Where records end that may wait in memory, and their shares; and the sum of these.
+    shares: VecDeque<(u64, usize)>,
+    share_bytes: usize,
 }
 
 /// What uploads and the packer share of a pack.
@@ -102,29 +118,31 @@ pub(crate) struct PackLease {
 }
 
 impl Packer {
-    /// A packer that closes packs at about `pack_bytes`. Must be called within a runtime: it spawns its tasks there.
+    /// A packer that closes packs within `bounds`. Must be called within a runtime: it spawns its tasks there.
     pub(crate) fn start(
         store: Arc<dyn BlobStore>,
         catalogue: Arc<dyn Catalogue>,
         clock: Arc<dyn Clock>,
         seat: Arc<Seat>,
-        pack_bytes: u64,
+        bounds: PackBounds,
     ) -> Self {
         // Unbounded, but each message is a finished pack of many MiB: their number is bounded by the packs uploads hold.
         let (finished, packs) = mpsc::unbounded_channel();
         tokio::spawn(note_finished(catalogue.clone(), packs));
         let (requests, queue) = mpsc::channel(QUEUE_RECORDS);
         let notes = finished.clone();
-        tokio::spawn(Writer { store, catalogue, clock, seat, pack_bytes, open: None, finished }.run(queue));
+        tokio::spawn(Writer { store, catalogue, clock, seat, bounds, open: None, finished }.run(queue));
         Self { requests, notes }
     }
 
-    /// Appends one record (whose head tells its block). Not durable before [`Self::sync`].
-    pub(crate) async fn append(&self, record: Bytes) -> Result<PackLease> {
+    /// Appends one record (whose head tells its block), which has `share_bytes` of the memory for uploads until it is dropped. Not
+    /// durable before [`Self::sync`].
+    pub(crate) async fn append(&self, record: Bytes, share_bytes: usize) -> Result<PackLease> {
         let head = block::read_record_head(&record[..RECORD_PREFIX_BYTES.min(record.len())])
             .ok_or_else(|| Error::internal("a record without a head was handed to the packer"))?;
         let (answer, answered) = oneshot::channel();
-        self.requests.send(Request::Append { record, head, answer }).await.map_err(|_| stopped())?;
+        let record = Record { bytes: record, share_bytes, head, answer };
+        self.requests.send(Request::Append(record)).await.map_err(|_| stopped())?;
         answered.await.map_err(|_| stopped())?
     }
 
@@ -199,7 +217,7 @@ impl Writer {
             let mut records = Vec::new();
             for request in requests.drain(..) {
                 match request {
-                    Request::Append { record, head, answer } => records.push((record, head, answer)),
+                    Request::Append(record) => records.push(record),
                     Request::Close { only, answer } => {
                         self.append_all(&mut records).await;
                         // The one who asked may be gone; then nobody wants the answer.
@@ -219,17 +237,21 @@ impl Writer {
     /// Appends records in as few writes as packs allow, and answers each.
     async fn append_all(&mut self, records: &mut Vec<Record>) {
         while !records.is_empty() {
-            let mut open = match self.pack_with_room(records[0].0.len() as u64).await {
+            let mut open = match self.pack_with_room(records[0].bytes.len() as u64).await {
                 Ok(open) => open,
                 Err(error) => return answer_all(records, &error),
             };
             let written = open.shared.written.load(Ordering::Acquire);
             let fit = self.how_many_fit(written, open.entries.len(), records);
             let mut batch: Vec<Record> = records.drain(..fit).collect();
-            match open.shared.append(batch.iter().map(|(record, ..)| record.clone()).collect()).await {
+            match open.shared.append(batch.iter().map(|record| record.bytes.clone()).collect()).await {
                 Ok(offset) => {
                     open.answer(offset, batch);
-                    self.open = Some(open);
+                    if open.waiting_share_bytes().await <= self.bounds.share_bytes {
+                        self.open = Some(open);
+                    } else if let Err(error) = open.end().await {
+                        tracing::error!(?error, "a pack could not be ended");
+                    }
                 }
                 Err(error) => answer_all(&mut batch, &error),
             }
@@ -238,9 +260,9 @@ impl Writer {
 
     fn how_many_fit(&self, written: u64, entries: usize, records: &[Record]) -> usize {
         let mut end = written;
-        let fits = records.iter().take(PACK_ENTRIES_MAX - entries).take_while(|(record, ..)| {
-            end += record.len() as u64;
-            end <= self.pack_bytes
+        let fits = records.iter().take(PACK_ENTRIES_MAX - entries).take_while(|record| {
+            end += record.bytes.len() as u64;
+            end <= self.bounds.pack_bytes
         });
         fits.count().max(1)
     }
@@ -249,17 +271,11 @@ impl Writer {
     async fn pack_with_room(&mut self, bytes: u64) -> Result<OpenPack> {
         if let Some(open) = self.open.take() {
             let written = open.shared.written.load(Ordering::Acquire);
-            let room = open.entries.is_empty() || written + bytes <= self.pack_bytes;
+            let room = open.entries.is_empty() || written + bytes <= self.bounds.pack_bytes;
             if room && open.entries.len() < PACK_ENTRIES_MAX && !open.shared.failed.load(Ordering::Acquire) {
                 return Ok(open);
             }
-            let shared = open.close().await?;
-            tokio::spawn(async move {
-                let end = shared.written.load(Ordering::Acquire);
-                if let Err(error) = shared.sync(end).await {
-                    tracing::error!(pack = %shared.name, ?error, "a pack could not be synced");
-                }
-            });
+            open.end().await?;
         }
         self.begin().await
     }
@@ -279,7 +295,7 @@ impl Writer {
             finished: self.finished.clone(),
         });
         shared.append(vec![Bytes::copy_from_slice(&pack::header(name))]).await?;
-        Ok(OpenPack { shared, entries: Vec::new() })
+        Ok(OpenPack { shared, entries: Vec::new(), shares: VecDeque::new(), share_bytes: 0 })
     }
 
     async fn close(&mut self, only: Option<PackId>) -> Result<Option<Arc<SharedPack>>> {
@@ -290,19 +306,24 @@ impl Writer {
     }
 }
 
-/// A record, what its head says, and who waits for its place.
-type Record = (Bytes, RecordHead, oneshot::Sender<Result<PackLease>>);
+/// A record, its share of the memory for uploads, what its head says, and who waits for its place.
+struct Record {
+    bytes: Bytes,
+    share_bytes: usize,
+    head: RecordHead,
+    answer: oneshot::Sender<Result<PackLease>>,
+}
 
 fn answer_all(records: &mut Vec<Record>, error: &Error) {
-    for (_, _, answer) in records.drain(..) {
-        let _ = answer.send(Err(Error::new(error.kind(), error.message())));
+    for record in records.drain(..) {
+        let _ = record.answer.send(Err(Error::new(error.kind(), error.message())));
     }
 }
 
 impl OpenPack {
     /// Notes the entries of records that were appended from `offset` on and answers their places.
     fn answer(&mut self, mut offset: u64, batch: Vec<Record>) {
-        for (record, head, answer) in batch {
+        for Record { bytes, share_bytes, head, answer } in batch {
             self.entries.push(pack::PackEntry {
                 space: head.space,
                 id: head.id,
@@ -312,9 +333,33 @@ impl OpenPack {
             });
             let place =
                 Place { pack: self.shared.id, offset, sealed_bytes: head.record_bytes, raw_bytes: head.raw_bytes };
-            offset += record.len() as u64;
+            offset += bytes.len() as u64;
+            self.shares.push_back((offset, share_bytes));
+            self.share_bytes += share_bytes;
             let _ = answer.send(Ok(PackLease { shared: self.shared.clone(), place }));
         }
+    }
+
+    /// What records that wait in memory have of the memory for uploads.
+    async fn waiting_share_bytes(&mut self) -> usize {
+        let waiting = self.shared.appender.lock().await.waiting_bytes();
+        let gone = self.shared.written.load(Ordering::Acquire).saturating_sub(waiting);
+        while let Some((_, share_bytes)) = self.shares.pop_front_if(|(end, _)| *end <= gone) {
+            self.share_bytes -= share_bytes;
+        }
+        self.share_bytes
+    }
+
+    /// Closes it; its last sync goes on by itself.
+    async fn end(self) -> Result<()> {
+        let shared = self.close().await?;
+        tokio::spawn(async move {
+            let end = shared.written.load(Ordering::Acquire);
+            if let Err(error) = shared.sync(end).await {
+                tracing::error!(pack = %shared.name, ?error, "a pack could not be synced");
+            }
+        });
+        Ok(())
     }
 
     /// Writes the index; the last sync is the caller's.

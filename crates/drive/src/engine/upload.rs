@@ -238,9 +238,7 @@ impl Target {
             return Ok(Stored { id, lease: None, plain: Some(self.keep(block).await?) });
         }
         let record = self.seal_block(id, block).await?;
-        let bytes = record.bytes.len();
-        let lease = self.shared.packer.append(record.into_bytes(0..bytes)).await?;
-        Ok(Stored::written(id, lease))
+        Ok(Stored::written(id, self.append(record).await?))
     }
 
     /// Keeps the plaintext of a block that is only claimed: half of the memory for receiving is for that, and then the disk.
@@ -280,6 +278,11 @@ impl Target {
             .await
     }
 
+    async fn append(&self, record: Buffer) -> Result<PackLease> {
+        let (bytes, share_bytes) = (record.bytes.len(), record.share_bytes());
+        self.shared.packer.append(record.into_bytes(0..bytes), share_bytes).await
+    }
+
     /// Writes the blocks the catalogue turned out not to have, from their plaintext, and makes them durable.
     async fn write_missing(&self, runs: &mut [StagedRun], stored: &mut [Stored], missing: &Missing) -> Result<()> {
         for (chunk, at) in &missing.0 {
@@ -298,8 +301,7 @@ impl Target {
             let (plain, expected) = plain.into_work(self).await?;
             let (id, plain) = self.identify(plain, expected.or(Some(block.id))).await?;
             let record = self.seal_block(id, plain).await?;
-            let bytes = record.bytes.len();
-            let lease = self.shared.packer.append(record.into_bytes(0..bytes)).await?;
+            let lease = self.append(record).await?;
             run.blocks[at - run.first].written = Some(lease.place);
             block.lease = Some(lease);
         }
@@ -522,11 +524,9 @@ impl Upload {
         let (block, expected) = block.into_work(&target).await?;
         let (id, block) = target.identify(block, expected).await?;
         let record = target.seal_block(id, block).await?;
-        let record_bytes = record.bytes.len();
         let sealed = inline_part(&record.bytes);
         if sealed.len() > INLINE_SEALED_BYTES_MAX {
-            let lease = target.shared.packer.append(record.into_bytes(0..record_bytes)).await?;
-            self.stored.push(Stored::written(id, lease));
+            self.stored.push(Stored::written(id, target.append(record).await?));
             return self.finish(size).await;
         }
         let tag = target.keys.content_tag(&target.nonce, size, 0);

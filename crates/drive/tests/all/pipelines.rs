@@ -3,8 +3,11 @@
 use crate::common::{Rig, at, at_space, body, drain, even_bytes, sign_up, text};
 use futures_util::{FutureExt, StreamExt};
 use holdfast_base::{ByteRange, ErrorKind};
+use holdfast_blob::memory::MemoryStore;
 use holdfast_drive::{Conditions, DigestAlgorithm, Drive, Expect, Patch, Transfer, WriteOptions};
 use holdfast_meta::{Catalogue, Role};
+use std::sync::Arc;
+use std::time::Duration;
 
 const MIB: usize = 1 << 20;
 
@@ -336,6 +339,25 @@ async fn packs_too_small_to_stay_become_larger_ones() {
     assert!(small.len() <= 3 && packs.len() <= 10, "{packs:?}");
     for number in 0..20 {
         assert!(rig.get(&format!("file-{number}")).await.expect("reads") == content(number));
+    }
+    rig.assert_sound().await;
+}
+
+/// A block that shrinks to a few bytes keeps the memory of a whole one until its pack is an object, and of such records a pack never gets full.
+#[tokio::test]
+async fn uploads_that_shrink_do_not_wait_for_each_other_where_packs_lie_in_memory_until_their_sync() {
+    let memory = MemoryStore::like_an_object_store();
+    let rig = Rig::with_store(memory.clone(), Arc::new(memory)).await;
+    // Together more blocks than the memory for uploads has room for; none has so many that they are staged, and their pack synced, before.
+    let content = |number: u8| (0..12_u8).flat_map(|block| vec![number * 12 + block; MIB]).collect::<Vec<_>>();
+    let uploads = (0..8).map(|number| {
+        let rig = &rig;
+        async move { rig.put(&format!("file{number}"), &content(number)).await.map(drop) }
+    });
+    let done = tokio::time::timeout(Duration::from_mins(1), futures_util::future::try_join_all(uploads)).await;
+    done.expect("no upload waits for ever").expect("stored");
+    for number in 0..8 {
+        assert!(rig.get(&format!("file{number}")).await.expect("reads") == content(number), "file{number}");
     }
     rig.assert_sound().await;
 }

@@ -3,7 +3,7 @@
 use super::process::{Kept, hand_over};
 use super::{ask, find_program, free_port, need, workspace};
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// Its parts wait for each other at the start; some seconds on an idle machine.
@@ -18,7 +18,7 @@ pub struct Seaweed {
     pub s3_port: u16,
     /// The port of its filer, where buckets are folders.
     pub filer_port: u16,
-    _folder: tempfile::TempDir,
+    folder: tempfile::TempDir,
 }
 
 impl Seaweed {
@@ -74,7 +74,12 @@ impl Seaweed {
             // 409: an earlier look has made it.
             bucket.is_ok_and(|(status, _)| status / 100 == 2 || status == 409) && answers.is_ok()
         })?;
-        Ok(Self { _server: server, s3_port, filer_port, _folder: folder })
+        Ok(Self { _server: server, s3_port, filer_port, folder })
+    }
+
+    /// The folder of everything that it writes.
+    pub fn folder(&self) -> &Path {
+        self.folder.path()
     }
 
     /// The address of its S3 face.

@@ -93,7 +93,7 @@ impl Swift {
     }
 
     fn wait(&mut self) -> io::Result<()> {
-        let (port, path) = (self.port, format!("/v1/AUTH_test/{}", Self::CONTAINER));
+        let (port, path) = (self.port, Self::container_path());
         let ready = || {
             let Some(token) = token(port) else { return false };
             ask(port, "PUT", &path, &[("X-Auth-Token", &token)]).is_ok_and(|(status, _)| status / 100 == 2)
@@ -105,6 +105,21 @@ impl Swift {
                 .map(|name| fs::read_to_string(self.folder.path().join(format!("{name}.log"))).unwrap_or_default());
             io::Error::other(format!("{error}\n{}", logs.join("\n")))
         })
+    }
+
+    /// The folder of everything that it writes.
+    pub fn folder(&self) -> &Path {
+        self.folder.path()
+    }
+
+    /// A token for requests of a test's own.
+    pub fn token(&self) -> io::Result<String> {
+        token(self.port).ok_or_else(|| io::Error::other("Swift gives no token"))
+    }
+
+    /// The path of the container.
+    pub fn container_path() -> String {
+        format!("/v1/AUTH_test/{}", Self::CONTAINER)
     }
 
     /// Where clients sign in.

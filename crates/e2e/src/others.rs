@@ -1,0 +1,45 @@
+//! The suites of other people's clients (`tests/third-party`), run on a drive that is there.
+
+use std::net::SocketAddr;
+use std::process::Command;
+
+use holdfast_testkit::services::{need, workspace};
+
+use crate::Outcome;
+use crate::rig::{HOME, NAME, PASSWORD};
+
+/// A suite and the tools it needs.
+#[derive(Debug, Clone, Copy)]
+pub struct Suite(&'static str, &'static [&'static str]);
+
+/// litmus: what a WebDAV server must do.
+pub const LITMUS: Suite = Suite("litmus", &["litmus"]);
+/// cadaver, as a person uses it.
+pub const CADAVER: Suite = Suite("cadaver", &["cadaver"]);
+/// curl: ranges, conditions, resuming.
+pub const CURL: Suite = Suite("curl", &["curl"]);
+/// rclone: trees, both ways.
+pub const RCLONE: Suite = Suite("rclone", &["rclone"]);
+/// tuspy and tus-js-client: uploads that are resumed. Has a drive of its own, since it kills the server.
+pub const TUS: Suite = Suite("tus", &["curl"]);
+
+impl Suite {
+    /// Runs it in the home space of the tests' account at an address, and shows what it says.
+    pub fn run(self, drive: SocketAddr) -> Outcome {
+        let Self(name, tools) = self;
+        need(tools)?;
+        let folder = tempfile::tempdir()?;
+        let output = Command::new("bash")
+            .arg(workspace().join(format!("tests/third-party/suites/{name}.bash")))
+            .env("DAV", format!("http://{drive}{HOME}"))
+            .env("ACCOUNT", NAME)
+            .env("PASSWORD", PASSWORD)
+            // Clients keep their configuration there.
+            .env("HOME", folder.path())
+            .env("WORK", folder.path())
+            .output()?;
+        let said = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
+        println!("== {name}\n{said}");
+        if output.status.success() { Ok(()) } else { Err(format!("{name}: {said}").into()) }
+    }
+}

@@ -1,0 +1,45 @@
+//! The suites of other people's clients, each on a drive of its own, which proves itself afterwards.
+
+use holdfast_e2e::Outcome;
+use holdfast_e2e::care::expect_clean;
+use holdfast_e2e::engines::{Engines, Store};
+use holdfast_e2e::others::{CADAVER, CURL, LITMUS, RCLONE, Suite, TUS};
+use holdfast_e2e::rig::Rig;
+
+fn run(suite: Suite) -> Outcome {
+    let mut rig = Rig::new()?;
+    suite.run(rig.server.address()).map_err(|error| format!("{error}\n{}", rig.server.log()))?;
+    expect_clean(rig.server.options())?;
+    rig.stop()?;
+    expect_clean(rig.server.options())
+}
+
+#[test]
+fn litmus_finds_no_fault() -> Outcome {
+    run(LITMUS)
+}
+
+#[test]
+fn a_person_with_cadaver_gets_along() -> Outcome {
+    run(CADAVER)
+}
+
+#[test]
+fn curl_gets_ranges_conditions_and_resumed_transfers() -> Outcome {
+    run(CURL)
+}
+
+#[test]
+fn rclone_copies_and_syncs_trees_both_ways() -> Outcome {
+    run(RCLONE)
+}
+
+/// Uploads that go on through another node, on other engines, are in `cluster`.
+#[test]
+fn clients_of_tus_resume_their_uploads() -> Outcome {
+    if Engines::of_environment()? != (Engines { postgres: false, store: Store::Fs }) {
+        println!("left out: its drive is of the default engines");
+        return Ok(());
+    }
+    run(TUS)
+}
