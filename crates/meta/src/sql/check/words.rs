@@ -12,8 +12,8 @@ use std::collections::HashMap;
 const NODES: usize = 1_000;
 
 pub(super) fn check(checker: &mut Checker<'_>) -> Done<()> {
-    orphans(checker, "word", "words")?;
-    orphans(checker, "unindexed", "a note to index")?;
+    orphans(checker, "word", "are words")?;
+    orphans(checker, "unindexed", "is a note to index words")?;
     rows_of_nodes(checker)
 }
 
@@ -23,7 +23,7 @@ fn orphans(checker: &mut Checker<'_>, table: &str, what: &str) -> Done<()> {
          (SELECT 1 FROM node WHERE node.id = node_id AND node.space_id = {table}.space_id)"
     );
     for node in checker.ids(&sql)? {
-        let message = format!("there are {what} of node {node}, which is not in that space");
+        let message = format!("there {what} of node {node}, which is not in that space");
         let sql = format!(
             "DELETE FROM {table} WHERE node_id = ?1 AND NOT EXISTS \
              (SELECT 1 FROM node WHERE node.id = ?1 AND node.space_id = {table}.space_id)"

@@ -80,7 +80,7 @@ async fn references_are_counted_anew() {
 
 #[tokio::test]
 async fn orphans_are_found_and_put_away() {
-    breaks("DELETE FROM node WHERE name = 'sub'", &["node-parent", "lock-orphan"]).await;
+    breaks("DELETE FROM node WHERE name = 'sub'", &["node-parent", "lock-orphan", "word-orphan"]).await;
     breaks("DELETE FROM trash", &["node-limbo"]).await;
     breaks(
         "DELETE FROM node WHERE name LIKE 't%' AND parent_id < 0",
