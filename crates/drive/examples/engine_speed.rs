@@ -92,7 +92,9 @@ async fn small(engine: &Engine, who: &Arc<Session>, round: u64) {
                                 let mut body = engine.read(&who, &walk, ByteRange::whole(4096)).await.expect("reads");
                                 assert_eq!(body.next().await.expect("a piece").expect("reads").len(), 4096);
                             }
-                            _ => drop(engine.remove(&who, &at, Conditions::default()).await.expect("removes")),
+                            _ => {
+                                engine.remove(&who, &at, Conditions::default()).await.expect("removes");
+                            }
                         }
                     }
                 })

@@ -75,7 +75,8 @@ async fn measure(catalogue: Arc<dyn Catalogue>, files: usize, callers: usize) ->
         .await?;
         list(&catalogue, space, account).await?;
         run("remove", &catalogue, callers, each, move |catalogue, caller, index| async move {
-            Ok(catalogue.remove(space, &path_of(caller, index, round)?, &guard(account, index)).await?)
+            catalogue.remove(space, &path_of(caller, index, round)?, &guard(account, index)).await?;
+            Ok(())
         })
         .await?;
         purge(&catalogue, space).await?;

@@ -86,7 +86,9 @@ async fn act(stage: &Stage, pack: PackId, random: u64, step: u64) -> Result<()> 
             let content = blocks(vec![written(name, pack), claimed(name)]);
             drop(catalogue.commit_file(stage.space, &some_path(20), content, 0, &guard).await?);
         }
-        5 => catalogue.remove(stage.space, &some_path(20), &guard).await?,
+        5 => {
+            catalogue.remove(stage.space, &some_path(20), &guard).await?;
+        }
         6 => drop(catalogue.relocate(&relocation, &guard).await?),
         7 => drop(catalogue.copy(&relocation, &guard).await?),
         8 => {

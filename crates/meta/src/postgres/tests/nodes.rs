@@ -137,7 +137,9 @@ async fn act(stage: &Stage, pack: PackId, dice: &mut Dice) -> Result<()> {
             let content = blocks(vec![written(name, pack), claimed(name)]);
             drop(catalogue.commit_file(stage.space, &from, content, 0, &guard).await?);
         }
-        6 => drop(catalogue.remove(stage.space, &from, &guard).await?),
+        6 => {
+            catalogue.remove(stage.space, &from, &guard).await?;
+        }
         7 => drop(catalogue.relocate(&relocation, &guard).await?),
         8 => drop(catalogue.copy(&relocation, &guard).await?),
         9 => {
