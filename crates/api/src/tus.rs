@@ -207,6 +207,7 @@ impl Metadata {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
 
     fn headers(name: &'static str, value: &str) -> HeaderMap {
         let mut headers = HeaderMap::new();
@@ -243,6 +244,22 @@ mod tests {
         assert_eq!(read("md5 AAAAAAAAAAAAAAAAAAAAAA==").expect("reads"), Some((DigestAlgorithm::Md5, vec![0; 16])));
         for bad in ["md5", "md5 AAAA", "crc32 AAAA", "sha1 !", ""] {
             assert!(read(bad).is_err(), "{bad:?}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn any_text_is_read_or_refused(text in "[ -~]{0,80}", known in "(path|sha1|md5|[0-9]{1,3}) ?[A-Za-z0-9+/=]{0,30}(, ?[a-z]+ [A-Za-z=]{0,8})?") {
+            for text in [text, known] {
+                let (metadata, checksum) = (headers("upload-metadata", &text), headers("upload-checksum", &text));
+                let _ = (Metadata::read(&metadata), upload_checksum(&checksum), upload_length(&headers("upload-length", &text)));
+            }
+        }
+
+        #[test]
+        fn what_a_client_encodes_is_read_back(value in "\\PC{1,40}") {
+            let text = format!("a {},path {}", STANDARD.encode("x"), STANDARD.encode(&value));
+            prop_assert_eq!(Metadata::read(&headers("upload-metadata", &text)).expect("reads").get("path"), Some(value.as_str()));
         }
     }
 }

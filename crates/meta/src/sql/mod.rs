@@ -42,6 +42,7 @@ pub(crate) mod query;
 mod relocate;
 mod remove;
 mod resumable;
+mod resumable_end;
 pub(crate) mod seam;
 mod search;
 mod slots;

@@ -8,37 +8,29 @@
 //! **One writer.** Whoever continues it takes a *claim*, which counts `fence` up; every change names its claim's fence and is refused
 //! if another was taken since. So a writer that is cut off without knowing keeps nobody out and breaks nothing.
 //!
-//! **The end.** Finishing tests the conditions it was created with in the transaction that makes the file. If they do not hold, nothing
-//! changes, and somebody may decide otherwise. A finished upload leaves its row for a while, so that a client which did not hear
-//! the answer can ask.
+//! How it ends is in [`super::resumable_end`].
 //!
 //! **Limits.** [`UPLOADS_PER_ACCOUNT_MAX`] unfinished ones of an account.
 
 use super::blocks::append_run;
-use super::chain::child;
 use super::codec::{rows, signed};
-use super::contents::take_upload;
 use super::engine::{Engine, Ops, Reading, Scope};
 use super::fault::{Done, refuse};
 use super::query as sql;
 use super::seam::{Link, Row, Value, damaged};
 use super::state::SpaceState;
-use super::tree_write::{commit_file, missing_is_an_answer};
+use super::tree_write::missing_is_an_answer;
 use super::tx::Tx;
 use super::uploads::{abandon, begin, gone};
-use super::walk::walk;
-use crate::catalogue::{Changed, Expect, Guard, Missing, NewUpload};
+use crate::catalogue::{Missing, NewUpload};
 use crate::cluster::InstanceId;
-use crate::types::{NameTaken, NewContent, NewResumable, Resumable, StagedRun, Tail, UploadClaim};
+use crate::types::{NameTaken, NewResumable, Resumable, StagedRun, Tail, UploadClaim};
 use bytes::Bytes;
 use holdfast_base::limits::UPLOADS_PER_ACCOUNT_MAX;
 use holdfast_base::{AccountId, ContentId, DrivePath, ErrorKind, NodeId, Result, SpaceId, Uid};
 
 /// The instance of a resumable upload.
 pub(super) const RESUMABLE: i64 = -1;
-/// Names beside a taken one that are tried: each is a look-up in the transaction.
-const NAMES_TRIED_MAX: u32 = 1_000;
-
 /// Columns of [`resumable`]. What it stores is counted in blocks, of which the last may be short, and a tail.
 const COLUMNS: &str = "resumable.content_id, uid, resumable.space_id, account_id, path, length, conflict, expect_seq, modified_ms, \
     metadata, created_ms, expires_ms, node_id, node_seq, tail_bytes, coalesce(blocks, 0), coalesce(block_bytes, 0)";
@@ -78,25 +70,6 @@ impl<E: Engine> Ops<'_, E> {
         self.0.submit("advance_resumable", Scope::Space(space), work, missing_is_an_answer).await
     }
 
-    pub(super) async fn finish_resumable(
-        &self,
-        claim: UploadClaim,
-        content: NewContent,
-        name_taken: Option<NameTaken>,
-        expires_ms: i64,
-        guard: &Guard,
-    ) -> Result<Changed> {
-        let space = self.space_of_resumable(claim.content).await?;
-        let guard = guard.clone();
-        let work = move |tx: &Tx<'_>| {
-            let mut state = SpaceState::load(tx, space)?;
-            let changed = finish(tx, &mut state, claim, &content, name_taken, expires_ms, &guard)?;
-            state.save(tx)?;
-            Ok(changed)
-        };
-        self.0.write("finish_resumable", Scope::Space(space), work).await
-    }
-
     pub(super) async fn expire_resumables(&self, now_ms: i64, limit: usize) -> Result<usize> {
         let expired = move |link: &dyn Link| {
             let sql = "SELECT content_id, space_id FROM resumable WHERE expires_ms <= ?1 ORDER BY expires_ms LIMIT ?2";
@@ -120,7 +93,7 @@ impl<E: Engine> Ops<'_, E> {
         Ok(count)
     }
 
-    async fn space_of_resumable(&self, upload: ContentId) -> Result<SpaceId> {
+    pub(super) async fn space_of_resumable(&self, upload: ContentId) -> Result<SpaceId> {
         self.0.read(Reading::Point, move |link| space_of(link, upload)).await?.ok_or_else(gone)
     }
 }
@@ -259,17 +232,17 @@ fn claim(tx: &Tx<'_>, upload: ContentId, from: Option<u64>, now_ms: i64) -> Done
 }
 
 /// What an upload was created for, to whoever holds the claim.
-struct Purpose {
-    path: DrivePath,
-    length: u64,
-    name_taken: NameTaken,
-    expect_seq: Option<i64>,
-    modified_ms: Option<i64>,
+pub(super) struct Purpose {
+    pub(super) path: DrivePath,
+    pub(super) length: u64,
+    pub(super) name_taken: NameTaken,
+    pub(super) expect_seq: Option<i64>,
+    pub(super) modified_ms: Option<i64>,
     blocks: u64,
     block_bytes: u64,
 }
 
-fn purpose(tx: &Tx<'_>, claim: UploadClaim) -> Done<Purpose> {
+pub(super) fn purpose(tx: &Tx<'_>, claim: UploadClaim) -> Done<Purpose> {
     let sql = format!(
         "SELECT {COLUMNS}, fence FROM resumable LEFT JOIN content ON content.id = content_id \
          WHERE content_id = ?1 AND node_id IS NULL"
@@ -316,65 +289,6 @@ fn advance(
     }
     let sql = "UPDATE resumable SET tail_bytes = ?2, expires_ms = ?3 WHERE content_id = ?1";
     sql::put(tx, sql, (upload, signed(tail_bytes), expires_ms))
-}
-
-fn finish(
-    tx: &Tx<'_>,
-    state: &mut SpaceState,
-    claim: UploadClaim,
-    content: &NewContent,
-    name_taken: Option<NameTaken>,
-    expires_ms: i64,
-    guard: &Guard,
-) -> Done<Changed> {
-    let purpose = purpose(tx, claim)?;
-    let upload = claim.content;
-    check_whole(content, upload, purpose.length)?;
-    if !matches!(content, NewContent::Staged { .. }) {
-        // What it is made of is not in the content that was staged.
-        state.reserved -= take_upload(tx, state, upload)?;
-        sql::put(tx, "DELETE FROM content WHERE id = ?1 AND blocks = 0", [upload.0])?;
-    }
-    sql::put(tx, "DELETE FROM tail WHERE content_id = ?1", [upload.0])?;
-    let path = place(tx, state, &purpose, name_taken.unwrap_or(purpose.name_taken))?;
-    let expect = purpose.expect_seq.filter(|_| name_taken.is_none()).map_or(Expect::Any, Expect::Seq);
-    let guard = Guard { expect, ..guard.clone() };
-    let changed = commit_file(tx, state, &path, content, purpose.modified_ms.unwrap_or(guard.now_ms), &guard)?;
-    let sql = "UPDATE resumable SET path = ?2, node_id = ?3, node_seq = ?4, tail_bytes = 0, expires_ms = ?5 WHERE content_id = ?1";
-    sql::put(tx, sql, (upload.0, path.to_string(), changed.node.id.0, changed.node.seq, expires_ms))?;
-    Ok(changed)
-}
-
-/// The content must be the upload's, and have the length that was declared.
-fn check_whole(content: &NewContent, upload: ContentId, length: u64) -> Done<()> {
-    let whole = match content {
-        NewContent::Empty => length == 0,
-        NewContent::Inline { size, .. } => *size == length,
-        NewContent::Staged { content, size, .. } => *content == upload && *size == length,
-        NewContent::Blocks { .. } => false,
-    };
-    if whole { Ok(()) } else { refuse(ErrorKind::InvalidInput, "the upload is not whole") }
-}
-
-/// Where the file goes.
-fn place(tx: &Tx<'_>, state: &SpaceState, purpose: &Purpose, name_taken: NameTaken) -> Done<DrivePath> {
-    let path = &purpose.path;
-    if name_taken == NameTaken::Replace {
-        return Ok(path.clone());
-    }
-    let spot = walk(tx, state.id, state.root, path)?;
-    let (Some(_), Some(name), Some(folder)) = (&spot.node, path.name(), path.parent()) else { return Ok(path.clone()) };
-    if name_taken == NameTaken::Fail {
-        return refuse(ErrorKind::AlreadyExists, format!("{path} exists already"));
-    }
-    let parent = spot.parent()?;
-    for number in 2..NAMES_TRIED_MAX {
-        let beside = name.numbered(number);
-        if child(tx, parent, beside.as_str())?.is_none() {
-            return Ok(folder.join(beside)?);
-        }
-    }
-    refuse(ErrorKind::AlreadyExists, format!("{path} and the names beside it are taken"))
 }
 
 /// Forgets what makes an upload a resumable one.
