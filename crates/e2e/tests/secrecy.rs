@@ -34,15 +34,11 @@ enum Opened {
 
 impl Opened {
     async fn open(rig: &Rig) -> Outcome<Self> {
-        Ok(match &rig.place.database {
-            Some(url) => {
-                Self::Postgres(Arc::new(PostgresCatalogue::connect(url, &postgres::Options::default()).await?))
-            }
-            None => {
-                let path = rig.data().join("catalogue.db");
-                Self::Sqlite(Arc::new(SqliteCatalogue::open(&path, &sqlite::Options::default())?))
-            }
-        })
+        if let Some(url) = &rig.place.database {
+            return Ok(Self::Postgres(Arc::new(PostgresCatalogue::connect(url, &postgres::Options::default()).await?)));
+        }
+        let path = rig.data().join("catalogue.db");
+        Ok(Self::Sqlite(Arc::new(SqliteCatalogue::open(&path, &sqlite::Options::default())?)))
     }
 
     fn shared(&self) -> Arc<dyn Catalogue> {

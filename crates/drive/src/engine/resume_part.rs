@@ -46,6 +46,8 @@ struct Sealed {
     id: BlockId,
     plain_bytes: u32,
     record: Bytes,
+    /// Of the memory for uploads, while `record` is there.
+    share_bytes: usize,
     /// What the catalogue keeps of it.
     part: Bytes,
 }
@@ -178,7 +180,7 @@ impl Claimed {
 
     /// Ends with a block that might have been tiny and is not.
     async fn end_with(&self, mut upload: Upload, sealed: Sealed, ended_well: bool) -> Result<()> {
-        let lease = self.target.shared.packer.append(sealed.record).await?;
+        let lease = self.target.shared.packer.append(sealed.record, sealed.share_bytes).await?;
         upload.push(Stored::written(sealed.id, lease)).await?;
         upload.stage_all().await?;
         self.finish_if(ended_well).await
@@ -236,9 +238,10 @@ impl Claimed {
         let (id, block) = target.identify(block, expected).await?;
         let sealed = target.seal_block(id, block).await?;
         let (record_bytes, part_bytes) = (sealed.bytes.len(), inline_part(&sealed.bytes).len());
+        let share_bytes = sealed.share_bytes();
         let record = sealed.into_bytes(0..record_bytes);
         let part = record.slice(FRAME_BYTES..FRAME_BYTES + part_bytes);
-        Ok(Sealed { id, plain_bytes, record, part })
+        Ok(Sealed { id, plain_bytes, record, share_bytes, part })
     }
 }
 
