@@ -60,7 +60,9 @@ impl Drive for Engine {
     async fn properties(&self, who: &Session, nodes: &[Node]) -> Result<Vec<Vec<Property>>> {
         let mut all = self.all_properties(who, nodes).await?;
         // A tag's value is text and no XML.
-        all.iter_mut().for_each(|properties| properties.retain(|property| property.namespace != TAG_NAMESPACE));
+        for properties in &mut all {
+            properties.retain(|property| property.namespace != TAG_NAMESPACE);
+        }
         Ok(all)
     }
 

@@ -198,7 +198,9 @@ pub(super) fn words_of(link: &dyn Link, nodes: &[i64]) -> Done<HashMap<i64, Word
     })?;
     for (node, tags) in tags::of_nodes(link, &tagged)? {
         let words = found.entry(node).or_default();
-        tags.iter().for_each(|tag| tag_words(tag, words));
+        for tag in &tags {
+            tag_words(tag, words);
+        }
     }
     Ok(found)
 }

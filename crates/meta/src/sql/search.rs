@@ -104,7 +104,7 @@ impl Asked {
         if self.words.is_empty() {
             0
         } else if name.text().starts_with(&self.phrase) {
-            if name.text() == self.phrase || stem() { 0 } else { 1 }
+            u8::from(name.text() != self.phrase && !stem())
         } else if own == self.all() {
             2
         } else {
@@ -165,14 +165,12 @@ impl<'s> Search<'s> {
                 self.complete = false;
             }
         }
-        match rarest {
-            Some(found) => {
-                self.complete = true;
-                self.examine(&found.ids)?;
-                Ok(true)
-            }
-            None => Ok(!self.asked.query.tags.is_empty() && self.asked.words.is_empty()),
+        if let Some(found) = rarest {
+            self.complete = true;
+            self.examine(&found.ids)?;
+            return Ok(true);
         }
+        Ok(!self.asked.query.tags.is_empty() && self.asked.words.is_empty())
     }
 
     fn by_words(&mut self) -> Done<()> {
@@ -191,16 +189,12 @@ impl<'s> Search<'s> {
         let phrase = self.with_word(&self.asked.phrase, PHRASE_NODES)?;
         self.examine(&phrase.ids)?;
         self.examine(most_first.get(..with_all).unwrap_or(&most_first))?;
-        match found.iter().filter(|found| found.complete).min_by_key(|found| found.ids.len()) {
-            Some(rarest) => {
-                self.examine(&rarest.ids)?;
-                self.below(&rarest.ids)
-            }
-            None => {
-                self.complete = false;
-                Ok(())
-            }
+        if let Some(rarest) = found.iter().filter(|found| found.complete).min_by_key(|found| found.ids.len()) {
+            self.examine(&rarest.ids)?;
+            return self.below(&rarest.ids);
         }
+        self.complete = false;
+        Ok(())
     }
 
     fn with_word(&self, word: &str, limit: usize) -> Done<Matches> {
