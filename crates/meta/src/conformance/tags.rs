@@ -73,7 +73,7 @@ pub async fn many_nodes_are_tagged_at_once(catalogue: &Place) {
     let answers = catalogue.change_tags(stage.space, &paths, &change, &stage.guard()).await.expect("answers");
     assert_eq!(answers.len(), paths.len());
     let refused: Vec<ErrorKind> =
-        answers.iter().filter_map(|answer| answer.as_ref().err().map(|error| error.kind())).collect();
+        answers.iter().filter_map(|answer| answer.as_ref().err().map(holdfast_base::Error::kind)).collect();
     assert_eq!(refused, [ErrorKind::NotFound, ErrorKind::Forbidden, ErrorKind::Locked]);
     let tags = catalogue.tags_in_use(&[stage.space], "al", 9).await.expect("reads").remove(0);
     assert_eq!((tags.count, tags.more), (crate::types::TAG_COUNT_MAX, true));

@@ -189,12 +189,12 @@ impl<'s> Search<'s> {
         let phrase = self.with_word(&self.asked.phrase, PHRASE_NODES)?;
         self.examine(&phrase.ids)?;
         self.examine(most_first.get(..with_all).unwrap_or(&most_first))?;
-        let Some(rarest) = found.iter().filter(|found| found.complete).min_by_key(|found| found.ids.len()) else {
-            self.complete = false;
-            return Ok(());
-        };
-        self.examine(&rarest.ids)?;
-        self.below(&rarest.ids)
+        if let Some(rarest) = found.iter().filter(|found| found.complete).min_by_key(|found| found.ids.len()) {
+            self.examine(&rarest.ids)?;
+            return self.below(&rarest.ids);
+        }
+        self.complete = false;
+        Ok(())
     }
 
     fn with_word(&self, word: &str, limit: usize) -> Done<Matches> {
