@@ -85,15 +85,12 @@ pub(crate) async fn run(args: SearchArgs, json: bool) -> anyhow::Result<ExitCode
     let query = query(&args)?;
     let local = Local::open(&args.data).await?;
     let who = local.sign_in(&args.user).await?;
-    let spaces: Vec<(SpaceId, String)> = match &args.space {
-        Some(name) => {
-            let (space, _) = local.space(&who, name, Role::Reader).await?;
-            vec![(space.id, space.name)]
-        }
-        None => {
-            let spaces = local.catalogue.spaces_of(who.account).await?;
-            spaces.into_iter().map(|(space, _)| (space.id, space.name)).collect()
-        }
+    let spaces: Vec<(SpaceId, String)> = if let Some(name) = &args.space {
+        let (space, _) = local.space(&who, name, Role::Reader).await?;
+        vec![(space.id, space.name)]
+    } else {
+        let spaces = local.catalogue.spaces_of(who.account).await?;
+        spaces.into_iter().map(|(space, _)| (space.id, space.name)).collect()
     };
     let ids: Vec<SpaceId> = spaces.iter().map(|(id, _)| *id).collect();
     let answer = local.catalogue.search(&ids, &query).await?;
