@@ -24,7 +24,7 @@ fn what_the_operator_must_mend_is_unavailable_to_the_drive() {
 
 #[test]
 fn a_pack_that_has_ended_holds_no_bytes_although_somebody_has_the_pack() {
-    struct Counted(Arc<()>);
+    struct Counted(#[expect(dead_code, reason = "its count is looked at")] Arc<()>);
     impl AsRef<[u8]> for Counted {
         fn as_ref(&self) -> &[u8] {
             b"content"
