@@ -5,7 +5,7 @@ import type { Node } from '../src/api/types';
 
 const sorted = (names: string[]) => [...names].sort((a, b) => compareKeys(naturalKey(a), naturalKey(b)));
 const node = (name: string, more: Partial<Node> = {}): Node => ({
-  id: name, name, kind: 'file', size_bytes: 0, created_ms: 0, modified_ms: 0, etag: '', type: '', tags: [], ...more,
+  id: 1, name, kind: 'file', size_bytes: 0, created_ms: 0, modified_ms: 0, etag: '', type: '', tags: [], ...more,
 });
 
 describe('natural order', () => {

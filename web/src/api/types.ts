@@ -29,14 +29,15 @@ export interface Me {
 }
 
 export interface Node {
-  id: string;
+  id: number;
   name: string;
   kind: Kind;
   size_bytes: number;
   created_ms: number;
   modified_ms: number;
   etag: string;
-  type: string;
+  /** Absent or empty for folders. */
+  type?: string;
   tags: string[];
 }
 
@@ -64,7 +65,8 @@ export interface Problem {
 /** What became of one item of a batch. */
 export interface ItemResult {
   node?: Node;
-  trash?: TrashEntry;
+  /** The trash entry a removed node is now; null in a space that keeps nothing. */
+  trash?: number | null;
   problem?: Problem;
 }
 
@@ -111,7 +113,7 @@ export interface Device {
   id: number;
   label: string;
   created_ms: number;
-  used_ms?: number;
+  used_ms: number;
   expires_ms?: number;
   current: boolean;
 }
@@ -141,8 +143,10 @@ export interface Hit extends Place {
 
 export interface SearchPage {
   hits: Hit[];
-  more?: string | null;
-  indexing?: boolean;
+  more: boolean;
+  /** The next page, if there is one. */
+  cursor?: string;
+  indexing: boolean;
 }
 
 export interface Unfinished extends Place {

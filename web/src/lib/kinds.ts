@@ -44,7 +44,7 @@ export function extensionOf(name: string): string {
 }
 
 /** How a file is shown; a name is believed before a type, since the type is made from the name. */
-export function showOf(name: string, type: string): Show {
+export function showOf(name: string, type = ''): Show {
   const known = BY_EXTENSION.get(extensionOf(name)) ?? NAMES.get(name.toLowerCase());
   if (known) return known;
   if (/^image\/(png|jpeg|gif|webp|avif|bmp)$/.test(type)) return 'image';
@@ -64,7 +64,7 @@ const TABLES = new Set('xls xlsx ods csv tsv numbers parquet sqlite db'.split(' 
 const ARCHIVES = new Set('zip tar gz tgz bz2 xz zst 7z rar jar iso dmg deb rpm'.split(' '));
 
 /** For the icon and for sorting by type. */
-export function familyOf(name: string, kind: 'file' | 'folder', type: string): Family {
+export function familyOf(name: string, kind: 'file' | 'folder', type = ''): Family {
   if (kind === 'folder') return 'folder';
   const extension = extensionOf(name);
   if (DOCUMENTS.has(extension)) return 'document';

@@ -4,7 +4,7 @@ import type { SearchQuery } from '../api/types';
 const MIB = 1024 * 1024;
 const DAY_MS = 86_400_000;
 
-export const TYPES = ['image', 'audio', 'video', 'text', 'application/pdf'] as const;
+export const TYPES = ['image', 'video', 'audio', 'pdf', 'text', 'document', 'archive'] as const;
 export const SIZES = ['small', 'medium', 'large', 'huge'] as const;
 export const AGES = ['day', 'week', 'month', 'year'] as const;
 

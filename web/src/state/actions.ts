@@ -131,8 +131,8 @@ export async function remove(items: Place[]): Promise<boolean> {
   try {
     const results = await nodes.remove(items);
     const entries = items.flatMap((at, index) => {
-      const entry = results[index]?.trash?.entry;
-      return entry === undefined ? [] : [{ space: at.space, entry }];
+      const entry = results[index]?.trash ?? null;
+      return entry === null ? [] : [{ space: at.space, entry }];
     });
     changed(...uniqueFolders(items));
     refreshUsage();

@@ -38,6 +38,15 @@ export class Pane {
     go(this.urlOf(entry));
   }
 
+  /** Who comes by the Tab key finds the first row active; who just opened the folder sees it calm. */
+  focused(event: FocusEvent): void {
+    const { folder } = this;
+    if (event.relatedTarget === null || folder.selection.active !== null) return;
+    if (event.target instanceof Element && event.target.matches(':focus-visible')) {
+      folder.selection = select.activate(folder.selection, folder.order[0] ?? null);
+    }
+  }
+
   /** A click on a row, but not on its name. */
   click(event: MouseEvent, name: string): void {
     const { folder } = this;
