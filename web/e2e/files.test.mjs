@@ -177,7 +177,7 @@ describe('a member', () => {
     await page.keyboard.press('ArrowDown');
     await page.keyboard.up('Shift');
     await seen(page, '2 selected', '[role=toolbar]');
-    await page.click(`${row('alpha.txt')} .name`, { button: 'right' });
+    await page.click(`${row('file10.txt')} .name`, { button: 'right' });
     await seen(page, 'Rename', '[role=menu]');
     await page.keyboard.press('Escape');
     await page.waitForFunction(() => !document.querySelector('[role=menu]'));
