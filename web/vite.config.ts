@@ -15,6 +15,8 @@ export default defineConfig({
     target: 'es2022',
     assetsInlineLimit: 0,
     modulePreload: { polyfill: false },
+    // A worker's script must have the type of a script, which servers know by its ending.
+    rolldownOptions: { output: { assetFileNames: (asset) => `assets/[name]-[hash]${asset.names[0]?.endsWith('.mjs') ? '.js' : '[extname]'}` } },
     manifest: true,
     chunkSizeWarningLimit: 2000,
   },

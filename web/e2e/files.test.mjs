@@ -4,7 +4,7 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
-import { focusList, gone, launch, open, press, row, seen, signIn } from './lib/browser.mjs';
+import { focusList, gone, launch, open, press, row, seen } from './lib/browser.mjs';
 import { startDrive } from './lib/drive.mjs';
 
 let drive;

@@ -63,7 +63,7 @@ export async function readText(at: Place, version?: number, signal?: AbortSignal
 export type Condition = { ifMatch: string } | { ifAbsent: true } | null;
 
 /** Writes a file whole. */
-export function write(at: Place, body: Blob | string, condition: Condition, options: { modifiedMs?: number; signal?: AbortSignal } = {}) {
+export function write(at: Place, body: ArrayBuffer | string, condition: Condition, options: { modifiedMs?: number; signal?: AbortSignal } = {}) {
   const headers: Record<string, string> = { 'Content-Type': 'application/octet-stream' };
   if (condition && 'ifMatch' in condition) headers['If-Match'] = condition.ifMatch;
   if (condition && 'ifAbsent' in condition) headers['If-None-Match'] = '*';

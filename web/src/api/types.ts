@@ -151,7 +151,9 @@ export interface SearchPage {
 
 export interface Unfinished extends Place {
   id: string;
-  size_bytes: number;
+  length_bytes: number;
   offset_bytes: number;
+  /** All bytes are there, but the name was taken: it is finished under another rule, or given up. */
+  waits: boolean;
   expires_ms: number;
 }

@@ -114,6 +114,16 @@ export class Queue {
     return item;
   }
 
+  /** An upload whose bytes are all there: only what to do about its name is to be asked. */
+  addTaken(space: string, path: string, size: number, remembered: string): Item {
+    const item = this.put(space, path, size, null, 'fail');
+    item.remembered = remembered;
+    this.set(item, 'conflict');
+    this.progress(item, size, false);
+    this.options.changed();
+    return item;
+  }
+
   /** Gives an interrupted upload its file back. */
   provide(item: Item, file: File): boolean {
     if (item.state !== 'interrupted' || file.size !== item.size) return false;
@@ -256,7 +266,7 @@ export class Queue {
   }
 
   resume(item: Item): void {
-    if ((item.state === 'paused' || item.state === 'retrying' || item.state === 'failed') && item.file) {
+    if ((item.state === 'paused' || item.state === 'retrying' || item.state === 'failed') && (item.file || item.remembered !== null)) {
       item.tries = 0;
       this.requeue(item);
     }
@@ -289,6 +299,7 @@ export class Queue {
       this.bytes -= item.size;
       this.progress(item, 0, false);
       item.file = null;
+      if (item.remembered !== null) this.options.transport.discard(item);
       return;
     }
     item.conflict = answer;

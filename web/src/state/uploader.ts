@@ -2,10 +2,10 @@
  * How a file goes out. Small ones are written whole in one request; large ones by tus, which goes on where it was after a
  * lost network or a reload. The tus client is a chunk of its own, loaded with the first large file.
  */
-import { API, ApiError, ask } from '../api/http';
+import { ApiError } from '../api/http';
 import { makeFolder, write } from '../api/nodes';
-import type { Unfinished } from '../api/types';
-import { nameOf, normal, numbered, parent, join } from '../lib/paths';
+import { forget } from '../api/uploads';
+import { nameOf, numbered, parent, join } from '../lib/paths';
 import { LARGE_BYTES, type Item, type Outcome, type Transport } from '../lib/queue';
 
 /** Names tried for keeping both. */
@@ -14,36 +14,38 @@ const NUMBERED_MAX = 100;
 export class Uploader implements Transport {
   async send(item: Item, progress: (sent: number) => void, signal: AbortSignal): Promise<Outcome> {
     const { file } = item;
-    if (!file) throw new ApiError(400, 'the file is not here any more');
-    await readable(file);
-    if (item.size >= LARGE_BYTES) {
+    if (item.size >= LARGE_BYTES || item.remembered !== null) {
+      if (file) await readable(file.slice(0, 1));
       const { sendResumable } = await import('./resumable');
-      return sendResumable(item, file, progress, signal);
+      return sendResumable(item, progress, signal);
     }
+    if (!file) throw new ApiError(400, 'the file is not here any more');
     return sendWhole(item, file, signal);
   }
 
   discard(item: Item): void {
-    if (item.remembered !== null) forgetUpload(item.remembered);
+    if (item.remembered !== null) forget(item.remembered);
   }
 }
 
 /** A file that changed or went since it was picked fails here, with words, and not in the middle of a request. */
-async function readable(file: File): Promise<void> {
+async function readable(file: Blob): Promise<ArrayBuffer> {
   try {
-    await file.slice(0, 1).arrayBuffer();
+    return await file.arrayBuffer();
   } catch {
     throw new ApiError(400, 'the file cannot be read: it may have been moved, changed or be a folder');
   }
 }
 
 async function sendWhole(item: Item, file: File, signal: AbortSignal): Promise<Outcome> {
+  // Read first: a small file is at hand then for every name that is tried, and a browser sends memory faster than a file.
+  const body = await readable(file);
   const options = { modifiedMs: file.lastModified, signal };
   for (let n = 1; n <= NUMBERED_MAX; n += 1) {
     const name = n === 1 ? nameOf(item.path) : numbered(nameOf(item.path), n);
     const at = { space: item.space, path: join(parent(item.path), name) };
     try {
-      await write(at, file, item.conflict === 'replace' ? null : { ifAbsent: true }, options);
+      await write(at, body, item.conflict === 'replace' ? null : { ifAbsent: true }, options);
       return { kind: 'done' };
     } catch (error) {
       if (!isTaken(error)) throw error;
@@ -85,15 +87,4 @@ async function inTurns<T>(items: T[], run: (item: T) => Promise<void>): Promise<
     }
   };
   await Promise.all(Array.from({ length: SIDE_BY_SIDE }, worker));
-}
-
-export async function unfinishedUploads(): Promise<Unfinished[]> {
-  const list = await ask<Unfinished[]>('GET', '/uploads');
-  return list.map((upload) => ({ ...upload, path: normal(upload.path) }));
-}
-
-/** Tells the drive that an upload was given up; if it cannot be told, the upload expires. */
-export function forgetUpload(id: string): void {
-  const headers = { 'Tus-Resumable': '1.0.0', 'X-Requested-With': 'holdfast' };
-  fetch(`${API}/uploads/${encodeURIComponent(id)}`, { method: 'DELETE', headers }).catch(() => {});
 }

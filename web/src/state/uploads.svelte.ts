@@ -1,6 +1,7 @@
 /** The queue of uploads as the pages see it: its figures, refreshed a few times a second, and its panel. */
 import type { Place } from '../api/types';
 import { ApiError } from '../api/http';
+import { unfinished } from '../api/uploads';
 import type { Found } from '../lib/dropped';
 import { join, parent } from '../lib/paths';
 import { Queue, type Totals } from '../lib/queue';
@@ -9,7 +10,7 @@ import { explain } from './errors';
 import { t } from './i18n.svelte';
 import { onNetwork, refreshUsage, session } from './session.svelte';
 import { notify } from './toasts.svelte';
-import { forgetUpload, makeFolders, Uploader, unfinishedUploads } from './uploader';
+import { makeFolders, Uploader } from './uploader';
 
 const REFRESH_MS = 120;
 /** A folder on show is asked for again at most this often while files arrive in it. */
@@ -76,8 +77,9 @@ async function recall(): Promise<void> {
   if (remembered) return;
   remembered = true;
   try {
-    for (const upload of await unfinishedUploads()) {
-      queue.addInterrupted(upload.space, upload.path, upload.size_bytes, upload.offset_bytes, upload.id);
+    for (const { space, path, length_bytes, offset_bytes, id, waits } of await unfinished()) {
+      if (waits) queue.addTaken(space, path, length_bytes, id);
+      else queue.addInterrupted(space, path, length_bytes, offset_bytes, id);
     }
   } catch {
     // Without the list nothing is lost: dropping the file again goes on where it was.
@@ -118,5 +120,4 @@ export const uploads = {
     visible = true;
     queue.add(to.space, found.files.map(({ path, file }) => ({ path: join(to.path, path), file })));
   },
-  discard: forgetUpload,
 };
