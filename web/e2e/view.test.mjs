@@ -102,6 +102,12 @@ describe('a file', () => {
     await seen(page, 'No preview for this file');
   });
 
+  test('is shown if the URL is its path', async () => {
+    await page.goto(`${drive.url}/files/ana/2.txt`);
+    await seen(page, 'three', '.code');
+    assert.equal(new URL(page.url()).search, '?view=2.txt');
+  });
+
   test('that is not there says so', async () => {
     await view('nope.txt');
     await seen(page, 'does not exist');
