@@ -30,7 +30,7 @@ export async function open(browser, url, { width = 1280, height = 800 } = {}) {
   await page.setViewport({ width, height });
   page.on('pageerror', (error) => faults.push(String(error.stack ?? error)));
   page.on('console', (message) => {
-    if (message.type() === 'error' && /Content.Security.Policy|violates/i.test(message.text())) faults.push(message.text());
+    if (message.type() === 'error' && !message.text().includes('/favicon.ico') && /Content.Security.Policy|violates/i.test(message.text())) faults.push(message.text());
   });
   page.on('dialog', (dialog) => void dialog.accept());
   await page.goto(url);

@@ -1,7 +1,8 @@
 /** How hard a password is to guess. Loaded when a new password is typed: the dictionaries are large. The drive has the last word. */
 import { ZxcvbnFactory } from '@zxcvbn-ts/core';
 import * as common from '@zxcvbn-ts/language-common';
-import * as english from '@zxcvbn-ts/language-en';
+import words from '@zxcvbn-ts/language-en/dist/commonWords.json.mjs';
+import names from '@zxcvbn-ts/language-en/dist/firstnames.json.mjs';
 
 export type Reason = 'pattern' | 'repeat' | 'sequence' | 'date' | 'common' | 'word' | 'own';
 
@@ -22,7 +23,7 @@ const CHARS_MAX = 100;
 
 // Without translations the reasons come as keys, which have words in our own catalogue.
 const meter = new ZxcvbnFactory({
-  dictionary: { ...common.dictionary, ...english.dictionary },
+  dictionary: { ...common.dictionary, 'commonWords-en': words, 'firstnames-en': names },
   graphs: common.adjacencyGraphs,
 });
 
