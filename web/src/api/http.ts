@@ -1,0 +1,109 @@
+/**
+ * One way to call the API. Every failure is an [`ApiError`]: with the problem's text if the drive told one, with status 0
+ * if the drive could not be reached.
+ */
+import type { Problem } from './types';
+
+export const API = '/api/v1';
+
+export class ApiError extends Error {
+  constructor(
+    readonly status: number,
+    readonly detail: string,
+    readonly retryAfterS: number | null = null,
+  ) {
+    super(detail);
+    this.name = 'ApiError';
+  }
+
+  /** Nobody answered: offline, or the drive is away. */
+  get unreachable(): boolean {
+    return this.status === 0;
+  }
+
+  /** Asking again may help. */
+  get passing(): boolean {
+    return this.status === 0 || this.status === 429 || this.status === 502 || this.status === 503 || this.status === 504;
+  }
+}
+
+type Listener = () => void;
+let signedOut: Listener = () => {};
+let reached: (yes: boolean) => void = () => {};
+
+/** What to do when the session turned out to have ended. */
+export function onSignedOut(listener: Listener): void {
+  signedOut = listener;
+}
+
+/** Told after every call whether the drive answered. */
+export function onReached(listener: (yes: boolean) => void): void {
+  reached = listener;
+}
+
+export interface Call {
+  json?: unknown;
+  body?: BodyInit;
+  headers?: Record<string, string>;
+  query?: Record<string, string | number | undefined>;
+  signal?: AbortSignal;
+  /** A 401 is an answer, not the end of the session. */
+  signingIn?: boolean;
+}
+
+export function url(path: string, query: Call['query'] = {}): string {
+  const params = new URLSearchParams();
+  for (const [name, value] of Object.entries(query)) {
+    if (value !== undefined && value !== '') params.set(name, String(value));
+  }
+  const text = params.toString();
+  return text === '' ? API + path : `${API}${path}?${text}`;
+}
+
+/** Sends a call and answers the response if it succeeded. */
+export async function send(method: string, path: string, call: Call = {}): Promise<Response> {
+  const headers: Record<string, string> = { 'X-Requested-With': 'holdfast', ...call.headers };
+  let body = call.body ?? null;
+  if (call.json !== undefined) {
+    headers['Content-Type'] = 'application/json';
+    body = JSON.stringify(call.json);
+  }
+  let response: Response;
+  try {
+    response = await fetch(url(path, call.query), {
+      method,
+      headers,
+      body,
+      signal: call.signal ?? null,
+      credentials: 'same-origin',
+      cache: 'no-store',
+    });
+  } catch (error) {
+    if (call.signal?.aborted) throw error;
+    reached(false);
+    throw new ApiError(0, '');
+  }
+  reached(true);
+  if (response.ok) return response;
+  if (response.status === 401 && !call.signingIn) signedOut();
+  throw await failure(response);
+}
+
+/** Sends a call and answers the JSON that came back. */
+export async function ask<T>(method: string, path: string, call: Call = {}): Promise<T> {
+  const response = await send(method, path, call);
+  return (response.status === 204 ? undefined : await response.json()) as T;
+}
+
+export async function failure(response: Response): Promise<ApiError> {
+  const retry = Number(response.headers.get('Retry-After'));
+  let detail = '';
+  try {
+    const problem = (await response.json()) as Partial<Problem>;
+    if (typeof problem.detail === 'string') detail = problem.detail;
+    else if (typeof problem.title === 'string') detail = problem.title;
+  } catch {
+    detail = response.statusText;
+  }
+  return new ApiError(response.status, detail, retry > 0 ? retry : null);
+}

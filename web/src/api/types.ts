@@ -1,0 +1,159 @@
+/** What the API answers. `/api/v1/openapi.json` is the reference; these are the parts the pages use. */
+
+export type Role = 'reader' | 'editor' | 'owner';
+export type Kind = 'file' | 'folder';
+export type Conflict = 'fail' | 'replace' | 'keep-both';
+
+/** Paths are without slashes at the ends; `''` is the root. */
+export interface Place {
+  space: string;
+  path: string;
+}
+
+export interface Space {
+  name: string;
+  home: boolean;
+  role: Role;
+  used_bytes: number;
+  version_bytes: number;
+  reserved_bytes: number;
+  available_bytes?: number;
+  retention_days: number;
+}
+
+export interface Me {
+  name: string;
+  admin: boolean;
+  read_only: boolean;
+  spaces: Space[];
+}
+
+export interface Node {
+  id: number;
+  name: string;
+  kind: Kind;
+  size_bytes: number;
+  created_ms: number;
+  modified_ms: number;
+  etag: string;
+  /** Absent or empty for folders. */
+  type?: string;
+  tags: string[];
+}
+
+/** One node with what only its own page shows. */
+export interface NodeDetails extends Node {
+  path: string;
+  role: Role;
+  versions: number;
+}
+
+export interface FolderPage {
+  folder: Node;
+  role: Role;
+  entries: Node[];
+  /** The name to go on after; absent or null on the last page. */
+  next?: string | null;
+}
+
+export interface Problem {
+  title: string;
+  status: number;
+  detail: string;
+}
+
+/** What became of one item of a batch. */
+export interface ItemResult {
+  node?: Node;
+  /** The trash entry a removed node is now; null in a space that keeps nothing. */
+  trash?: number | null;
+  problem?: Problem;
+}
+
+export interface Move {
+  from: Place;
+  to: Place;
+}
+
+export interface TrashEntry {
+  entry: number;
+  kind: Kind;
+  path: string;
+  deleted_ms: number;
+  size_bytes: number;
+  nodes: number;
+}
+
+export interface Version {
+  version: number;
+  size_bytes: number;
+  modified_ms: number;
+  superseded_ms: number;
+}
+
+export interface Token {
+  id: number;
+  label: string;
+  read_only: boolean;
+  space?: string;
+  created_ms: number;
+  used_ms?: number;
+  expires_ms?: number;
+}
+
+export interface NewToken {
+  label: string;
+  read_only: boolean;
+  space?: string;
+  expires_ms?: number;
+}
+
+/** A signed-in browser. */
+export interface Device {
+  id: number;
+  label: string;
+  created_ms: number;
+  used_ms: number;
+  expires_ms?: number;
+  current: boolean;
+}
+
+export interface TagCount {
+  tag: string;
+  count: number;
+}
+
+export interface SearchQuery {
+  q: string;
+  space?: string;
+  kind?: Kind;
+  type?: string;
+  min_bytes?: number;
+  max_bytes?: number;
+  after_ms?: number;
+  before_ms?: number;
+  tag?: string;
+  limit?: number;
+  cursor?: string;
+}
+
+export interface Hit extends Place {
+  node: Node;
+}
+
+export interface SearchPage {
+  hits: Hit[];
+  more: boolean;
+  /** The next page, if there is one. */
+  cursor?: string;
+  indexing: boolean;
+}
+
+export interface Unfinished extends Place {
+  id: string;
+  length_bytes: number;
+  offset_bytes: number;
+  /** All bytes are there, but the name was taken: it is finished under another rule, or given up. */
+  waits: boolean;
+  expires_ms: number;
+}

@@ -1,0 +1,378 @@
+/**
+ * The queue of uploads: what waits, what runs, what became of it. It knows no DOM and no network: files go out through a
+ * `Transport`, time comes from a clock, and whoever shows it is told that something changed.
+ *
+ * Many small files go side by side, few large ones: each item has a weight, and the weights under way have a limit. Adding,
+ * starting and finishing an item cost the same whether ten or ten thousand wait.
+ */
+import type { Conflict } from '../api/types';
+
+export type State = 'waiting' | 'running' | 'paused' | 'retrying' | 'conflict' | 'done' | 'failed' | 'skipped' | 'interrupted';
+export type Answer = 'replace' | 'keep-both' | 'skip';
+
+export interface Item {
+  readonly id: number;
+  readonly space: string;
+  readonly path: string;
+  readonly size: number;
+  file: File | null;
+  state: State;
+  sent: number;
+  conflict: Conflict;
+  error: string;
+  tries: number;
+  /** The upload the drive remembers, for one that a reload interrupted. */
+  remembered: string | null;
+}
+
+export type Outcome = { kind: 'done' } | { kind: 'conflict' };
+
+export interface Transport {
+  /** Sends a file; throws what `isPassing` can judge. An abort leaves what was sent, so that it can go on. */
+  send(item: Item, progress: (sent: number) => void, signal: AbortSignal): Promise<Outcome>;
+  /** Forgets what was sent of an item that was given up. */
+  discard(item: Item): void;
+}
+
+export interface QueueOptions {
+  transport: Transport;
+  changed: () => void;
+  finished: (item: Item) => void;
+  isPassing: (error: unknown) => boolean;
+  explain: (error: unknown) => string;
+  now?: () => number;
+  wait?: (ms: number, run: () => void) => void;
+}
+
+/** Weights under way at most. Browsers open six connections to a server; one stays free for the pages. */
+const WEIGHT_MAX = 10;
+/** A file this large takes a share of the limit that leaves room for two more. */
+export const LARGE_BYTES = 1024 * 1024;
+const LARGE_WEIGHT = 4;
+const SMALL_WEIGHT = 2;
+/** Tries before a passing failure becomes a failure. */
+const TRIES_MAX = 6;
+const RETRY_FIRST_MS = 1_000;
+/** Speed is told over this time. */
+const SPEED_WINDOW_MS = 6_000;
+
+export interface Totals {
+  items: number;
+  done: number;
+  failed: number;
+  waiting: number;
+  running: number;
+  conflicts: number;
+  paused: number;
+  retrying: number;
+  interrupted: number;
+  bytes: number;
+  sent: number;
+  /** Bytes a second, lately. */
+  speed: number;
+  /** Seconds; infinite if nothing moves. */
+  left: number;
+}
+
+export class Queue {
+  readonly items: Item[] = [];
+  held = false;
+  offline = false;
+  private pending: Item[] = [];
+  private front: Item[] = [];
+  private readonly aborts = new Map<number, AbortController>();
+  private weight = 0;
+  private nextId = 1;
+  private sample: { at: number; sent: number }[] = [];
+  private moved = 0;
+  private answerForAll: Answer | null = null;
+  private readonly counts: Record<State, number> = {
+    waiting: 0, running: 0, paused: 0, retrying: 0, conflict: 0, done: 0, failed: 0, skipped: 0, interrupted: 0,
+  };
+  private bytes = 0;
+  private sent = 0;
+
+  constructor(private readonly options: QueueOptions) {}
+
+  add(space: string, files: { path: string; file: File }[], conflict: Conflict = 'fail'): Item[] {
+    // A new errand: what was answered for all the files of the last one does not hold for it.
+    if (!this.busy) this.answerForAll = null;
+    const added = files.map(({ path, file }) => this.put(space, path, file.size, file, conflict));
+    for (const item of added) this.pending.push(item);
+    this.refill();
+    this.options.changed();
+    return added;
+  }
+
+  /** An upload that a reload interrupted: it waits for its file. */
+  addInterrupted(space: string, path: string, size: number, sent: number, remembered: string): Item {
+    const item = this.put(space, path, size, null, 'fail');
+    item.remembered = remembered;
+    this.set(item, 'interrupted');
+    this.progress(item, sent, false);
+    this.options.changed();
+    return item;
+  }
+
+  /** An upload whose bytes are all there: only what to do about its name is to be asked. */
+  addTaken(space: string, path: string, size: number, remembered: string): Item {
+    const item = this.put(space, path, size, null, 'fail');
+    item.remembered = remembered;
+    this.set(item, 'conflict');
+    this.progress(item, size, false);
+    this.options.changed();
+    return item;
+  }
+
+  /** Gives an interrupted upload its file back. */
+  provide(item: Item, file: File): boolean {
+    if (item.state !== 'interrupted' || file.size !== item.size) return false;
+    item.file = file;
+    this.requeue(item);
+    return true;
+  }
+
+  private put(space: string, path: string, size: number, file: File | null, conflict: Conflict): Item {
+    const item: Item = {
+      id: this.nextId++, space, path, size, file, state: 'waiting', sent: 0, conflict, error: '', tries: 0, remembered: null,
+    };
+    this.items.push(item);
+    this.counts.waiting += 1;
+    this.bytes += size;
+    return item;
+  }
+
+  get busy(): boolean {
+    return this.counts.waiting + this.counts.running + this.counts.retrying > 0;
+  }
+
+  /** Something of it is neither finished nor given up. */
+  get unfinished(): boolean {
+    return this.busy || this.counts.paused + this.counts.conflict > 0;
+  }
+
+  private set(item: Item, state: State): void {
+    this.counts[item.state] -= 1;
+    this.counts[state] += 1;
+    item.state = state;
+  }
+
+  private progress(item: Item, sent: number, moving = true): void {
+    const by = sent - item.sent;
+    item.sent = sent;
+    this.sent += by;
+    if (moving && by > 0) this.moved += by;
+  }
+
+  /** The next to start, or none: `front` is read from its end, and is what was pending, turned over. */
+  private takeNext(): Item | null {
+    if (this.front.length === 0) {
+      this.front = this.pending.reverse();
+      this.pending = [];
+    }
+    for (;;) {
+      const item = this.front.at(-1);
+      if (!item) return null;
+      if (item.state !== 'waiting') {
+        this.front.pop();
+        if (this.front.length === 0 && this.pending.length > 0) return this.takeNext();
+        continue;
+      }
+      if (this.weight + weightOf(item) > WEIGHT_MAX) return null;
+      this.front.pop();
+      return item;
+    }
+  }
+
+  private async run(item: Item): Promise<void> {
+    const abort = new AbortController();
+    const weight = weightOf(item);
+    this.aborts.set(item.id, abort);
+    this.weight += weight;
+    this.set(item, 'running');
+    this.options.changed();
+    try {
+      const outcome = await this.options.transport.send(item, (sent) => this.heard(item, sent), abort.signal);
+      if (abort.signal.aborted && item.state !== 'running') return;
+      if (outcome.kind === 'conflict') this.collided(item);
+      else this.succeed(item);
+    } catch (error) {
+      if (item.state === 'running') this.stumbled(item, error);
+    } finally {
+      this.aborts.delete(item.id);
+      this.weight -= weight;
+      this.refill();
+      this.options.changed();
+    }
+  }
+
+  /** Starts what has room now. */
+  private refill(): void {
+    if (this.held || this.offline) return;
+    for (;;) {
+      const item = this.takeNext();
+      if (!item) return;
+      void this.run(item);
+    }
+  }
+
+  private heard(item: Item, sent: number): void {
+    if (item.state !== 'running') return;
+    this.progress(item, sent);
+    this.options.changed();
+  }
+
+  private succeed(item: Item): void {
+    this.progress(item, item.size);
+    this.set(item, 'done');
+    item.file = null;
+    this.options.finished(item);
+  }
+
+  private collided(item: Item): void {
+    if (this.answerForAll) this.settle(item, this.answerForAll);
+    else this.set(item, 'conflict');
+  }
+
+  private stumbled(item: Item, error: unknown): void {
+    item.error = this.options.explain(error);
+    if (!this.options.isPassing(error) || item.tries + 1 >= TRIES_MAX) {
+      this.set(item, 'failed');
+      return;
+    }
+    const pause = RETRY_FIRST_MS * 2 ** item.tries;
+    // While offline nothing is counted as a try: it goes on when the network is back.
+    if (!this.offline) item.tries += 1;
+    this.set(item, 'retrying');
+    const wait = this.options.wait ?? ((ms, run) => void setTimeout(run, ms));
+    wait(pause, () => {
+      if (item.state === 'retrying' && !this.held && !this.offline) this.requeue(item);
+    });
+  }
+
+  private requeue(item: Item): void {
+    this.set(item, 'waiting');
+    item.error = '';
+    this.pending.push(item);
+    this.refill();
+    this.options.changed();
+  }
+
+  pause(item: Item): void {
+    if (item.state !== 'running' && item.state !== 'waiting' && item.state !== 'retrying') return;
+    this.set(item, 'paused');
+    this.aborts.get(item.id)?.abort();
+    this.options.changed();
+  }
+
+  resume(item: Item): void {
+    if ((item.state === 'paused' || item.state === 'retrying' || item.state === 'failed') && (item.file || item.remembered !== null)) {
+      item.tries = 0;
+      this.requeue(item);
+    }
+  }
+
+  cancel(item: Item): void {
+    if (item.state === 'done' || item.state === 'skipped') return;
+    const wasRunning = item.state === 'running';
+    this.set(item, 'skipped');
+    this.bytes -= item.size;
+    this.progress(item, 0, false);
+    this.aborts.get(item.id)?.abort();
+    if (wasRunning || item.remembered !== null || item.tries > 0) this.options.transport.discard(item);
+    item.file = null;
+    this.options.changed();
+  }
+
+  answer(item: Item, answer: Answer, forAll: boolean): void {
+    if (forAll) {
+      this.answerForAll = answer;
+      for (const other of this.items) if (other.state === 'conflict') this.settle(other, answer);
+    } else if (item.state === 'conflict') this.settle(item, answer);
+    this.refill();
+    this.options.changed();
+  }
+
+  private settle(item: Item, answer: Answer): void {
+    if (answer === 'skip') {
+      this.set(item, 'skipped');
+      this.bytes -= item.size;
+      this.progress(item, 0, false);
+      item.file = null;
+      if (item.remembered !== null) this.options.transport.discard(item);
+      return;
+    }
+    item.conflict = answer;
+    this.set(item, 'waiting');
+    this.pending.push(item);
+  }
+
+  /** Holds or goes on with everything. */
+  hold(held: boolean): void {
+    this.held = held;
+    if (held) {
+      for (const item of this.items) if (item.state === 'running') this.pause(item);
+    } else this.goOn(['paused', 'retrying']);
+    this.options.changed();
+  }
+
+  /** The network went or came. */
+  network(online: boolean): void {
+    this.offline = !online;
+    if (online && !this.held) this.goOn(['retrying']);
+    this.options.changed();
+  }
+
+  private goOn(from: State[]): void {
+    for (const item of this.items) {
+      if (from.includes(item.state) && item.file) {
+        this.set(item, 'waiting');
+        this.pending.push(item);
+      }
+    }
+    this.refill();
+  }
+
+  retryFailed(): void {
+    for (const item of this.items) if (item.state === 'failed') this.resume(item);
+  }
+
+  cancelAll(): void {
+    for (const item of this.items) this.cancel(item);
+  }
+
+  /** Takes what is finished off the list. */
+  tidy(): void {
+    const rest = this.items.filter((item) => item.state !== 'done' && item.state !== 'skipped');
+    for (const item of this.items) {
+      if (item.state !== 'done') continue;
+      this.bytes -= item.size;
+      this.sent -= item.sent;
+    }
+    this.counts.done = 0;
+    this.counts.skipped = 0;
+    this.items.length = 0;
+    for (const item of rest) this.items.push(item);
+    this.options.changed();
+  }
+
+  totals(): Totals {
+    const now = (this.options.now ?? Date.now)();
+    this.sample.push({ at: now, sent: this.moved });
+    while (this.sample.length > 2 && now - (this.sample[0]?.at ?? now) > SPEED_WINDOW_MS) this.sample.shift();
+    const first = this.sample[0];
+    const span = first ? now - first.at : 0;
+    const speed = this.counts.running > 0 && first && span > 250 ? ((this.moved - first.sent) * 1000) / span : 0;
+    if (this.counts.running === 0) this.sample = [];
+    const { counts } = this;
+    return {
+      items: this.items.length - counts.skipped, done: counts.done, failed: counts.failed, waiting: counts.waiting,
+      running: counts.running, conflicts: counts.conflict, paused: counts.paused, retrying: counts.retrying, interrupted: counts.interrupted,
+      bytes: this.bytes, sent: this.sent, speed, left: speed > 0 ? (this.bytes - this.sent) / speed : Infinity,
+    };
+  }
+}
+
+function weightOf(item: Item): number {
+  return item.size >= LARGE_BYTES ? LARGE_WEIGHT : SMALL_WEIGHT;
+}

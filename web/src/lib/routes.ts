@@ -1,0 +1,59 @@
+/** The pages' URLs: what a URL shows, and the URL of what is shown. */
+import { decodePath, nameOf, parent, placeUrl, split } from './paths';
+import type { Place } from '../api/types';
+
+export type Tab = 'preview' | 'details' | 'versions';
+
+export type Route =
+  | { page: 'home' }
+  | { page: 'files'; space: string; path: string; view: string | null; tab: Tab }
+  | { page: 'trash'; space: string }
+  | { page: 'search'; params: URLSearchParams }
+  | { page: 'account'; section: string }
+  | { page: 'unknown' };
+
+export function parseRoute(pathname: string, search: string): Route {
+  const [page, ...rest] = pathname.split('/').filter((part) => part !== '');
+  const params = new URLSearchParams(search);
+  const place = split(decodeFirst(rest));
+  switch (page) {
+    case undefined:
+      return { page: 'home' };
+    case 'files': {
+      const [space, ...path] = place;
+      if (space === undefined) return { page: 'home' };
+      return { page: 'files', space, path: path.join('/'), view: params.get('view') || null, tab: tabOf(params.get('tab')) };
+    }
+    case 'trash':
+      return place[0] === undefined ? { page: 'unknown' } : { page: 'trash', space: place[0] };
+    case 'search':
+      return { page: 'search', params };
+    case 'account':
+      return { page: 'account', section: place[0] ?? '' };
+    default:
+      return { page: 'unknown' };
+  }
+}
+
+function decodeFirst(parts: string[]): string {
+  return decodePath(parts.join('/'));
+}
+
+function tabOf(text: string | null): Tab {
+  return text === 'details' || text === 'versions' ? text : 'preview';
+}
+
+export function folderUrl(at: Place): string {
+  return `/files/${placeUrl(at.space, at.path)}`;
+}
+
+/** A file is shown over its folder, so that its neighbours are known. */
+export function fileUrl(at: Place, tab: Tab = 'preview'): string {
+  const query = new URLSearchParams({ view: nameOf(at.path) });
+  if (tab !== 'preview') query.set('tab', tab);
+  return `${folderUrl({ space: at.space, path: parent(at.path) })}?${query}`;
+}
+
+export const trashUrl = (space: string) => `/trash/${placeUrl(space, '')}`;
+export const searchUrl = (params: URLSearchParams) => `/search?${params}`;
+export const accountUrl = (section = '') => (section === '' ? '/account' : `/account/${section}`);

@@ -1,0 +1,35 @@
+/** A search as it stands in the URL, and as the API takes it. */
+import type { SearchQuery } from '../api/types';
+
+const MIB = 1024 * 1024;
+const DAY_MS = 86_400_000;
+
+export const TYPES = ['image', 'video', 'audio', 'pdf', 'text', 'document', 'archive'] as const;
+export const SIZES = ['small', 'medium', 'large', 'huge'] as const;
+export const AGES = ['day', 'week', 'month', 'year'] as const;
+
+const SIZE_RANGES: Record<string, { min_bytes?: number; max_bytes?: number }> = {
+  small: { max_bytes: MIB },
+  medium: { min_bytes: MIB, max_bytes: 100 * MIB },
+  large: { min_bytes: 100 * MIB, max_bytes: 1024 * MIB },
+  huge: { min_bytes: 1024 * MIB },
+};
+const AGE_DAYS: Record<string, number> = { day: 1, week: 7, month: 31, year: 366 };
+
+/** Only what is known is taken from a URL; anybody may have written it. */
+export function queryOf(params: URLSearchParams, now = Date.now()): SearchQuery {
+  const query: SearchQuery = { q: (params.get('q') ?? '').trim() };
+  const space = params.get('space');
+  if (space) query.space = space;
+  const kind = params.get('kind');
+  if (kind === 'file' || kind === 'folder') query.kind = kind;
+  const type = params.get('type');
+  if (type && (TYPES as readonly string[]).includes(type)) query.type = type;
+  Object.assign(query, SIZE_RANGES[params.get('size') ?? ''] ?? {});
+  const days = AGE_DAYS[params.get('age') ?? ''];
+  // To the minute, so that the same query stays the same while one types.
+  if (days !== undefined) query.after_ms = Math.floor(now / 60_000) * 60_000 - days * DAY_MS;
+  const tag = params.get('tag');
+  if (tag) query.tag = tag;
+  return query;
+}

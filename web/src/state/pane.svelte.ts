@@ -1,0 +1,151 @@
+/** A folder's pane: what the mouse and the keyboard do to its selection, and the actions on what is selected. */
+import type { Place } from '../api/types';
+import type { Entry } from '../lib/entries';
+import { join } from '../lib/paths';
+import { fileUrl, folderUrl } from '../lib/routes';
+import * as select from '../lib/selection';
+import * as actions from './actions';
+import type { FolderState } from './folder.svelte';
+import { t } from './i18n.svelte';
+import type { MenuItem } from './overlays.svelte';
+import { go } from './router.svelte';
+import { mayWrite } from './session.svelte';
+
+export class Pane {
+  renaming = $state<string | null>(null);
+  details = $state<string | null>(null);
+
+  constructor(readonly folder: FolderState) {}
+
+  get place(): Place {
+    return { space: this.folder.space, path: this.folder.path };
+  }
+
+  get writable(): boolean {
+    return mayWrite(this.folder.space);
+  }
+
+  placeOf(name: string): Place {
+    return { space: this.folder.space, path: join(this.folder.path, name) };
+  }
+
+  urlOf({ node }: Entry): string {
+    const at = this.placeOf(node.name);
+    return node.kind === 'folder' ? folderUrl(at) : fileUrl(at);
+  }
+
+  open(entry: Entry): void {
+    go(this.urlOf(entry));
+  }
+
+  /** Who comes by the Tab key finds the first row active; who just opened the folder sees it calm. */
+  focused(event: FocusEvent): void {
+    const { folder } = this;
+    if (event.relatedTarget === null || folder.selection.active !== null) return;
+    if (event.target instanceof Element && event.target.matches(':focus-visible')) {
+      folder.selection = select.activate(folder.selection, folder.order[0] ?? null);
+    }
+  }
+
+  /** A click on a row, but not on its name. */
+  click(event: MouseEvent, name: string): void {
+    const { folder } = this;
+    if (event.shiftKey) folder.selection = select.extend(folder.selection, name, folder.order, event.ctrlKey || event.metaKey);
+    else if (event.ctrlKey || event.metaKey) folder.selection = select.toggle(folder.selection, name);
+    else folder.selection = select.only(name);
+  }
+
+  tick(event: MouseEvent, name: string): void {
+    const { folder } = this;
+    folder.selection = event.shiftKey
+      ? select.extend(folder.selection, name, folder.order, true)
+      : select.toggle(folder.selection, name);
+  }
+
+  toggleAll(): void {
+    const { folder } = this;
+    if (folder.chosen.length === folder.shown.length) folder.unselect();
+    else folder.selection = select.all(folder.selection, folder.order);
+  }
+
+  /** What an action on `name` is about: the selection if `name` is in it. */
+  subjects(name: string): Entry[] {
+    const { folder } = this;
+    if (folder.selection.ids.has(name)) return folder.chosen;
+    const entry = folder.byName.get(name);
+    return entry ? [entry] : [];
+  }
+
+  /** What the keyboard acts on. */
+  get current(): Entry[] {
+    const { folder } = this;
+    if (folder.chosen.length > 0) return folder.chosen;
+    const entry = folder.selection.active === null ? undefined : folder.byName.get(folder.selection.active);
+    return entry ? [entry] : [];
+  }
+
+  private places(entries: Entry[]): Place[] {
+    return entries.map((entry) => this.placeOf(entry.node.name));
+  }
+
+  download(entries: Entry[]): void {
+    actions.download(entries.map(({ node }) => ({ ...this.placeOf(node.name), kind: node.kind })));
+  }
+
+  async remove(entries: Entry[]): Promise<void> {
+    if (!this.writable || entries.length === 0) return;
+    const order = this.folder.order;
+    const first = order.indexOf(entries[0]?.node.name ?? '');
+    const gone = new Set(entries.map((entry) => entry.node.name));
+    const next = order.slice(first).find((name) => !gone.has(name)) ?? order.slice(0, first).findLast((name) => !gone.has(name));
+    if (await actions.remove(this.places(entries))) {
+      this.folder.selection = { ids: new Set(), anchor: null, active: next ?? null };
+    }
+  }
+
+  async transfer(kind: 'move' | 'copy', entries: Entry[]): Promise<void> {
+    if (entries.length === 0 || (kind === 'move' && !this.writable)) return;
+    if (await actions.pickAndTransfer(kind, this.places(entries))) this.folder.unselect();
+  }
+
+  rename(entries: Entry[]): void {
+    const [entry] = entries;
+    if (this.writable && entry && entries.length === 1) {
+      this.folder.selection = select.only(entry.node.name);
+      this.renaming = entry.node.name;
+    }
+  }
+
+  async renameTo(from: string, to: string): Promise<void> {
+    this.renaming = null;
+    if (to === from) return;
+    if (await actions.rename(this.placeOf(from), to)) this.folder.selection = select.only(to);
+  }
+
+  async newFolder(): Promise<void> {
+    if (!this.writable) return;
+    const name = await actions.newFolder(this.place, (wanted) => this.folder.byName.has(wanted));
+    if (name !== null) this.folder.selection = select.only(name);
+  }
+
+  menuFor(entries: Entry[]): MenuItem[] {
+    const [first] = entries;
+    if (!first) return [];
+    const one = entries.length === 1;
+    const { writable } = this;
+    const items: MenuItem[] = [];
+    if (one) items.push({ label: t('action.open'), icon: first.node.kind === 'folder' ? 'folder' : 'file', shortcut: 'Enter', run: () => this.open(first) });
+    items.push({ label: t(one && first.node.kind === 'file' ? 'action.download' : 'action.downloadZip'), icon: 'download', shortcut: '⇧D', run: () => this.download(entries) });
+    if (one && writable) items.push({ label: t('action.rename'), icon: 'pencil', shortcut: 'F2', run: () => this.rename(entries) });
+    if (writable) items.push({ label: t('action.move'), icon: 'move', shortcut: '⇧M', run: () => void this.transfer('move', entries) });
+    items.push({ label: t('action.copy'), icon: 'copy', shortcut: '⇧C', run: () => void this.transfer('copy', entries) });
+    if (one) {
+      if (first.node.kind === 'file') {
+        items.push({ label: t('versions.title'), icon: 'history', run: () => go(fileUrl(this.placeOf(first.node.name), 'versions')) });
+      }
+      items.push({ label: t('details.titleTags'), icon: 'info', shortcut: '⇧I', run: () => (this.details = first.node.name) });
+    }
+    if (writable) items.push({ label: t('action.delete'), icon: 'trash', shortcut: 'Del', danger: true, apart: true, run: () => void this.remove(entries) });
+    return items;
+  }
+}

@@ -1,0 +1,113 @@
+/** Who is signed in, and whether the drive can be reached. */
+import { ApiError, onReached, onSignedOut } from '../api/http';
+import * as api from '../api/session';
+import type { Me, Space } from '../api/types';
+import { forgetFolders } from './folder.svelte';
+
+type Status = 'loading' | 'in' | 'out' | 'failed';
+
+let me = $state.raw<Me | null>(null);
+let status = $state<Status>('loading');
+let expired = $state(false);
+let failure = $state.raw<unknown>(null);
+let online = $state(navigator.onLine);
+const networkListeners: ((online: boolean) => void)[] = [];
+
+export const session = {
+  get me() { return me; },
+  get status() { return status; },
+  get expired() { return expired; },
+  get failure() { return failure; },
+  get online() { return online; },
+};
+
+export function spaceOf(name: string): Space | undefined {
+  return me?.spaces.find((space) => space.name === name);
+}
+
+/** Whether the caller may change things in a space. */
+export function mayWrite(name: string): boolean {
+  const space = spaceOf(name);
+  return space !== undefined && space.role !== 'reader' && me?.read_only !== true;
+}
+
+export async function start(): Promise<void> {
+  status = 'loading';
+  try {
+    me = await api.me();
+    status = 'in';
+  } catch (error) {
+    failure = error;
+    status = error instanceof ApiError && error.status === 401 ? 'out' : 'failed';
+  }
+}
+
+/** Usage changed: asks for it again, without hurry and not in a crowd. */
+let refreshing: ReturnType<typeof setTimeout> | undefined;
+export function refreshUsage(): void {
+  clearTimeout(refreshing);
+  refreshing = setTimeout(async () => {
+    try {
+      if (status === 'in') me = await api.me();
+    } catch {
+      // The figures shown stay; the next change asks again.
+    }
+  }, 800);
+}
+
+export async function signIn(name: string, password: string, remember: boolean): Promise<void> {
+  const before = me?.name;
+  me = await api.signIn(name, password, remember);
+  if (before !== me.name) forgetFolders();
+  // What answers is not yet proof that the cookie was kept.
+  me = await api.me();
+  expired = false;
+  status = 'in';
+}
+
+export async function signOut(): Promise<void> {
+  try {
+    await api.signOut();
+  } catch (error) {
+    if (!(error instanceof ApiError) || error.status !== 401) throw error;
+  }
+  me = null;
+  forgetFolders();
+  expired = false;
+  status = 'out';
+}
+
+/** Calls `listener` when the network goes or comes. */
+export function onNetwork(listener: (online: boolean) => void): void {
+  networkListeners.push(listener);
+}
+
+const PROBE_MS = 3_000;
+let probing: ReturnType<typeof setInterval> | undefined;
+
+function setOnline(now: boolean): void {
+  if (now === online) return;
+  online = now;
+  for (const listener of networkListeners) listener(now);
+  clearInterval(probing);
+  if (!now) probing = setInterval(() => void probe(), PROBE_MS);
+}
+
+/** Whether the drive answers at all; any answer counts. */
+async function probe(): Promise<void> {
+  try {
+    await fetch('/api/v1/me', { method: 'HEAD', cache: 'no-store', headers: { 'X-Requested-With': 'holdfast' } });
+    setOnline(true);
+  } catch {
+    setOnline(false);
+  }
+}
+
+addEventListener('offline', () => setOnline(false));
+addEventListener('online', () => void probe());
+onReached(setOnline);
+onSignedOut(() => {
+  if (status !== 'in') return;
+  expired = true;
+  status = 'out';
+});
