@@ -1,10 +1,10 @@
 /** What a member does in a folder, in a real browser, on a real drive. */
 import assert from 'node:assert/strict';
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
-import { focusList, gone, launch, open, press, row, seen } from './lib/browser.mjs';
+import { focusList, gone, kind, launch, open, press, row, seen } from './lib/browser.mjs';
 import { startDrive } from './lib/drive.mjs';
 
 let drive;
@@ -129,6 +129,52 @@ describe('a member', () => {
     await gone(page, 'renamed.txt', '[role=grid]');
     await seen(page, '2 items moved to inbox');
     assert.equal(await drive.read('ana/inbox/renamed.txt'), 'first');
+  });
+
+  test('drags a file into a folder, and takes it back', async () => {
+    await page.evaluate(() => {
+      const transfer = new DataTransfer();
+      const send = (name, type) => {
+        const event = new DragEvent(type, { bubbles: true, cancelable: true, dataTransfer: transfer });
+        document.querySelector(`[data-name="${name}"]`).dispatchEvent(event);
+      };
+      send('file2.txt', 'dragstart');
+      send('inbox', 'dragover');
+      send('inbox', 'drop');
+    });
+    await gone(page, 'file2.txt', '[role=grid]');
+    assert.equal(await drive.read('ana/inbox/file2.txt'), 'content of file2.txt\n');
+    await press(page, 'Undo', '.toast:last-of-type .action');
+    await page.waitForSelector(row('file2.txt'));
+  });
+
+  test('downloads a folder and a selection as zip', async (context) => {
+    if (kind === 'firefox') return context.skip('Firefox has no way to say where downloads go');
+    const session = await browser.target().createCDPSession();
+    await session.send('Browser.setDownloadBehavior', { behavior: 'allow', downloadPath: files, browserContextId: page.browserContext().id });
+    const arrived = async () => {
+      for (let tries = 0; tries < 100; tries += 1) {
+        const name = readdirSync(files).find((one) => one.endsWith('.zip'));
+        if (name && existsSync(join(files, name))) {
+          const bytes = readFileSync(join(files, name));
+          rmSync(join(files, name));
+          return bytes;
+        }
+        await new Promise((resolve) => setTimeout(resolve, 100));
+      }
+      throw new Error('no zip came');
+    };
+    await page.click(`${row('inbox')} .date`);
+    await press(page, 'Download', '[role=toolbar] button');
+    assert.ok((await arrived()).includes('renamed.txt'));
+    await page.keyboard.down('Control');
+    await page.click(`${row('alpha.txt')} .size`);
+    await page.keyboard.up('Control');
+    await press(page, 'Download', '[role=toolbar] button');
+    const both = await arrived();
+    assert.ok(both.includes('alpha.txt') && both.includes('renamed.txt'));
+    await page.waitForSelector(row('alpha.txt'));
+    await press(page, 'Clear selection', '[role=toolbar] button');
   });
 
   test('deletes into the trash and takes it back', async () => {

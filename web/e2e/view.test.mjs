@@ -186,6 +186,27 @@ describe('editing', () => {
   });
 });
 
+describe('search', () => {
+  test('finds as one types, from everywhere, and leads there', async (context) => {
+    const answer = await page.evaluate(async () => (await fetch('/api/v1/search?q=x', { headers: { 'X-Requested-With': 'holdfast' } })).status);
+    if (answer === 404) return context.skip('this program has no search');
+    await drive.folder('ana/Förderantrag');
+    await drive.put('ana/Förderantrag/Anhang2024Final.csv', 'a,b\n');
+    await page.goto(`${drive.url}/files/ana`);
+    await page.waitForSelector('[role=grid]');
+    await page.focus('[role=grid]');
+    await page.keyboard.press('/');
+    await page.keyboard.type('forder 2024');
+    await seen(page, 'Anhang2024Final.csv', '.page li');
+    assert.equal(new URL(page.url()).pathname, '/search');
+    await page.$$eval('.page li a', ([link]) => link.click());
+    await seen(page, 'Anhang2024Final.csv', 'h1');
+    await page.goto(`${drive.url}/search?q=forder&kind=folder`);
+    await seen(page, 'Förderantrag', '.page li');
+    await gone(page, 'Anhang2024Final.csv', '.page li');
+  });
+});
+
 describe('tags', () => {
   test('are kept with the file and shown in the list', async (context) => {
     const answer = await page.evaluate(async () => (await fetch('/api/v1/tags?space=ana&prefix=', { headers: { 'X-Requested-With': 'holdfast' } })).status);

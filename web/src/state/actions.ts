@@ -189,6 +189,8 @@ function postArchive(items: Place[]): void {
   form.method = 'post';
   form.action = `${API}/archive`;
   form.hidden = true;
+  // A window of its own, which the browser closes when the download begins: this page is not left, whatever the answer.
+  form.target = '_blank';
   const field = document.createElement('input');
   field.name = 'items';
   field.value = JSON.stringify(items.map(({ space, path }) => ({ space, path })));
