@@ -241,7 +241,7 @@ impl Web {
                 reply::text(StatusCode::SERVICE_UNAVAILABLE, "sites are not loaded yet\n")
             }
             "/readyz" if reading => self.readiness().await,
-            "/" | "/healthz" | "/readyz" => {
+            "/" | "/healthz" | "/readyz" if !reading => {
                 let answer = reply::text(StatusCode::METHOD_NOT_ALLOWED, "Only GET and HEAD. Files are below /dav/.\n");
                 reply::with(answer, ALLOW, HeaderValue::from_static("GET, HEAD, OPTIONS"))
             }
