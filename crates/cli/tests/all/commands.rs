@@ -270,7 +270,7 @@ fn the_catalogue_is_measured_at_each_size_and_one_in_use_is_left_alone() {
     assert_eq!(nodes, [&Value::from(9_010), &Value::from(11_012)]);
     for size in found["sizes"].as_array().expect("sizes") {
         let operations = size["operations"].as_array().expect("operations");
-        assert_eq!(operations.len(), 9);
+        assert_eq!(operations.len(), 13);
         assert!(
             operations.iter().all(|cost| cost["samples"] == 20 && cost["median_us"].as_f64() > Some(0.0)),
             "{size}"
