@@ -45,6 +45,12 @@ describe('a member', () => {
     await seen(page, 'ana', 'header .account');
   });
 
+  test('finds the drive at its root', async () => {
+    const shell = await fetch(`${drive.url}/`, { headers: { accept: 'text/html' } });
+    assert.equal(shell.status, 200);
+    assert.match(await shell.text(), /id="app"/);
+  });
+
   test('sees folders first and names in natural order', async () => {
     await page.goto(`${drive.url}/`);
     await page.waitForSelector(row('zebra.md'));

@@ -67,8 +67,8 @@ export function write(at: Place, body: ArrayBuffer | string, condition: Conditio
   const headers: Record<string, string> = { 'Content-Type': 'application/octet-stream' };
   if (condition && 'ifMatch' in condition) headers['If-Match'] = condition.ifMatch;
   if (condition && 'ifAbsent' in condition) headers['If-None-Match'] = '*';
-  if (options.modifiedMs) headers['X-OC-Mtime'] = String(Math.floor(options.modifiedMs / 1000));
   return ask<Node>('PUT', `/content/${placeUrl(at.space, at.path)}`, {
+    query: { modified_ms: options.modifiedMs },
     body,
     headers,
     ...(options.signal && { signal: options.signal }),

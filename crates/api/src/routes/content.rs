@@ -35,6 +35,14 @@ pub(crate) struct Which {
     download: Option<String>,
 }
 
+/// How a file is written.
+#[derive(Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct How {
+    /// Its modification time; absent is now.
+    modified_ms: Option<i64>,
+}
+
 /// The bytes of a file.
 ///
 /// Ranges, several at once, and the conditional headers of RFC 9110 are answered. The type is made safe: every kind of text, and
@@ -125,13 +133,14 @@ type Written = (StatusCode, [(HeaderName, String); 1], axum::Json<NodeBody>);
 /// `If-Match` and `If-None-Match: *` are tested in the transaction that writes. Nothing changes unless the whole body came. The old
 /// content becomes a version.
 #[utoipa::path(put, path = "/content/{space}/{path}", tag = "files",
-    params(("space" = String, Path), ("path" = String, Path)),
+    params(("space" = String, Path), ("path" = String, Path), How),
     request_body(content = [u8], content_type = "application/octet-stream"), responses(
     (status = 200, body = NodeBody, description = "written"), (status = 201, body = NodeBody, description = "made"), Failures, Refusals))]
 pub(crate) async fn write(
     State(api): State<Api>,
     caller: Caller,
     At(at): At,
+    Query(how): Query<How>,
     request: Request,
 ) -> Result<Written, Failure> {
     let headers = request.headers();
@@ -150,7 +159,7 @@ pub(crate) async fn write(
     }
     let expect = expectation(&api, &caller, &at, headers).await?;
     let conditions = Conditions { expect, ..Conditions::default() };
-    let options = WriteOptions { conditions, length, ..WriteOptions::default() };
+    let options = WriteOptions { conditions, length, modified_ms: how.modified_ms, ..WriteOptions::default() };
     let body = incoming(request.into_body());
     let changed = api.drive.write(&caller.0, &at, options, body).await?;
     let status = if changed.created { StatusCode::CREATED } else { StatusCode::OK };

@@ -40,6 +40,9 @@ fn a_file_is_written_on_conditions_and_read_whole_in_part_and_not_again() {
     let second = json(&send(&mut ana, "PUT", &path, &[("if-match", &first)], "HELLO WORLD"), 200);
     assert_eq!(send(&mut ana, "PUT", &path, &[("if-match", &first)], "lost").status, 412);
     assert_eq!(send(&mut ana, "PUT", &path, &[("content-encoding", "gzip")], "x").status, 400);
+    let dated = send(&mut ana, "PUT", &format!("{CONTENT}/old.txt?modified_ms=1000000000000"), &[], "x");
+    assert_eq!(json(&dated, 201)["modified_ms"], json!(1_000_000_000_000_i64));
+    assert_eq!(send(&mut ana, "PUT", &format!("{path}?modified_ms=soon"), &[], "x").status, 400);
 
     assert_eq!(send(&mut ana, "GET", &path, &[], "").text(), "HELLO WORLD");
     let part = send(&mut ana, "GET", &path, &[("range", "bytes=6-")], "");
