@@ -28,9 +28,11 @@ export async function open(browser, url, { width = 1280, height = 800 } = {}) {
   const faults = [];
   page.setDefaultTimeout(WAIT_MS);
   await page.setViewport({ width, height });
-  page.on('pageerror', (error) => faults.push(String(error.stack ?? error)));
+  // A raw file opened by its address has no icon, and may load none: the browser asks by itself.
+  const note = (text) => text.includes('/favicon.ico') || faults.push(text);
+  page.on('pageerror', (error) => note(String(error.stack ?? error)));
   page.on('console', (message) => {
-    if (message.type() === 'error' && !message.text().includes('/favicon.ico') && /Content.Security.Policy|violates/i.test(message.text())) faults.push(message.text());
+    if (message.type() === 'error' && /Content.Security.Policy|violates/i.test(message.text())) note(message.text());
   });
   page.on('dialog', (dialog) => void dialog.accept());
   await page.goto(url);
