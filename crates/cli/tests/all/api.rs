@@ -167,10 +167,7 @@ fn files_are_tagged_and_found_by_who_may_see_them() {
     assert_eq!(hits(&mut ana, "q=bills&kind=folder&space=ana"), ["/Bills"]);
     let found = json(&call(&mut ana, "GET", "/api/v1/search?q=water", None), 200);
     let node = &found["hits"][0]["node"];
-    assert_eq!(
-        (&node["kind"], &node["size_bytes"], &node["type"]),
-        (&json!("file"), &json!(5), &json!("text/plain"))
-    );
+    assert_eq!((&node["kind"], &node["size_bytes"], &node["type"]), (&json!("file"), &json!(5), &json!("text/plain")));
     let etag = ana.get("/dav/ana/Bills/water.txt").expect("answers").header("etag").map(str::to_owned);
     assert_eq!(node["etag"].as_str().map(str::to_owned), etag);
     let page = json(&call(&mut ana, "GET", "/api/v1/search?tag=2024&limit=1", None), 200);
