@@ -4,7 +4,7 @@
 //! host alone: on a host that is the drive's, nothing of a site is ever answered. Beside the sites a sites listener answers
 //! `/.holdfast/healthz` and `/.holdfast/readyz`, for balancers.
 
-use crate::conn::{AnyBody, Finish, Handler, Peer, RequestBody, ResponseBody, Tally};
+use crate::conn::{AnyBody, Ask, Finish, Handler, Peer, Ready, RequestBody, ResponseBody, Tally};
 use crate::data_dir::{DataDir, replace_file};
 use crate::peer::{Client, client};
 use crate::telemetry::AccessLog;
@@ -19,7 +19,7 @@ use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// Name of the key's file in the data directory.
 const KEY_FILE: &str = "sites.key";
@@ -142,6 +142,23 @@ impl Handler for SitesDoor {
         visit.status = answer.status();
         answer.map(|body| ResponseBody::new(body, tally, Some(Box::new(visit))))
     }
+
+    const HAS_READY: bool = true;
+
+    fn ready(&self, _: Peer, ask: &Ask<'_>) -> Option<Ready> {
+        let web = &self.web;
+        // Each visit is logged by the way that sees all of them, which also says when connections end.
+        if web.access_log == AccessLog::All || web.is_draining() || ask.path.starts_with("/.holdfast/") {
+            return None;
+        }
+        let room = web.room.clone().try_acquire_owned().ok()?;
+        let (head, body) = self.serving.ready(Door::Sites, ask.host, ask.path, ask.accept_encoding)?;
+        Some(Ready { head, body, room })
+    }
+
+    fn answered(&self, took: Duration, bytes_out: usize) {
+        self.counts.add(StatusCode::OK, took, bytes_out as u64);
+    }
 }
 
 /// An answer of a site as one of this server.
@@ -163,7 +180,7 @@ impl Counts {
         Self { seconds, bytes_out: metrics::counter!("holdfast_site_response_bytes_total") }
     }
 
-    fn add(&self, status: StatusCode, took: std::time::Duration, bytes_out: u64) {
+    fn add(&self, status: StatusCode, took: Duration, bytes_out: u64) {
         let class = class(status);
         if let Some((_, seconds)) = self.seconds.iter().find(|(name, _)| *name == class) {
             seconds.record(took);

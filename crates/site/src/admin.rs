@@ -3,6 +3,7 @@
 //! Each call acts with the caller's session: what the caller may not do in the site's space is refused by the drive. Only owners
 //! make and remove a site; editors publish, roll back and change settings; readers look.
 
+use crate::changes::Changes;
 use crate::index::Index;
 use crate::layout::{
     HISTORY, INCOMING, LIVE, OBJECTS, SETTINGS, SNAPSHOTS, SPACE_PREFIX, check_name, check_snapshot, space_of,
@@ -17,7 +18,6 @@ use holdfast_base::{Clock, Error, ErrorKind, Result};
 use holdfast_drive::{Drive, Expect, Role};
 use serde::Serialize;
 use std::sync::Arc;
-use tokio::sync::Notify;
 
 /// Shortest password of a site: it is shared, so it is typed by many; attempts are limited.
 const PASSWORD_CHARS_MIN: usize = 8;
@@ -33,7 +33,7 @@ struct Inner {
     clock: Arc<dyn Clock>,
     /// Host names of the drive itself.
     drive_hosts: Vec<String>,
-    changed: Arc<Notify>,
+    changes: Arc<Changes>,
 }
 
 /// A site in a list.
@@ -97,13 +97,12 @@ impl Sites {
         clock: Arc<dyn Clock>,
         drive_hosts: Vec<String>,
     ) -> Self {
-        let changed = Arc::new(Notify::new());
-        Self(Arc::new(Inner { drive, accounts, key, clock, drive_hosts, changed }))
+        Self(Arc::new(Inner { drive, accounts, key, clock, drive_hosts, changes: Arc::default() }))
     }
 
-    /// Told whenever something changed here, so that this process serves it at once.
-    pub fn changed(&self) -> Arc<Notify> {
-        self.0.changed.clone()
+    /// Where word of changes made here comes from.
+    pub(crate) fn changes(&self) -> Arc<Changes> {
+        self.0.changes.clone()
     }
 
     /// The drive.
@@ -161,7 +160,7 @@ impl Sites {
             self.found(&store).await?
         };
         let done = publish::publish(&source, &store, publication, found, || self.now_ms()).await;
-        self.0.changed.notify_one();
+        self.0.changes.tell().await;
         done
     }
 
@@ -328,7 +327,7 @@ impl Sites {
         check_name(name)?;
         self.found(&self.store(who, name)).await?;
         self.0.accounts.remove_space(who, &space_of(name)).await?;
-        self.0.changed.notify_one();
+        self.0.changes.tell().await;
         Ok(())
     }
 
@@ -426,7 +425,7 @@ impl Sites {
 
     async fn finish(&self, store: &Store, who: &Arc<Session>, name: &str, entry: &HistoryEntry) -> Result<Overview> {
         publish::note(store, entry).await?;
-        self.0.changed.notify_one();
+        self.0.changes.tell().await;
         self.show(who, name).await
     }
 

@@ -14,6 +14,7 @@
 //! [`publish`]; docs/design/sites.md has the alternatives.
 
 pub mod admin;
+mod changes;
 pub mod compose;
 pub mod index;
 pub mod layout;

@@ -110,6 +110,69 @@ fn until_served(visitor: &Client, text: &str) {
     }
 }
 
+/// What is plain and lies ready is answered before anything is parsed in full; all else is parsed. Nobody must be able to tell.
+#[test]
+fn a_page_that_lies_ready_is_answered_like_any_other() {
+    let drive = Drive::new();
+    let (server, visitor) = start(&drive);
+    let mut ana = server.client_of("ana", PASSWORD);
+    ana.mkcol("/dav/ana/web").expect("answers");
+    ana.put("/dav/ana/web/index.md", "# One\n".repeat(500)).expect("answers");
+    ana.put("/dav/ana/web/\u{e4} b.txt", "text").expect("answers");
+    ana.put("/dav/ana/web/empty.txt", "").expect("answers");
+    publish(&drive, &["ana/web", "--as", "plain"]);
+    publish(&drive, &["ana/web", "--as", "closed", "--access", "members", "--members", "ana"]);
+    for path in [
+        "/plain/",
+        "/plain/%C3%A4%20b.txt",
+        "/plain/empty.txt",
+        "/plain/?q=1",
+        "/plain",
+        "/plain/none",
+        "/closed/",
+        "/%zz",
+    ] {
+        for encoding in ["", "Accept-Encoding: gzip, zstd\r\n", "Accept-Encoding: gzip;q=0.5, *;q=0\r\n"] {
+            let head = format!("GET {path} HTTP/1.1\r\nHost: A.example:1\r\n{encoding}");
+            let mut parsed = visitor.raw().expect("connects");
+            parsed.write(format!("{head}X-Unheard-Of: 1\r\n\r\n").as_bytes()).expect("sent");
+            let (mut parsed, mut plain) = (parsed.read().expect("answers"), {
+                // In three pieces, as a slow network may bring it.
+                let mut kept = visitor.raw().expect("connects");
+                let text = format!("{head}\r\n");
+                for piece in [&text[..2], &text[2..text.len() - 3], &text[text.len() - 3..]] {
+                    kept.write(piece.as_bytes()).expect("sent");
+                }
+                kept.read().expect("answers")
+            });
+            for answer in [&mut parsed, &mut plain] {
+                answer.headers.sort();
+                let dates = answer.headers.iter().filter(|(name, _)| name == "date").count();
+                assert_eq!(dates, 1, "{path}: {:?}", answer.headers);
+                answer.headers.retain(|(name, _)| name != "date");
+            }
+            assert_eq!((plain.status, plain.headers), (parsed.status, parsed.headers), "{path} {encoding}");
+            assert_eq!(plain.body, parsed.body, "{path} {encoding}");
+        }
+    }
+    // One connection after the other kind of request and back, and two requests at once.
+    let get = "GET /plain/ HTTP/1.1\r\nhost: a\r\n";
+    let mut kept = visitor.raw().expect("connects");
+    for (more, status) in
+        [("", 200), ("", 200), ("Range: bytes=0-3\r\n", 206), ("", 200), ("If-None-Match: *\r\n", 304)]
+    {
+        kept.write(format!("{get}{more}\r\n").as_bytes()).expect("sent");
+        assert_eq!(kept.read().expect("answers").status, status, "{more}");
+    }
+    kept = visitor.raw().expect("connects");
+    kept.write(format!("{get}\r\n{get}connection: close\r\n\r\n").as_bytes()).expect("sent");
+    assert_eq!([kept.read().expect("answers").status, kept.read().expect("answers").status], [200, 200]);
+    assert!(kept.is_closed());
+    kept = visitor.raw().expect("connects");
+    kept.write(b"GET /plain/ HTTP/1.1\r\nhost: a\r\n bad: fold\r\n\r\n").expect("sent");
+    assert_eq!(kept.read().expect("answers").status, 400);
+}
+
 #[test]
 fn a_publish_that_is_killed_leaves_the_old_site_and_the_next_one_works() {
     let drive = Drive::new();

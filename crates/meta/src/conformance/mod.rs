@@ -85,7 +85,8 @@ macro_rules! catalogue_conformance {
             search: names_are_found_from_where_a_word_begins, every_word_is_on_the_path_and_one_in_the_name,
                 what_changed_is_found_as_it_is, better_hits_come_first, filters_let_through_what_they_say,
                 only_the_spaces_asked_for_are_searched, a_query_has_bounds,
-                a_word_that_is_everywhere_is_looked_for_up_to_a_bound;
+                a_word_that_is_everywhere_is_looked_for_up_to_a_bound,
+                a_file_is_found_by_its_folder_among_many_of_its_name;
             tags: tags_are_added_and_removed, tags_go_where_their_node_goes, many_nodes_are_tagged_at_once,
                 a_node_has_so_many_tags;
             model: random_operations_do_what_the_model_does;

@@ -195,3 +195,30 @@ pub async fn a_word_that_is_everywhere_is_looked_for_up_to_a_bound(catalogue: &P
     assert!(stage.search("common 1").await.more);
     assert_eq!(stage.search_paths("rare").await, ["/rare"]);
 }
+
+pub async fn a_file_is_found_by_its_folder_among_many_of_its_name(catalogue: &Place) {
+    let stage = Stage::new(catalogue).await;
+    stage.folder("d2").await;
+    for number in 0..800 {
+        stage.write(&format!("d2/note {number}"), 1).await;
+    }
+    // More of each than are looked at one by one, in folders of both kinds.
+    for number in 0..6 {
+        stage.copy("d2", &format!("e{number}"), false).await.expect("copies");
+        stage.folder(&format!("t{number}")).await;
+        stage.copy("d2", &format!("t{number}/d2"), false).await.expect("copies");
+    }
+    stage.index_all().await;
+    let found = stage.search_paths("d2 799").await;
+    let mut wanted: Vec<String> = (0..6).map(|number| format!("/t{number}/d2/note 799")).collect();
+    wanted.push("/d2/note 799".into());
+    let sorted = |mut paths: Vec<String>| {
+        paths.sort();
+        paths
+    };
+    assert_eq!(sorted(found), sorted(wanted.clone()));
+    // The same when a word of the file's own name is in all of them.
+    let answer = stage.search("d2 note 799").await;
+    let found = answer.hits.iter().map(|hit| hit.path.to_string()).collect();
+    assert_eq!(sorted(found), sorted(wanted));
+}

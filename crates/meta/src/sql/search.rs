@@ -5,8 +5,9 @@
 //! that what was renamed, removed or moved since is found as it is now or not at all.
 //!
 //! **How it works.** With one word, the rows of the index that begin like it are the candidates. With several, each word's rows are read
-//! up to a bound. If all were read, whatever has one of the words is a candidate. If a word was too common for that, every hit still has the
-//! rarest word on its path: the candidates are what has it, and everything below ([`below`](Search::below)). Tags that were asked for
+//! up to a bound. If all were read, whatever has one of the words is a candidate. If those are too many, what has all words in its own name and
+//! its folder's comes first ([`in_fitting_folders`](Search::in_fitting_folders)). Then, and if a word was too common to read all its rows, every hit
+//! has the rarest word on its path: the candidates are what has it, and everything below ([`below`](Search::below)). Tags that were asked for
 //! come before words: only what has them can be a hit.
 //!
 //! **Limits.** [`ROWS_MAX`] rows of the index, [`NODES_MAX`] candidates and as many folders above them: some tens of milliseconds
@@ -182,13 +183,19 @@ impl<'s> Search<'s> {
         }
         let limit = ROWS_MAX / words.len();
         let found = words.iter().map(|word| self.with_word(word, limit)).collect::<Done<Vec<Matches>>>()?;
-        let (most_first, with_all) = by_words_in_name(&found);
-        if found.iter().all(|found| found.complete) && most_first.len() <= NODES_MAX {
+        let masks = words_by_node(&found);
+        let (most_first, with_all) = most_words_first(&masks, words.len());
+        let complete = found.iter().all(|found| found.complete);
+        if complete && most_first.len() <= NODES_MAX {
             return self.examine(&most_first);
         }
         let phrase = self.with_word(&self.asked.phrase, PHRASE_NODES)?;
         self.examine(&phrase.ids)?;
         self.examine(most_first.get(..with_all).unwrap_or(&most_first))?;
+        if complete {
+            let fitting = self.in_fitting_folders(&masks, &most_first)?;
+            self.examine(&fitting)?;
+        }
         if let Some(rarest) = found.iter().filter(|found| found.complete).min_by_key(|found| found.ids.len()) {
             self.examine(&rarest.ids)?;
             return self.below(&rarest.ids);
@@ -199,6 +206,23 @@ impl<'s> Search<'s> {
 
     fn with_word(&self, word: &str, limit: usize) -> Done<Matches> {
         matches(self.spaces, limit, |space, limit| nodes_with(self.link, space, word, limit))
+    }
+
+    /// Of nodes that were found for some of the words, those whose folder was found for the others.
+    fn in_fitting_folders(&self, masks: &HashMap<i64, u16>, nodes: &[i64]) -> Done<Vec<i64>> {
+        let all = self.asked.all();
+        let mut fitting = Vec::new();
+        in_lists(nodes, |list, ids| {
+            let sql = format!("SELECT id, parent_id FROM node WHERE id IN ({list})");
+            for (id, parent) in sql::all(self.link, &sql, ids, |row| Ok((row.get::<i64>(0)?, row.get::<i64>(1)?)))? {
+                let mask = |node| masks.get(&node).copied().unwrap_or_default();
+                if mask(id) | mask(parent) == all {
+                    fitting.push(id);
+                }
+            }
+            Ok(())
+        })?;
+        Ok(fitting)
     }
 
     /// Looks at everything below folders.
@@ -329,16 +353,21 @@ fn matches(spaces: &[SpaceId], limit: usize, mut read: impl FnMut(SpaceId, usize
     Ok(found)
 }
 
-/// Nodes by the number of words they were found for, most first; and how many were found for all.
-fn by_words_in_name(found: &[Matches]) -> (Vec<i64>, usize) {
+/// The words each node was found for, as a set of bits.
+fn words_by_node(found: &[Matches]) -> HashMap<i64, u16> {
     let mut masks: HashMap<i64, u16> = HashMap::new();
     for (index, found) in found.iter().enumerate() {
         for id in &found.ids {
             *masks.entry(*id).or_default() |= 1 << index;
         }
     }
-    let mut nodes: Vec<(u32, i64)> = masks.into_iter().map(|(id, mask)| (mask.count_ones(), id)).collect();
+    masks
+}
+
+/// Nodes by the number of words they were found for, most first; and how many were found for all.
+fn most_words_first(masks: &HashMap<i64, u16>, words: usize) -> (Vec<i64>, usize) {
+    let mut nodes: Vec<(u32, i64)> = masks.iter().map(|(id, mask)| (mask.count_ones(), *id)).collect();
     nodes.sort_unstable_by_key(|(count, id)| (std::cmp::Reverse(*count), std::cmp::Reverse(*id)));
-    let with_all = nodes.partition_point(|(count, _)| *count as usize == found.len());
+    let with_all = nodes.partition_point(|(count, _)| *count as usize == words);
     (nodes.into_iter().map(|(_, id)| id).collect(), with_all)
 }

@@ -5,13 +5,18 @@
 //! on it can never copy the very last pages, and a log that is not copied whole does not start again from its beginning; so
 //! when little is left, the writer itself copies the rest between two batches, which takes a millisecond or two.
 //!
+//! One of the two copies at a time: of two checkpoints SQLite would refuse one. While the thread copies, the writer goes on, unless the log is so long
+//! that it has to wait.
+//!
 //! A long read (a check, a snapshot) holds the log open: it grows by what is written meanwhile and shrinks after.
 
 use super::fault::explain;
 use super::open::{Opener, Purpose};
 use holdfast_base::Result;
+use parking_lot::Mutex;
 use rusqlite::Connection;
 use rusqlite::wal::CheckpointMode;
+use std::sync::Arc;
 use std::sync::mpsc::{SyncSender, sync_channel};
 use std::thread::JoinHandle;
 
@@ -34,6 +39,8 @@ const AGAIN_PAGES: i32 = (4 << 20) / PAGE_BYTES;
 pub(super) struct LogKeeper {
     wake: Option<SyncSender<()>>,
     thread: Option<JoinHandle<()>>,
+    /// Held by who copies.
+    copying: Arc<Mutex<()>>,
     last_pages: i32,
     attempt_at: i32,
 }
@@ -43,12 +50,15 @@ impl LogKeeper {
     pub(super) fn start(opener: &Opener) -> Result<Self> {
         let connection = opener.open(Purpose::Write).map_err(explain)?;
         let (wake, woken) = sync_channel(1);
+        let copying = Arc::new(Mutex::new(()));
+        let held = copying.clone();
         let thread = std::thread::Builder::new().name("catalogue-log".to_owned()).spawn(move || {
             while woken.recv().is_ok() {
+                let _copying = held.lock();
                 checkpoint(&connection, CheckpointMode::PASSIVE);
             }
         })?;
-        Ok(Self { wake: Some(wake), thread: Some(thread), last_pages: 0, attempt_at: LOG_BYTES / PAGE_BYTES })
+        Ok(Self { wake: Some(wake), thread: Some(thread), copying, last_pages: 0, attempt_at: LOG_BYTES / PAGE_BYTES })
     }
 
     /// Called by the writer between two batches.
@@ -62,13 +72,14 @@ impl LogKeeper {
             return;
         }
         metrics::gauge!("holdfast_catalogue_log_bytes").set(f64::from(pages) * f64::from(PAGE_BYTES));
-        if pages - copied > REST_PAGES && pages < LOG_BYTES_MAX / PAGE_BYTES {
+        let too_long = pages >= LOG_BYTES_MAX / PAGE_BYTES;
+        if pages - copied > REST_PAGES && !too_long {
             if let Some(wake) = &self.wake {
                 // A full channel means that the thread is awake already.
                 let _ = wake.try_send(());
             }
             self.attempt_at = pages + REST_PAGES / 2;
-        } else {
+        } else if let Some(_copying) = if too_long { Some(self.copying.lock()) } else { self.copying.try_lock() } {
             checkpoint(connection, CheckpointMode::PASSIVE);
             self.attempt_at = pages + AGAIN_PAGES;
         }

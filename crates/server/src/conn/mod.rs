@@ -7,10 +7,12 @@
 //! 8 KiB each. A buffer grows only while reads fill it, up to [`READ_BYTES_MAX`].
 
 pub mod body;
+mod quick;
 mod socket;
 mod watch;
 
 pub use body::{AnyBody, BoxError, Finish, RequestBody, ResponseBody, Tally};
+pub use quick::{Ask, Ready};
 
 use crate::limits::{
     HEAD_BYTES_MAX, HTTP2_CONNECTION_WINDOW_BYTES, HTTP2_SEND_BUFFER_BYTES, HTTP2_STREAM_WINDOW_BYTES,
@@ -26,8 +28,10 @@ use socket::Socket;
 use std::convert::Infallible;
 use std::future::Future;
 use std::net::SocketAddr;
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::watch::Receiver;
 use tokio::time::Instant;
@@ -62,6 +66,17 @@ pub trait Handler: Send + Sync + 'static {
         tally: Arc<Tally>,
         request: Request<RequestBody>,
     ) -> impl Future<Output = Response<ResponseBody>> + Send;
+
+    /// Whether [`Self::ready`] is worth asking.
+    const HAS_READY: bool = false;
+
+    /// The answer to a plain request, if it lies ready: then [`Self::handle`] would answer just the same.
+    fn ready(&self, _peer: Peer, _ask: &Ask<'_>) -> Option<Ready> {
+        None
+    }
+
+    /// A ready answer was written, or the client went away meanwhile.
+    fn answered(&self, _took: Duration, _bytes_out: usize) {}
 }
 
 /// Serves connections; shared by all of them.
@@ -92,30 +107,53 @@ impl<H: Handler> Connector<H> {
     where
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
+        // Looked at after the first poll, so that a request that has come already is answered.
+        stage.mark_changed();
         let watch = Arc::new(Watch::new(http2, Instant::now()));
+        let mut socket = Socket::new(stream, watch.clone());
+        if H::HAS_READY && !http2 {
+            let leaving = AtomicBool::new(false);
+            let ended = {
+                let quick = pin!(quick::serve(&mut socket, &*self.handler, peer, &watch, &leaving));
+                let leave = |_: Pin<&mut _>| leaving.store(true, Ordering::Relaxed);
+                self.attend(quick, leave, peer, &watch, &mut stage).await
+            };
+            match ended {
+                Some(Ok(Some(read))) => socket.unread(read),
+                Some(Ok(None)) | None => return,
+                Some(Err(error)) => return tracing::debug!(peer = %peer.address, %error, "connection ended"),
+            }
+            stage.mark_changed();
+        }
         let service = {
             let (connector, watch) = (self.clone(), watch.clone());
             // It begins here and not when the answer is first polled: hyper may read of the body before that, and those bytes
             // are not of a head.
             service_fn(move |request| connector.clone().answer(request, peer, Running::begin(watch.clone())))
         };
-        let socket = TokioIo::new(Socket::new(stream, watch.clone()));
-        let mut connection = pin!(self.http.serve_connection(socket, service));
+        let connection = pin!(self.http.serve_connection(TokioIo::new(socket), service));
+        let leave = |connection: Pin<&mut auto::Connection<'_, _, _, _>>| connection.graceful_shutdown();
+        if let Some(Err(error)) = self.attend(connection, leave, peer, &watch, &mut stage).await {
+            tracing::debug!(peer = %peer.address, %error, "connection ended");
+        }
+    }
+
+    /// Polls a connection to its end. When the timer says so or the server stops, it is asked to `leave`, or cut: then there is no answer.
+    async fn attend<C: Future>(
+        &self,
+        mut connection: Pin<&mut C>,
+        leave: impl Fn(Pin<&mut C>),
+        peer: Peer,
+        watch: &Watch,
+        stage: &mut Receiver<Stage>,
+    ) -> Option<C::Output> {
         let tick = self.limits.tick();
         let mut timer = pin!(tokio::time::sleep(tick));
-        let mut closing = *stage.borrow() != Stage::Running;
-        if closing {
-            connection.as_mut().graceful_shutdown();
-        }
+        let mut closing = false;
         loop {
             tokio::select! {
                 biased;
-                ended = connection.as_mut() => {
-                    if let Err(error) = ended {
-                        tracing::debug!(peer = %peer.address, %error, "connection ended");
-                    }
-                    return;
-                }
+                ended = connection.as_mut() => return Some(ended),
                 () = timer.as_mut() => {
                     let now = Instant::now();
                     match watch.judge(&self.limits, now) {
@@ -123,11 +161,11 @@ impl<H: Handler> Connector<H> {
                         // Polled once more, the socket wrapper says why and ends the stream; the next tick is the last.
                         Some(Verdict::SlowHead | Verdict::LargeHead | Verdict::Idle) if !closing => {
                             closing = true;
-                            connection.as_mut().graceful_shutdown();
+                            leave(connection.as_mut());
                         }
                         Some(verdict) => {
                             tracing::debug!(peer = %peer.address, ?verdict, "connection cut");
-                            return;
+                            return None;
                         }
                     }
                     timer.as_mut().reset(now + tick);
@@ -135,11 +173,11 @@ impl<H: Handler> Connector<H> {
                 changed = stage.changed() => {
                     let now = if changed.is_ok() { *stage.borrow_and_update() } else { Stage::Ending };
                     if now == Stage::Ending {
-                        return;
+                        return None;
                     }
                     if now == Stage::Draining && !closing {
                         closing = true;
-                        connection.as_mut().graceful_shutdown();
+                        leave(connection.as_mut());
                     }
                 }
             }

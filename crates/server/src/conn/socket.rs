@@ -2,6 +2,7 @@
 //! head is answered here, since hyper closes without a word when it runs out of patience.
 
 use super::watch::{Verdict, Watch};
+use bytes::Bytes;
 use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -14,11 +15,18 @@ pub(crate) struct Socket<S> {
     inner: S,
     watch: Arc<Watch>,
     closing: bool,
+    /// What was read and given back.
+    unread: Bytes,
 }
 
 impl<S> Socket<S> {
     pub(crate) const fn new(inner: S, watch: Arc<Watch>) -> Self {
-        Self { inner, watch, closing: false }
+        Self { inner, watch, closing: false, unread: Bytes::new() }
+    }
+
+    /// Gives back what was read, to be read again first.
+    pub(crate) fn unread(&mut self, bytes: Bytes) {
+        self.unread = bytes;
     }
 }
 
@@ -40,6 +48,11 @@ const fn last_words(verdict: Verdict) -> Option<&'static [u8]> {
 impl<S: AsyncRead + AsyncWrite + Unpin> AsyncRead for Socket<S> {
     fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         let this = &mut *self;
+        if !this.unread.is_empty() {
+            let bytes = this.unread.split_to(this.unread.len().min(buf.remaining()));
+            buf.put_slice(&bytes);
+            return Poll::Ready(Ok(()));
+        }
         if let Some(words) = this.watch.before_read().and_then(last_words) {
             if !this.closing {
                 this.closing = true;

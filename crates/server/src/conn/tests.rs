@@ -31,6 +31,14 @@ impl Handler for Measure {
         *answer.status_mut() = StatusCode::from_u16(status).expect("status");
         answer
     }
+
+    const HAS_READY: bool = true;
+
+    fn ready(&self, _: Peer, ask: &Ask<'_>) -> Option<Ready> {
+        let room = Arc::new(tokio::sync::Semaphore::new(1)).try_acquire_owned().expect("free");
+        let head = Bytes::from_static(b"HTTP/1.1 200 OK\r\ncontent-length: 5\r\n");
+        (ask.path == "/ready").then(|| Ready { head, body: Bytes::from_static(b"ready"), room })
+    }
 }
 
 struct Client {
@@ -202,4 +210,54 @@ async fn a_peer_that_takes_nothing_is_cut_off() {
     let request = b"GET / HTTP/1.1\r\nhost: x\r\n\r\n".repeat(100);
     while client.stream.write_all(&request).await.is_ok() {}
     assert_eq!(watched.receiver_count(), 0, "the connection's task has ended");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_connection_that_had_ready_answers_is_still_timed_and_drained() {
+    let ready = b"GET /ready HTTP/1.1\r\nhost: x\r\n\r\n";
+    let mut client = Client::connect();
+    for _ in 0..3 {
+        client.send(ready).await;
+        assert!(client.answer("ready").await.contains("\r\ndate: "));
+    }
+    client.send(b"GET / HTTP/1.1\r\nhost: x\r\n\r\n").await;
+    assert!(client.answer("0").await.starts_with("HTTP/1.1 200 "));
+    client.send(ready).await;
+    assert!(client.answer("0").await.starts_with("HTTP/1.1 200 "), "what is parsed once is parsed from then on");
+    assert_eq!(client.rest().await, "", "closed when it falls silent");
+
+    let mut slow = Client::connect();
+    slow.send(ready).await;
+    slow.answer("ready").await;
+    slow.send(&ready[..20]).await;
+    assert!(slow.rest().await.starts_with("HTTP/1.1 408 "));
+
+    let mut idle = Client::connect();
+    idle.send(ready).await;
+    idle.answer("ready").await;
+    let mut begun = Client::connect();
+    begun.send(&ready[..20]).await;
+    tokio::time::sleep(Duration::from_millis(10)).await;
+    for client in [&idle, &begun] {
+        client.stage.send(Stage::Draining).expect("open");
+    }
+    assert_eq!(idle.rest().await, "");
+    begun.send(&ready[20..]).await;
+    assert!(begun.rest().await.starts_with("HTTP/1.1 200 "), "a request that came before the drain is answered");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_peer_that_takes_nothing_of_a_ready_answer_is_cut_off() {
+    let client = Client::connect();
+    let (mut reader, mut writer) = tokio::io::split(client.stream);
+    let asking = tokio::spawn(async move {
+        while writer.write_all(b"GET /ready HTTP/1.1\r\nhost: x\r\n\r\n").await.is_ok() {
+            tokio::task::yield_now().await;
+        }
+    });
+    asking.await.expect("ends when it is cut");
+    let mut taken = Vec::new();
+    reader.read_to_end(&mut taken).await.expect("read");
+    assert!(taken.starts_with(b"HTTP/1.1 200 "));
+    client.stage.send(Stage::Running).ok();
 }

@@ -206,9 +206,13 @@ impl Web {
     }
 
     /// Tells whoever keeps the connection to make the next one elsewhere, while this server is about to stop.
+    pub(crate) fn is_draining(&self) -> bool {
+        self.draining.load(Ordering::Relaxed)
+    }
+
     pub(crate) fn end_connection(&self, version: Version, answer: &mut Response<AnyBody>) {
         // HTTP/2 has no such header; its connections are told when the listeners close.
-        if version < Version::HTTP_2 && self.draining.load(Ordering::Relaxed) {
+        if version < Version::HTTP_2 && self.is_draining() {
             answer.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
         }
     }

@@ -47,6 +47,22 @@ impl Serving {
         host(headers, uri).is_ok_and(|host| self.table().has_host(&host))
     }
 
+    /// The whole answer to a plain `GET` in HTTP/1.1, if it lies ready: a public page in memory. Its head is without `date` and the
+    /// blank line. [`Self::answer`] would say the same.
+    pub fn ready(&self, door: Door, host: &str, path: &str, accept_encoding: Option<&str>) -> Option<(Bytes, Bytes)> {
+        let table = self.table();
+        let (site, path) = table.find(door, &host_name(host)?, path)?;
+        if site.access != Access::Public || path.is_empty() || path.starts_with(DOORS) {
+            return None;
+        }
+        let ready = site.ready.as_ref()?;
+        let Decoded::Path(path) = decode(path) else { return None };
+        let Some(Cow::Borrowed(Target::File(at))) = ready.target(&path) else { return None };
+        let entry = &ready.entries[*at];
+        let form = if entry.varies() { entry.form(negotiate::accepted_of(accept_encoding)) } else { &entry.plain };
+        Some((entry.wire(form).clone(), self.0.at_hand(&form.object)?))
+    }
+
     /// Answers a request. Every outcome is an answer.
     pub async fn answer<B>(&self, door: Door, visitor: Visitor, request: Request<B>) -> Answer
     where
@@ -233,18 +249,27 @@ fn host<'a>(headers: &'a HeaderMap, uri: &'a http::Uri) -> Result<Cow<'a, str>> 
         (None, Some(value)) => value.to_str().map_err(|_| malformed())?,
         (None, None) => return Err(malformed()),
     };
+    if more {
+        return Err(malformed());
+    }
+    host_name(text).ok_or_else(malformed)
+}
+
+/// The name in a `Host` header: lower case, without port.
+fn host_name(text: &str) -> Option<Cow<'_, str>> {
     // Inside brackets are the colons of an address.
     let end = text.rfind(']').map_or(0, |at| at + 1);
     let name = text[end..].find(':').map_or(text, |colon| &text[..end + colon]);
     let name = name.strip_suffix('.').unwrap_or(name);
     let fits = |byte: u8| byte.is_ascii_alphanumeric() || b"-._[]:".contains(&byte);
-    if more || name.is_empty() || name.len() > crate::limits::HOST_BYTES_MAX || !name.bytes().all(fits) {
-        return Err(malformed());
+    if name.is_empty() || name.len() > crate::limits::HOST_BYTES_MAX || !name.bytes().all(fits) {
+        return None;
     }
-    if name.bytes().any(|byte| byte.is_ascii_uppercase()) {
-        return Ok(Cow::Owned(name.to_ascii_lowercase()));
-    }
-    Ok(Cow::Borrowed(name))
+    Some(if name.bytes().any(|byte| byte.is_ascii_uppercase()) {
+        Cow::Owned(name.to_ascii_lowercase())
+    } else {
+        Cow::Borrowed(name)
+    })
 }
 
 fn has_condition(headers: &HeaderMap) -> bool {

@@ -7,6 +7,7 @@ use crate::index::{HeaderRule, Route, covers};
 use crate::layout::ObjectId;
 use crate::settings::Access;
 use crate::variants::ENCODINGS;
+use bytes::Bytes;
 use http::header::{
     ACCEPT_RANGES, CACHE_CONTROL, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_SECURITY_POLICY, CONTENT_TYPE, ETAG,
     LAST_MODIFIED, REFERRER_POLICY, VARY, X_CONTENT_TYPE_OPTIONS,
@@ -42,11 +43,12 @@ pub(crate) struct Form {
     pub(crate) tag: String,
     encoding: Option<&'static str>,
     head: OnceLock<HeaderMap>,
+    wire: OnceLock<Bytes>,
 }
 
 impl Form {
     fn new(object: ObjectId, bytes: u64, encoding: Option<&'static str>) -> Self {
-        Self { object, bytes, tag: object.entity_tag(), encoding, head: OnceLock::new() }
+        Self { object, bytes, tag: object.entity_tag(), encoding, head: OnceLock::new(), wire: OnceLock::new() }
     }
 }
 
@@ -98,6 +100,20 @@ impl Entry {
     /// The headers of an answer with the whole of this form.
     pub(crate) fn head<'a>(&self, form: &'a Form) -> &'a HeaderMap {
         form.head.get_or_init(|| self.make_head(form))
+    }
+
+    /// The same as the beginning of an answer in HTTP/1.1 (RFC 9112), without `date` and the blank line.
+    pub(crate) fn wire<'a>(&self, form: &'a Form) -> &'a Bytes {
+        form.wire.get_or_init(|| {
+            let mut text = b"HTTP/1.1 200 OK\r\n".to_vec();
+            for (name, value) in self.head(form) {
+                text.extend_from_slice(name.as_str().as_bytes());
+                text.extend_from_slice(b": ");
+                text.extend_from_slice(value.as_bytes());
+                text.extend_from_slice(b"\r\n");
+            }
+            text.into()
+        })
     }
 
     fn make_head(&self, form: &Form) -> HeaderMap {

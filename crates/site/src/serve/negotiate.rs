@@ -23,9 +23,13 @@ impl Accepted {
 
 /// Reads the header. Without one, the content is sent as it is, which every client takes.
 pub(crate) fn accepted(headers: &HeaderMap) -> Accepted {
+    accepted_of(headers.get_all(ACCEPT_ENCODING).iter().filter_map(|value| value.to_str().ok()))
+}
+
+/// The same from the header's values.
+pub(crate) fn accepted_of<'a>(values: impl IntoIterator<Item = &'a str>) -> Accepted {
     let (mut zstd, mut gzip, mut rest) = (None, None, 0);
-    for value in headers.get_all(ACCEPT_ENCODING) {
-        let Ok(text) = value.to_str() else { continue };
+    for text in values {
         for item in text.split(',') {
             let (name, weight) = item.split_once(';').map_or((item, 1_000), |(name, more)| (name, weight(more)));
             let name = name.trim();

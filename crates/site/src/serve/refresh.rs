@@ -86,17 +86,19 @@ impl Serving {
 
     /// Looks for changes until the last clone is gone.
     pub fn keep_looking(&self) -> tokio::task::JoinHandle<()> {
-        let (inner, changed) = (Arc::downgrade(&self.0), self.0.sites.changed());
+        let (inner, changes) = (Arc::downgrade(&self.0), self.0.sites.changes());
         tokio::spawn(async move {
             let mut failing = false;
             loop {
                 let Some(inner) = Weak::upgrade(&inner) else { return };
+                let saw = changes.look();
                 let looked = Self(inner).look().await;
+                changes.looked(saw);
                 if let (Err(error), false) = (&looked, failing) {
                     tracing::warn!(%error, "looking for changes of sites failed; what is served stays as it is");
                 }
                 failing = looked.is_err();
-                let _ = tokio::time::timeout(Duration::from_millis(LOOK_EVERY_MS), changed.notified()).await;
+                changes.news(Duration::from_millis(LOOK_EVERY_MS)).await;
             }
         })
     }
