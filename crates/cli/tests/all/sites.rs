@@ -121,19 +121,16 @@ fn a_page_that_lies_ready_is_answered_like_any_other() {
     ana.put("/dav/ana/web/\u{e4} b.txt", "text").expect("answers");
     ana.put("/dav/ana/web/empty.txt", "").expect("answers");
     publish(&drive, &["ana/web", "--as", "plain"]);
-    publish(&drive, &["ana/web", "--as", "closed", "--access", "members", "--members", "ana"]);
-    for path in [
-        "/plain/",
-        "/plain/%C3%A4%20b.txt",
-        "/plain/empty.txt",
-        "/plain/?q=1",
-        "/plain",
-        "/plain/none",
-        "/closed/",
-        "/%zz",
-    ] {
+    publish(
+        &drive,
+        &["ana/web", "--as", "closed", "--host", "closed.example", "--access", "members", "--members", "ana"],
+    );
+    let plain =
+        ["/plain/", "/plain/%C3%A4%20b.txt", "/plain/empty.txt", "/plain/?q=1", "/plain", "/plain/none", "/%zz"];
+    let all = plain.map(|path| ("A.example:1", path)).into_iter().chain([("closed.example", "/"), ("b@d", "/plain/")]);
+    for (host, path) in all {
         for encoding in ["", "Accept-Encoding: gzip, zstd\r\n", "Accept-Encoding: gzip;q=0.5, *;q=0\r\n"] {
-            let head = format!("GET {path} HTTP/1.1\r\nHost: A.example:1\r\n{encoding}");
+            let head = format!("GET {path} HTTP/1.1\r\nHost: {host}\r\n{encoding}");
             let mut parsed = visitor.raw().expect("connects");
             parsed.write(format!("{head}X-Unheard-Of: 1\r\n\r\n").as_bytes()).expect("sent");
             let (mut parsed, mut plain) = (parsed.read().expect("answers"), {
