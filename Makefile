@@ -3,7 +3,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := build
-.PHONY: build run test test-engines test-fast lint demo crash crash-seeds chaos full-size bench-dav bench-sites bench-http bench-cluster bench-catalogue clean help
+.PHONY: build run test test-engines test-fast lint demo crash crash-seeds chaos full-size bench-dav bench-sites bench-web bench-http bench-cluster bench-catalogue clean help
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -70,6 +70,10 @@ bench-dav: build ## Measure WebDAV beside other servers
 
 bench-sites: build ## Measure published sites beside nginx
 	@scripts/bench-sites.sh
+
+bench-web: build ## Measure the pages in Chromium: uploads beside curl, a folder of 100,000 files, memory of the tab
+	@scripts/need.sh node chromium curl
+	HOLDFAST_BIN=$$PWD/target/release/holdfast node web/e2e/bench.mjs
 
 bench-http: build ## Measure web servers side by side, and the load generator beside wrk
 	@scripts/bench-http.sh
