@@ -13,6 +13,7 @@ pub use holdfast_meta::{
     PropertyChange, Retention, Role, SearchQuery, TAG_LIST_MAX, TAG_NAMESPACE, Tag, TagChange, TagCount, TrashEntry,
     Usage, Version, entity_tag,
 };
+pub use engine::LINK_VIEW;
 pub use types::*;
 
 use async_trait::async_trait;
