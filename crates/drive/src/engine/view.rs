@@ -10,7 +10,7 @@ use super::access::Entered;
 use crate::Location;
 use holdfast_auth::Session;
 use holdfast_base::{DrivePath, Error, ErrorKind, NodeId, Result};
-use holdfast_meta::{Access, Found, Lock, Membership, NameTaken, Role, SearchIn, Shared, Space, Through};
+use holdfast_meta::{Access, Found, Lock, Membership, NameTaken, NodeKind, Role, SearchIn, Shared, Space, Through};
 
 /// What the visitor of a link calls what it leads to.
 pub const LINK_VIEW: &str = "link";
@@ -168,7 +168,8 @@ impl Engine {
             return Err(gone());
         }
         found.chain.drain(..above);
-        if let Some(root) = found.chain.first_mut() {
+        // As a space's root has none; a link to a file shows what it is.
+        if let Some(root) = found.chain.first_mut().filter(|root| root.kind == NodeKind::Folder) {
             root.name.clear();
         }
         Ok(found)

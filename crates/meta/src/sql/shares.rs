@@ -123,10 +123,11 @@ pub(super) fn of_space(link: &dyn Link, space: SpaceId, node: Option<NodeId>) ->
 pub(super) fn visit(link: &dyn Link, lookup: &str) -> Done<Option<(Visit, Shared)>> {
     let sql = "SELECT id, share_id, sealed, expires_ms FROM visit WHERE lookup = ?1";
     let found = sql::first(link, sql, [lookup], |row| {
-        Ok(Visit { id: row.get(0)?, share: row.get(1)?, sealed: row.get(2)?, expires_ms: row.get(3)? })
+        Ok(Visit { id: row.get(0)?, share: row.get(1)?, sealed: row.get(2)?, expires_ms: row.get(3)?, limited: false })
     })?;
     let Some(visit) = found else { return Ok(None) };
-    Ok(by_id(link, visit.share)?.map(|shared| (visit, shared)))
+    let shared = by_id(link, visit.share)?;
+    Ok(shared.map(|shared| (Visit { limited: shared.share.downloads_max.is_some(), ..visit }, shared)))
 }
 
 /// `NotFound` unless what a guard comes in through is still there, and where it was.
@@ -340,9 +341,8 @@ fn remove(tx: &Tx<'_>, id: i64) -> Done<()> {
 
 fn begin_visit(tx: &Tx<'_>, space: SpaceId, new: &NewVisit) -> Done<Visit> {
     tx.lock_space(space)?;
-    if sql::first(tx, "SELECT 1 FROM share WHERE id = ?1", [new.share], |_| Ok(()))?.is_none() {
-        return Err(no_share().into());
-    }
+    let sql = "SELECT downloads_max FROM share WHERE id = ?1";
+    let limit = sql::first(tx, sql, [new.share], |row| row.get::<Option<i64>>(0))?.ok_or_else(no_share)?;
     sql::put(tx, "DELETE FROM visit WHERE share_id = ?1 AND expires_ms <= ?2", (new.share, new.now_ms))?;
     let count: usize = sql::only(tx, "SELECT count(*) FROM visit WHERE share_id = ?1", [new.share], |row| row.get(0))?;
     if count >= VISITS_PER_LINK_MAX {
@@ -352,7 +352,8 @@ fn begin_visit(tx: &Tx<'_>, space: SpaceId, new: &NewVisit) -> Done<Visit> {
     let id = tx.new_id()?;
     let sql = "INSERT INTO visit (id, share_id, lookup, sealed, created_ms, expires_ms) VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
     sql::put(tx, sql, (id, new.share, &new.lookup, &new.sealed, new.now_ms, new.expires_ms))?;
-    Ok(Visit { id, share: new.share, sealed: new.sealed.clone(), expires_ms: new.expires_ms })
+    let limited = limit.is_some();
+    Ok(Visit { id, share: new.share, sealed: new.sealed.clone(), expires_ms: new.expires_ms, limited })
 }
 
 /// Counts a download once a visit; `Forbidden` where the link's limit is reached.

@@ -150,6 +150,8 @@ pub struct Visit {
     pub sealed: Vec<u8>,
     /// When it ends.
     pub expires_ms: i64,
+    /// Whether its link has a limit of downloads.
+    pub limited: bool,
 }
 
 /// A visit about to begin.
