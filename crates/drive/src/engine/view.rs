@@ -171,6 +171,7 @@ impl Engine {
         // As a space's root has none; a link to a file shows what it is.
         if let Some(root) = found.chain.first_mut().filter(|root| root.kind == NodeKind::Folder) {
             root.name.clear();
+            root.parent = None;
         }
         Ok(found)
     }
