@@ -84,7 +84,7 @@ describe('sharing', () => {
 
     const ben = (await open(browser, drive.url)).page;
     await signIn(ben, { ...drive, admin: 'ben', password: BEN });
-    await press(ben, 'trip (ana)', 'nav a');
+    await (await ben.waitForSelector('nav a[href="/files/trip%20(ana)"]')).click();
     await ben.waitForSelector(row('map.txt'));
     assert.equal(await ben.$('button.primary'), null, 'nothing to change for a reader');
     await ben.goto(`${drive.url}/shared`);

@@ -1,6 +1,6 @@
 //! Shares: below one node of a space, what an account or whoever knows a link may do.
 //!
-//! A share names a node by its row, so it goes where the node goes; it leads nowhere while that is in the trash. Whoever changes
+//! A share names a node by its row, so it goes where the node goes; it leads nowhere while that is in the trash, and ends when it is gone for good. Whoever changes
 //! something through a share says where its node was when the path was made ([`Through`]). That, and that the share is still there, is tested
 //! in the transaction of the change ([`check`]), so nothing is changed outside the folder, or after the share was taken back.
 //!
@@ -148,6 +148,14 @@ pub(super) fn end_made_by(tx: &Tx<'_>, space: SpaceId, account: AccountId) -> Do
     let sql = "SELECT id FROM share WHERE space_id = ?1 AND by_id = ?2 ORDER BY id";
     let made: Vec<i64> = sql::all(tx, sql, (space.0, account.0), |row| row.get(0))?;
     made.into_iter().try_for_each(|share| remove(tx, share))
+}
+
+/// Ends the shares of nodes of a space that are gone for good.
+pub(super) fn end_lost(tx: &Tx<'_>, space: SpaceId) -> Done<()> {
+    let sql = "SELECT id FROM share WHERE space_id = ?1 \
+               AND NOT EXISTS (SELECT 1 FROM node WHERE node.id = share.node_id) ORDER BY id";
+    let lost: Vec<i64> = sql::all(tx, sql, [space.0], |row| row.get(0))?;
+    lost.into_iter().try_for_each(|share| remove(tx, share))
 }
 
 fn some(link: &dyn Link, which: &str, values: &[Value<'_>], limit: usize) -> Done<Vec<Shared>> {
