@@ -6,7 +6,7 @@
 
 use holdfast_auth::Secret;
 use holdfast_auth::accounts::SESSION_REMEMBERED_MS;
-use holdfast_base::{Error, Result};
+use holdfast_base::{Error, Result, Uid};
 use http::header::COOKIE;
 use http::{HeaderMap, HeaderValue};
 use std::net::IpAddr;
@@ -27,9 +27,22 @@ const fn name(encrypted: bool) -> &'static str {
     if encrypted { "__Host-holdfast" } else { "holdfast" }
 }
 
+/// The cookie of a visit of a link: one a link, beside the member's own.
+fn link_name(encrypted: bool, link: Uid) -> String {
+    format!("{}-link-{link}", name(encrypted))
+}
+
 /// The session's secret, if the request has exactly one such cookie. Two are of somebody who planted one: neither counts.
 pub fn read(headers: &HeaderMap, encrypted: bool) -> Option<Secret> {
-    let name = name(encrypted);
+    read_named(headers, name(encrypted))
+}
+
+/// The secret of the visit of a link, likewise.
+pub fn read_link(headers: &HeaderMap, encrypted: bool, link: Uid) -> Option<Secret> {
+    read_named(headers, &link_name(encrypted, link))
+}
+
+fn read_named(headers: &HeaderMap, name: &str) -> Option<Secret> {
     let values = headers.get_all(COOKIE).iter().filter_map(|value| value.to_str().ok());
     let mut found = values
         .flat_map(|value| value.split(';'))
@@ -42,18 +55,28 @@ pub fn read(headers: &HeaderMap, encrypted: bool) -> Option<Secret> {
 /// The header that hands a session to the browser: for the time it stays open, or for the session's whole time.
 pub(crate) fn set(visitor: Visitor, secret: &Secret, remember: bool) -> Result<HeaderValue> {
     let lasts = if remember { Some(SESSION_REMEMBERED_MS / 1_000) } else { None };
-    header(visitor, secret.expose(), lasts)
+    header(visitor, name(visitor.encrypted), secret.expose(), lasts)
+}
+
+/// The header that hands the visit of a link to the browser, for the time it stays open.
+pub(crate) fn set_link(visitor: Visitor, link: Uid, secret: &Secret) -> Result<HeaderValue> {
+    header(visitor, &link_name(visitor.encrypted, link), secret.expose(), None)
+}
+
+/// The header that takes that away.
+pub(crate) fn clear_link(visitor: Visitor, link: Uid) -> Result<HeaderValue> {
+    header(visitor, &link_name(visitor.encrypted, link), "", Some(0))
 }
 
 /// The header that takes it away.
 pub(crate) fn clear(visitor: Visitor) -> Result<HeaderValue> {
-    header(visitor, "", Some(0))
+    header(visitor, name(visitor.encrypted), "", Some(0))
 }
 
-fn header(visitor: Visitor, value: &str, seconds: Option<i64>) -> Result<HeaderValue> {
+fn header(visitor: Visitor, name: &str, value: &str, seconds: Option<i64>) -> Result<HeaderValue> {
     let age = seconds.map_or_else(String::new, |seconds| format!("; Max-Age={seconds}"));
     let secure = if visitor.encrypted { "; Secure" } else { "" };
-    let text = format!("{}={value}; Path=/{age}; HttpOnly; SameSite=Strict{secure}", name(visitor.encrypted));
+    let text = format!("{name}={value}; Path=/{age}; HttpOnly; SameSite=Strict{secure}");
     let mut header = HeaderValue::try_from(text)
         .map_err(|error| Error::internal("a session's cookie cannot be written").with_source(error))?;
     header.set_sensitive(true);

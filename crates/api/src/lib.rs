@@ -48,6 +48,11 @@ pub const LIST_MAX: usize = 1_000;
 /// Where the API lives.
 pub const PREFIX: &str = "/api/v1";
 
+/// Whether the visitor of a link may call a route, by its first segment below the prefix.
+pub fn is_for_visitors(segment: &str) -> bool {
+    routes::links::VISITED.contains(&segment)
+}
+
 /// What the routes need.
 #[derive(Clone)]
 pub struct Api {
@@ -64,7 +69,7 @@ pub struct Api {
 #[derive(OpenApi)]
 #[openapi(
     info(title = "Holdfast", description = "A sealed drive. Sign in with HTTP Basic, with an app token as Bearer, or, as a browser, with a session."),
-    tags((name = "sessions"), (name = "me"), (name = "spaces"), (name = "files"), (name = "uploads"), (name = "versions"), (name = "trash"), (name = "tags"), (name = "search"), (name = "tokens"), (name = "accounts"), (name = "sites"))
+    tags((name = "sessions"), (name = "me"), (name = "spaces"), (name = "shares"), (name = "links"), (name = "files"), (name = "uploads"), (name = "versions"), (name = "trash"), (name = "tags"), (name = "search"), (name = "tokens"), (name = "accounts"), (name = "sites"))
 )]
 struct Document;
 

@@ -28,6 +28,9 @@ use std::sync::Arc;
 /// A slot's time of last use is written when it is older than this: one hour, so that reading does not write.
 const TOUCH_MS: i64 = 3_600_000;
 
+/// Longest secret of a slot that is no account's: a password, and the secret of a link before it.
+const SLOT_SECRET_BYTES_MAX: usize = PASSWORD_BYTES_MAX + 64;
+
 /// Figures for the metrics.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct AuthStats {
@@ -113,9 +116,9 @@ impl Authenticator {
         slot: &[u8],
         secret: &Secret,
         from: AddressGroup,
-    ) -> Result<()> {
+    ) -> Result<AccountKey> {
         let inner = &self.0;
-        if secret.expose().len() > PASSWORD_BYTES_MAX {
+        if secret.expose().len() > SLOT_SECRET_BYTES_MAX {
             return Err(Error::new(ErrorKind::Unauthenticated, "the password is wrong"));
         }
         inner.limiter.check(name, from).await?;
@@ -127,8 +130,28 @@ impl Authenticator {
         }
         // Kept until the failure is counted: the next in the queue must see it.
         drop(turn);
-        opened.map_err(|error| told_as(error, Error::new(ErrorKind::Unauthenticated, "the password is wrong")))?;
-        inner.limiter.succeeded(name, from).await
+        let wrong = || Error::new(ErrorKind::Unauthenticated, "the password is wrong");
+        let key = opened.map_err(|error| told_as(error, wrong()))?;
+        inner.limiter.succeeded(name, from).await?;
+        Ok(key)
+    }
+
+    /// Whether something may be tried from there now; `TooManyRequests` if not.
+    pub(crate) async fn may_try(&self, name: &str, from: AddressGroup) -> Result<()> {
+        self.0.limiter.check(name, from).await
+    }
+
+    /// Counts that something was tried in vain.
+    pub(crate) async fn tried_in_vain(&self, name: &str, from: AddressGroup) -> Result<()> {
+        self.0.limiter.failed(name, from).await.map(|_| ())
+    }
+
+    pub(crate) fn catalogue(&self) -> &Arc<dyn Catalogue> {
+        &self.0.catalogue
+    }
+
+    pub(crate) fn now_ms(&self) -> i64 {
+        self.0.clock.now_ms()
     }
 
     /// Forgets cached credentials that are idle or old, and their keys with them; the server calls this every minute or so.
@@ -136,7 +159,7 @@ impl Authenticator {
         self.0.cache.sweep(self.0.clock.now_ms());
     }
 
-    /// Figures for the metrics.
+/// Figures for the metrics.
     pub fn stats(&self) -> AuthStats {
         AuthStats {
             argon2_runs: self.0.worker.runs(),

@@ -1,7 +1,7 @@
 //! A signed-in account: who it is, what this sign-in may do, and its unlocked key, held in memory only.
 
 use holdfast_base::{AccountId, Error, Result, SpaceId, Uid};
-use holdfast_meta::{Membership, Slot, SlotKind};
+use holdfast_meta::{Membership, Slot, SlotKind, Visit};
 use holdfast_seal::{AccountKey, BlockKeys, SpaceKey};
 use parking_lot::Mutex;
 use std::collections::HashMap;
@@ -37,6 +37,9 @@ pub struct Session {
     pub credential: SlotKind,
     /// The slot it opened, if it came in over the network.
     pub slot: Option<i64>,
+    /// The visit of a link that this is: then the account is that of whoever made the link, the key is the link's, and nothing but what the
+    /// link leads to is to be reached.
+    pub visit: Option<Visit>,
     key: AccountKey,
     space_keys: Mutex<HashMap<SpaceId, OpenedKeys>>,
 }
@@ -53,6 +56,7 @@ impl Session {
             generation: account.generation,
             credential: SlotKind::Password,
             slot: None,
+            visit: None,
             key,
             space_keys: Mutex::default(),
         }
@@ -75,7 +79,7 @@ impl Session {
 
     /// Refuses what needs the account's own credential: changing credentials, spaces and members.
     pub fn require_full(&self) -> Result<()> {
-        if self.credential == SlotKind::Token || self.scope != Scope::default() {
+        if self.credential == SlotKind::Token || self.scope != Scope::default() || self.visit.is_some() {
             return Err(Error::forbidden("an app token cannot do this: sign in with the account's password"));
         }
         Ok(())

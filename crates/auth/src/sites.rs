@@ -8,7 +8,7 @@
 //! and delayed by the same rules, under a name no account can have.
 
 use crate::attempts::AddressGroup;
-use crate::{Accounts, Authenticator, Scope, Secret, Session, base32};
+use crate::{Accounts, Authenticator, PASSWORD_BYTES_MAX, Scope, Secret, Session, base32};
 use holdfast_base::name::check_account_name;
 use holdfast_base::{Error, ErrorKind, Result, Uid};
 use holdfast_meta::{NewAccount, Role};
@@ -163,7 +163,10 @@ impl Authenticator {
         peer: Option<IpAddr>,
     ) -> Result<()> {
         let (name, from) = (format!(".site/{site}"), AddressGroup::of(peer));
-        self.check_slot(&name, NO_ACCOUNT, slot, password, from).await
+        if password.expose().len() > PASSWORD_BYTES_MAX {
+            return Err(Error::new(ErrorKind::Unauthenticated, "the password is wrong"));
+        }
+        self.check_slot(&name, NO_ACCOUNT, slot, password, from).await.map(|_| ())
     }
 }
 

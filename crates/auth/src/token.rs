@@ -15,6 +15,8 @@ use zeroize::Zeroizing;
 pub const TOKEN_PREFIX: &str = "hf_";
 /// How the secret of every session begins.
 const SESSION_PREFIX: &str = "hfs_";
+/// How the secret of every visit of a link begins.
+const VISIT_PREFIX: &str = "hfv_";
 
 const LOOKUP_BYTES: usize = 10;
 const SECRET_BYTES: usize = 32;
@@ -35,6 +37,16 @@ impl Token {
     /// Makes a new random secret of a session.
     pub fn generate_session() -> Result<Self> {
         Self::generate_with(SESSION_PREFIX)
+    }
+
+    /// Makes a new random secret of a visit.
+    pub(crate) fn generate_visit() -> Result<Self> {
+        Self::generate_with(VISIT_PREFIX)
+    }
+
+    /// Reads the secret of a visit; none if the text is not of this form.
+    pub(crate) fn parse_visit(text: &str) -> Option<Self> {
+        Self::parse_with(VISIT_PREFIX, text)
     }
 
     /// Reads an app token; none if the text is not of this form.

@@ -29,6 +29,7 @@ mod stream;
 mod transfer;
 mod upload;
 mod upload_runs;
+mod view;
 mod workers;
 
 use budget::{Downloads, Uploads};
@@ -36,6 +37,7 @@ use holdfast_base::{Clock, Result, Uid};
 use holdfast_blob::BlobStore;
 use holdfast_meta::{Catalogue, InstanceId, NewInstance};
 pub(crate) use packer::PackLease;
+pub use view::LINK_VIEW;
 use packer::{PackBounds, Packer};
 use seat::Seat;
 use spill::Spill;

@@ -33,6 +33,8 @@ pub struct SpaceView {
     pub name: String,
     /// Whether it is the home of the session's account.
     pub home: bool,
+    /// Who shared it, if it is a folder that was shared: then the sums are not told.
+    pub shared_by: Option<String>,
     /// The session's role, lowered to reader by a read-only token.
     pub role: Role,
     /// Sums.

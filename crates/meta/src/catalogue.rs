@@ -7,9 +7,9 @@
 use crate::cluster::{Cluster, InstanceId, Joined, NewInstance};
 use crate::types::{
     Account, AccountChange, BlockPlace, Content, Finding, Lock, ManifestChunk, Membership, NameTaken, NewAccount,
-    NewContent, NewLock, NewResumable, NewSlot, NewSpace, Node, Pack, Place, Property, PropertyChange, Resumable, Role,
-    SearchAnswer, SearchQuery, Slot, SlotKind, Space, SpaceChange, StagedRun, TagChange, TagCount, Tail, Traffic,
-    TrashEntry, UploadClaim, Version,
+    NewContent, NewLock, NewResumable, NewShare, NewSlot, NewSpace, NewVisit, Node, Pack, Place, Property, PropertyChange,
+    Resumable, Role, SearchAnswer, SearchIn, SearchQuery, ShareChange, Shared, Slot, SlotKind, Space, SpaceChange, StagedRun,
+    TagChange, TagCount, Tail, Through, Traffic, TrashEntry, UploadClaim, Version, Visit,
 };
 use async_trait::async_trait;
 use holdfast_base::{
@@ -40,6 +40,8 @@ pub struct Guard {
     pub expect: Expect,
     /// Lock tokens submitted with the request.
     pub tokens: Vec<String>,
+    /// Shares that the change comes in through.
+    pub through: Vec<Through>,
     /// Time of the change.
     pub now_ms: i64,
 }
@@ -207,6 +209,36 @@ pub trait Catalogue: Send + Sync + 'static {
     /// Bytes used and reserved by all spaces the account owns: what its quota counts.
     async fn account_used_bytes(&self, account: AccountId) -> Result<u64>;
 
+    // ---- shares ------------------------------------------------------------------------------------------------
+
+    /// Shares a node. One that is not in the tree is `NotFound`; a second share of it with the same account `AlreadyExists`; more than
+    /// there may be `Conflict`.
+    async fn put_share(&self, new: NewShare) -> Result<Shared>;
+    /// A share by its random name.
+    async fn share(&self, uid: Uid) -> Result<Option<Shared>>;
+    /// A share by row.
+    async fn share_by_id(&self, id: i64) -> Result<Option<Shared>>;
+    /// What an account calls by this name, among what is shared with it.
+    async fn share_by_name(&self, account: AccountId, name: &str) -> Result<Option<Shared>>;
+    /// What is shared with an account, by name.
+    async fn shares_with(&self, account: AccountId) -> Result<Vec<Shared>>;
+    /// What an account has shared.
+    async fn shares_by(&self, account: AccountId) -> Result<Vec<Shared>>;
+    /// Shares of a node of a space, or of any.
+    async fn shares_of(&self, space: SpaceId, node: Option<NodeId>) -> Result<Vec<Shared>>;
+    /// Changes a share; see [`ShareChange`].
+    async fn change_share(&self, id: i64, change: ShareChange) -> Result<Shared>;
+    /// Takes a share back: its visits end, and what is being uploaded through it is given up.
+    async fn remove_share(&self, id: i64) -> Result<()>;
+    /// Begins a visit of a link; with more than there may be the oldest ends.
+    async fn begin_visit(&self, new: NewVisit) -> Result<Visit>;
+    /// A visit by the public part of its secret, with its link.
+    async fn visit(&self, lookup: &str) -> Result<Option<(Visit, Shared)>>;
+    /// Ends a visit.
+    async fn end_visit(&self, id: i64) -> Result<()>;
+    /// Counts that a visit downloads this version of a node, once; `Forbidden` where the link's limit is reached.
+    async fn count_download(&self, visit: &Visit, node: NodeId, seq: i64) -> Result<()>;
+
     // ---- reading the tree --------------------------------------------------------------------------------------
 
     /// Walks a path.
@@ -284,8 +316,8 @@ pub trait Catalogue: Send + Sync + 'static {
     ) -> Result<Vec<Result<Node>>>;
     /// Tags in use in these spaces whose folded text begins like that of `prefix`, in the order of their folded text, `limit` at most.
     async fn tags_in_use(&self, spaces: &[SpaceId], prefix: &str, limit: usize) -> Result<Vec<TagCount>>;
-    /// Looks for nodes of these spaces by name, path and tags. What is not indexed yet is indexed first, up to a bound.
-    async fn search(&self, spaces: &[SpaceId], query: &SearchQuery) -> Result<SearchAnswer>;
+    /// Looks for nodes of these spaces, or below folders of them, by name, path and tags. What is not indexed yet is indexed first, up to a bound.
+    async fn search(&self, places: &[SearchIn], query: &SearchQuery) -> Result<SearchAnswer>;
     /// Whether names or tags wait to be indexed.
     async fn words_wait(&self) -> Result<bool>;
     /// Indexes what waits in one bounded step; answers whether there was anything to do.
@@ -324,8 +356,14 @@ pub trait Catalogue: Send + Sync + 'static {
     async fn begin_resumable(&self, new: NewResumable) -> Result<ContentId>;
     /// A resumable upload by its random name, finished or not, unless it has expired.
     async fn resumable(&self, uid: Uid, now_ms: i64) -> Result<Option<Resumable>>;
-    /// An account's unfinished ones, oldest first, `limit` at most, without their metadata.
-    async fn resumables_of(&self, account: AccountId, now_ms: i64, limit: usize) -> Result<Vec<Resumable>>;
+    /// An account's unfinished ones (0), or those of a visit in its name, oldest first, `limit` at most, without their metadata.
+    async fn resumables_of(
+        &self,
+        account: AccountId,
+        visit: i64,
+        now_ms: i64,
+        limit: usize,
+    ) -> Result<Vec<Resumable>>;
     /// Takes the right to continue an upload away from whoever has it. `Conflict` if it has not exactly `stored` bytes (where
     /// that is asked) or is finished; `NotFound` if it has expired.
     async fn claim_resumable(&self, upload: ContentId, stored: Option<u64>, now_ms: i64) -> Result<UploadClaim>;

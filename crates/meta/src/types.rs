@@ -2,11 +2,13 @@
 
 mod accounts;
 mod search;
+mod shares;
 mod uploads;
 
 pub use accounts::*;
 use holdfast_base::{AccountId, BlockId, ContentId, NodeId, NodeName, PackId, PackName, SpaceId};
 pub use search::*;
+pub use shares::*;
 use serde::{Deserialize, Serialize};
 use std::fmt::Write as _;
 pub use uploads::*;

@@ -24,7 +24,7 @@ const PERMISSIONS: &str = "accelerometer=(), camera=(), display-capture=(), geol
                            magnetometer=(), microphone=(), midi=(), payment=(), usb=()";
 
 /// First segments of the URLs of pages.
-const PAGES: [&str; 8] = ["", "signin", "files", "search", "trash", "shared", "account", "admin"];
+const PAGES: [&str; 9] = ["", "signin", "files", "search", "trash", "shared", "account", "admin", "l"];
 
 const SHELL: &str = "/index.html";
 
@@ -89,6 +89,7 @@ fn answer_from(assets: &[Asset], path: &str, headers: &HeaderMap) -> Option<Resp
         (HeaderName::from_static("cross-origin-opener-policy"), "same-origin".to_owned()),
         (HeaderName::from_static("cross-origin-resource-policy"), "same-origin".to_owned()),
         (HeaderName::from_static("permissions-policy"), PERMISSIONS.to_owned()),
+        (HeaderName::from_static("x-robots-tag"), "noindex, nofollow".to_owned()),
     ];
     let coding = coding.map(|(coding, _)| (CONTENT_ENCODING, coding.to_owned()));
     for (name, value) in all.into_iter().chain(coding) {
@@ -143,7 +144,7 @@ mod tests {
 
     #[test]
     fn the_shell_answers_every_page_and_nothing_else() {
-        for page in ["/", "/signin", "/files/ana/a%20b", "/search", "/trash/ana", "/shared", "/account/x", "/admin"] {
+        for page in ["/", "/signin", "/files/ana/a%20b", "/search", "/trash/ana", "/shared", "/account/x", "/admin", "/l/0a"] {
             let answer = ask(page, &[]).expect(page);
             assert_eq!(header(&answer, CONTENT_TYPE), "text/html; charset=utf-8");
             assert_eq!(header(&answer, CACHE_CONTROL), "no-cache");

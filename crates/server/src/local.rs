@@ -102,8 +102,12 @@ impl LocalDrive {
         let service = self.sites(sites)?;
         let serving = self.serving(service.clone(), sites)?;
         let dav = DavFace::new(drive.clone(), DavOptions::default());
-        let authenticator = self.authenticator.clone();
+        let (authenticator, visits) = (self.authenticator.clone(), self.authenticator.clone());
         Ok(Faces {
+            visit: Arc::new(move |link, secret| {
+                let authenticator = visits.clone();
+                Box::pin(async move { authenticator.visit(link, &secret).await })
+            }),
             sign_in: Arc::new(move |credential, peer| {
                 let authenticator = authenticator.clone();
                 Box::pin(async move { authenticator.sign_in(&credential, Some(peer)).await })

@@ -15,7 +15,7 @@ use crate::sites::SitesDoor;
 use crate::stop::{self, Signals, Stopper, Wish};
 use crate::tls::Certificate;
 use crate::web::record::RequestIds;
-use crate::web::{Dav, SignIn, Web};
+use crate::web::{Dav, SignIn, Visiting, Web};
 use axum::Router;
 use holdfast_base::{Error, Result};
 use holdfast_meta::Catalogue;
@@ -68,6 +68,7 @@ impl Drop for SitesThreads {
 /// What answers behind the door.
 pub struct Faces {
     pub(crate) sign_in: SignIn,
+    pub(crate) visit: Visiting,
     pub(crate) dav: Dav,
     /// The JSON API; finds the session in the request's extensions.
     pub api: Router,
@@ -209,6 +210,7 @@ fn web(config: &ServerConfig, faces: Faces, limits: &Limits) -> Result<Web> {
     let trusted_proxies = config.trusted_proxies.iter().map(|text| text.parse()).collect::<Result<Vec<_>>>()?;
     Ok(Web {
         sign_in: faces.sign_in,
+        visit: faces.visit,
         dav: faces.dav,
         api: faces.api,
         catalogue: faces.catalogue,

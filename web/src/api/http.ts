@@ -4,7 +4,12 @@
  */
 import type { Problem } from './types';
 
-export const API = '/api/v1';
+/** Where the API is: for the visitor of a link, below that link. */
+export let API = '/api/v1';
+
+export function setApi(root: string): void {
+  API = root;
+}
 
 export class ApiError extends Error {
   constructor(

@@ -19,6 +19,76 @@ export interface Space {
   reserved_bytes: number;
   available_bytes?: number;
   retention_days: number;
+  /** Who shared it, if it is a folder shared with the caller. */
+  shared_by?: string;
+  /** What it is called where its name is no name: what a link leads to. */
+  title?: string;
+  /** A drop box: files go in, and nothing is seen. */
+  uploads_only?: boolean;
+  /** Downloads are counted: nothing is fetched that was not asked for. */
+  counted?: boolean;
+}
+
+export type Access = 'read' | 'write' | 'upload';
+
+/** A folder shared with an account, or a link. */
+export interface Share {
+  id: string;
+  by: string;
+  /** Absent for a link. */
+  account?: string;
+  space: string;
+  /** Absent while it is in the trash, or gone. */
+  path?: string;
+  kind?: Kind;
+  access: Access;
+  label: string;
+  /** A link's address on this drive, for whoever made it. */
+  link?: string;
+  has_password: boolean;
+  expires_ms?: number;
+  downloads_max?: number;
+  downloads: number;
+  created_ms: number;
+}
+
+export interface Shares {
+  by_me: Share[];
+  with_me: Share[];
+}
+
+export interface NewShare {
+  account?: string;
+  access: Access;
+  label?: string;
+  password?: string;
+  expires_ms?: number;
+  downloads_max?: number;
+}
+
+export interface ShareChange {
+  access?: Access;
+  label?: string;
+  password?: string | null;
+  expires_ms?: number | null;
+  downloads_max?: number | null;
+}
+
+export interface Member {
+  account: string;
+  role: Role;
+}
+
+/** What a link leads to. */
+export interface LinkInfo {
+  id: string;
+  by: string;
+  label: string;
+  name: string;
+  kind: Kind;
+  access: Access;
+  expires_ms?: number;
+  downloads_left?: number;
 }
 
 export interface Me {

@@ -10,6 +10,8 @@ export type Route =
   | { page: 'trash'; space: string }
   | { page: 'search'; params: URLSearchParams }
   | { page: 'account'; section: string }
+  | { page: 'shared' }
+  | { page: 'link'; id: string; path: string; view: string | null; tab: Tab }
   | { page: 'unknown' };
 
 export function parseRoute(pathname: string, search: string): Route {
@@ -28,6 +30,13 @@ export function parseRoute(pathname: string, search: string): Route {
       return place[0] === undefined ? { page: 'unknown' } : { page: 'trash', space: place[0] };
     case 'search':
       return { page: 'search', params };
+    case 'shared':
+      return { page: 'shared' };
+    case 'l': {
+      const [id, ...path] = place;
+      if (id === undefined) return { page: 'unknown' };
+      return { page: 'link', id, path: path.join('/'), view: params.get('view') || null, tab: tabOf(params.get('tab')) };
+    }
     case 'account':
       return { page: 'account', section: place[0] ?? '' };
     default:
@@ -43,17 +52,32 @@ function tabOf(text: string | null): Tab {
   return text === 'details' || text === 'versions' ? text : 'preview';
 }
 
+/** What stands for a space's name where the visitor of a link is. */
+export const LINK_SPACE = 'link';
+/** The link that is visited, and the end of its address, which is kept so that the address can be passed on. */
+let visited: { id: string; fragment: string } | null = null;
+
+export function visitLink(id: string, fragment: string): void {
+  visited = { id, fragment };
+}
+
+function pageUrl(at: Place, query = ''): string {
+  if (visited === null || at.space !== LINK_SPACE) return `/files/${placeUrl(at.space, at.path)}${query}`;
+  return `/l/${placeUrl(visited.id, at.path)}${query}${visited.fragment}`;
+}
+
 export function folderUrl(at: Place): string {
-  return `/files/${placeUrl(at.space, at.path)}`;
+  return pageUrl(at);
 }
 
 /** A file is shown over its folder, so that its neighbours are known. */
 export function fileUrl(at: Place, tab: Tab = 'preview'): string {
   const query = new URLSearchParams({ view: nameOf(at.path) });
   if (tab !== 'preview') query.set('tab', tab);
-  return `${folderUrl({ space: at.space, path: parent(at.path) })}?${query}`;
+  return pageUrl({ space: at.space, path: parent(at.path) }, `?${query}`);
 }
 
+export const sharedUrl = () => '/shared';
 export const trashUrl = (space: string) => `/trash/${placeUrl(space, '')}`;
 export const searchUrl = (params: URLSearchParams) => `/search?${params}`;
 export const accountUrl = (section = '') => (section === '' ? '/account' : `/account/${section}`);

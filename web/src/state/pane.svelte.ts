@@ -9,7 +9,8 @@ import type { FolderState } from './folder.svelte';
 import { t } from './i18n.svelte';
 import type { MenuItem } from './overlays.svelte';
 import { go } from './router.svelte';
-import { mayWrite } from './session.svelte';
+import { mayWrite, session, spaceOf } from './session.svelte';
+import { askShare } from './sharing.svelte';
 
 export class Pane {
   renaming = $state<string | null>(null);
@@ -19,6 +20,16 @@ export class Pane {
 
   get place(): Place {
     return { space: this.folder.space, path: this.folder.path };
+  }
+
+  /** Whether the caller may share what is here. */
+  get shareable(): boolean {
+    return spaceOf(this.folder.space)?.role === 'owner' && session.me?.read_only === false;
+  }
+
+  /** Whether there is anywhere to copy to. */
+  get copyable(): boolean {
+    return this.writable || session.status !== 'visit';
   }
 
   get writable(): boolean {
@@ -104,7 +115,7 @@ export class Pane {
   }
 
   async transfer(kind: 'move' | 'copy', entries: Entry[]): Promise<void> {
-    if (entries.length === 0 || (kind === 'move' && !this.writable)) return;
+    if (entries.length === 0 || (kind === 'move' ? !this.writable : !this.copyable)) return;
     if (await actions.pickAndTransfer(kind, this.places(entries))) this.folder.unselect();
   }
 
@@ -138,12 +149,16 @@ export class Pane {
     items.push({ label: t(one && first.node.kind === 'file' ? 'action.download' : 'action.downloadZip'), icon: 'download', shortcut: '⇧D', run: () => this.download(entries) });
     if (one && writable) items.push({ label: t('action.rename'), icon: 'pencil', shortcut: 'F2', run: () => this.rename(entries) });
     if (writable) items.push({ label: t('action.move'), icon: 'move', shortcut: '⇧M', run: () => void this.transfer('move', entries) });
-    items.push({ label: t('action.copy'), icon: 'copy', shortcut: '⇧C', run: () => void this.transfer('copy', entries) });
+    if (one && this.shareable) {
+      const at = { ...this.placeOf(first.node.name), kind: first.node.kind };
+      items.push({ label: t('share.action'), icon: 'share', run: () => askShare(at) });
+    }
+    if (this.copyable) items.push({ label: t('action.copy'), icon: 'copy', shortcut: '⇧C', run: () => void this.transfer('copy', entries) });
     if (one) {
-      if (first.node.kind === 'file') {
+      if (first.node.kind === 'file' && session.status !== 'visit') {
         items.push({ label: t('versions.title'), icon: 'history', run: () => go(fileUrl(this.placeOf(first.node.name), 'versions')) });
       }
-      items.push({ label: t('details.titleTags'), icon: 'info', shortcut: '⇧I', run: () => (this.details = first.node.name) });
+      items.push({ label: t(session.status === 'visit' ? 'details.title' : 'details.titleTags'), icon: 'info', shortcut: '⇧I', run: () => (this.details = first.node.name) });
     }
     if (writable) items.push({ label: t('action.delete'), icon: 'trash', shortcut: 'Del', danger: true, apart: true, run: () => void this.remove(entries) });
     return items;

@@ -16,7 +16,7 @@ export function guardLeaving(ask: (() => boolean) | null): void {
 export function go(url: string, options: { replace?: boolean } = {}): void {
   if (guard && !guard()) return;
   if (options.replace) history.replaceState(null, '', url);
-  else if (url !== location.pathname + location.search) history.pushState(null, '', url);
+  else if (url !== location.pathname + location.search + location.hash) history.pushState(null, '', url);
   route = parseRoute(location.pathname, location.search);
 }
 
@@ -37,5 +37,5 @@ export function followLinks(event: MouseEvent): void {
   if (!link || link.target !== '' || link.hasAttribute('download') || link.origin !== location.origin) return;
   if (/^\/(api|dav|sites|healthz)(\/|$)/.test(link.pathname) || link.getAttribute('href')?.startsWith('#')) return;
   event.preventDefault();
-  go(link.pathname + link.search);
+  go(link.pathname + link.search + link.hash);
 }

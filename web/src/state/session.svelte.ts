@@ -4,7 +4,7 @@ import * as api from '../api/session';
 import type { Me, Space } from '../api/types';
 import { forgetFolders } from './folder.svelte';
 
-type Status = 'loading' | 'in' | 'out' | 'failed';
+type Status = 'loading' | 'in' | 'out' | 'failed' | 'visit';
 
 let me = $state.raw<Me | null>(null);
 let status = $state<Status>('loading');
@@ -29,6 +29,18 @@ export function spaceOf(name: string): Space | undefined {
 export function mayWrite(name: string): boolean {
   const space = spaceOf(name);
   return space !== undefined && space.role !== 'reader' && me?.read_only !== true;
+}
+
+/** What a space is called. */
+export function spaceTitle(name: string): string {
+  return spaceOf(name)?.title ?? name;
+}
+
+/** Nobody is signed in here: somebody visits a link, which leads to one place. */
+export function beVisitor(place: Pick<Space, 'name' | 'role'> & Partial<Space>): void {
+  const nothing = { home: false, used_bytes: 0, version_bytes: 0, reserved_bytes: 0, retention_days: 0 };
+  me = { name: '', admin: false, read_only: false, spaces: [{ ...nothing, ...place }] };
+  status = 'visit';
 }
 
 export async function start(): Promise<void> {
@@ -96,6 +108,7 @@ function setOnline(now: boolean): void {
 /** Whether the drive answers at all; any answer counts. */
 async function probe(): Promise<void> {
   try {
+    // Any answer will do, also that nobody is signed in.
     await fetch('/api/v1/me', { method: 'HEAD', cache: 'no-store', headers: { 'X-Requested-With': 'holdfast' } });
     setOnline(true);
   } catch {

@@ -6,6 +6,7 @@ import { ApiError } from '../api/http';
 import { makeFolder, write } from '../api/nodes';
 import { forget } from '../api/uploads';
 import { nameOf, numbered, parent, join } from '../lib/paths';
+import { spaceOf } from './session.svelte';
 import { LARGE_BYTES, type Item, type Outcome, type Transport } from '../lib/queue';
 
 /** Names tried for keeping both. */
@@ -14,7 +15,8 @@ const NUMBERED_MAX = 100;
 export class Uploader implements Transport {
   async send(item: Item, progress: (sent: number) => void, signal: AbortSignal): Promise<Outcome> {
     const { file } = item;
-    if (item.size >= LARGE_BYTES || item.remembered !== null) {
+    // A drop box takes nothing written under a name: only uploads, which find one that is free.
+    if (item.size >= LARGE_BYTES || item.remembered !== null || spaceOf(item.space)?.uploads_only) {
       if (file) await readable(file.slice(0, 1));
       const { sendResumable } = await import('./resumable');
       return sendResumable(item, progress, signal);

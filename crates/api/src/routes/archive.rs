@@ -80,6 +80,9 @@ async fn root(api: &Api, who: &Session, at: Location) -> Result<(Root, String)> 
 }
 
 async fn answer(api: Api, caller: Caller, roots: Vec<Root>, title: &str) -> Result<Response, Failure> {
+    for root in &roots {
+        api.accounts.count_download(&caller.0, root.node.id, root.node.seq).await?;
+    }
     let pieces = archive(api, caller.0, roots).await?;
     let name = HeaderValue::try_from(attachment(&format!("{title}.zip")))
         .map_err(|error| Error::internal("an archive's name cannot be a header").with_source(error))?;

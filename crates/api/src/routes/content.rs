@@ -72,6 +72,7 @@ pub(crate) async fn read(
     }
     let (tag, kind) = (node.entity_tag(), safe_of_name(&node.name));
     let file = holdfast_http::File { tag: &tag, modified_ms: node.modified_ms, size: node.size, kind };
+    let (accounts, who) = (api.accounts.clone(), caller.0.clone());
     let open = move |range| -> BoxFuture<'static, holdfast_base::Result<Pieces>> {
         let (drive, who, walk) = (api.drive.clone(), caller.0.clone(), walk.clone());
         Box::pin(async move { drive.read(&who, &walk, range).await })
@@ -83,6 +84,9 @@ pub(crate) async fn read(
         }
         FileAnswer::Unsatisfiable => Ok(unsatisfiable(&node)),
         FileAnswer::Answer(response) => {
+            if method == Method::GET && response.status().is_success() {
+                accounts.count_download(&who, node.id, node.seq).await?;
+            }
             let mut response = response.map(Body::new);
             guard(response.headers_mut(), which.download.is_some().then_some(&node.name))?;
             Ok(response)

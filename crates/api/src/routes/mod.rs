@@ -4,10 +4,12 @@ mod accounts;
 mod archive;
 mod batches;
 mod content;
+pub(crate) mod links;
 mod me;
 mod nodes;
 mod search;
 mod session;
+mod shares;
 mod sites;
 mod sites_bodies;
 mod spaces;
@@ -95,6 +97,10 @@ pub(crate) fn all() -> OpenApiRouter<Api> {
         .routes(routes!(me::change_password))
         .routes(routes!(spaces::show))
         .routes(routes!(spaces::members))
+        .routes(routes!(spaces::set_member, spaces::remove_member))
+        .routes(routes!(shares::list, shares::create))
+        .routes(routes!(shares::change, shares::remove))
+        .routes(routes!(links::open, links::show, links::close))
         .routes(routes!(versions::list))
         .routes(routes!(versions::restore))
         .routes(routes!(trash::list, trash::empty))

@@ -2,11 +2,13 @@
 
 use super::Failures;
 use crate::Api;
-use crate::extract::{Caller, Path};
+use crate::extract::{Caller, Json, Path};
 use crate::problem::Failure;
 use axum::extract::State;
+use holdfast_base::Error;
 use holdfast_drive::{Compression, Role, SpaceView};
-use serde::Serialize;
+use http::StatusCode;
+use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 /// A space.
@@ -16,6 +18,9 @@ pub(crate) struct SpaceBody {
     name: String,
     /// Whether it is the caller's home.
     home: bool,
+    /// Who shared it, if it is a folder shared with the caller.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    shared_by: Option<String>,
     /// The caller's role: `reader`, `editor` or `owner`.
     #[schema(value_type = String)]
     role: Role,
@@ -49,6 +54,7 @@ impl From<SpaceView> for SpaceBody {
         Self {
             name: space.name,
             home: space.home,
+            shared_by: space.shared_by,
             role: space.role,
             used_bytes: space.usage.used_bytes,
             version_bytes: space.usage.version_bytes,
@@ -100,4 +106,43 @@ pub(crate) async fn members(
     let members = api.accounts.members(&caller.0, &space).await?;
     let bodies = members.into_iter().map(|member| MemberBody { account: member.account_name, role: member.role });
     Ok(axum::Json(bodies.collect()))
+}
+
+/// What a member is to be.
+#[derive(Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct RoleBody {
+    /// `reader`, `editor` or `owner`.
+    #[schema(value_type = String)]
+    role: Role,
+}
+
+/// Make an account a member of a space, or give a member another role.
+///
+/// For owners. What somebody shared ends when they are no owner any more.
+#[utoipa::path(put, path = "/spaces/{space}/members/{account}", tag = "spaces",
+    params(("space" = String, Path), ("account" = String, Path)), request_body = RoleBody, responses((status = 204), Failures))]
+pub(crate) async fn set_member(
+    State(api): State<Api>,
+    caller: Caller,
+    Path((space, account)): Path<(String, String)>,
+    Json(wanted): Json<RoleBody>,
+) -> Result<StatusCode, Failure> {
+    if account == holdfast_auth::SITES_ACCOUNT {
+        return Err(Error::invalid("this account becomes a reader by publishing, and nothing else").into());
+    }
+    api.accounts.add_member(&caller.0, &space, &account, wanted.role).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+/// Remove a member from a space. For owners, and for a member who leaves.
+#[utoipa::path(delete, path = "/spaces/{space}/members/{account}", tag = "spaces",
+    params(("space" = String, Path), ("account" = String, Path)), responses((status = 204), Failures))]
+pub(crate) async fn remove_member(
+    State(api): State<Api>,
+    caller: Caller,
+    Path((space, account)): Path<(String, String)>,
+) -> Result<StatusCode, Failure> {
+    api.accounts.remove_member(&caller.0, &space, &account).await?;
+    Ok(StatusCode::NO_CONTENT)
 }

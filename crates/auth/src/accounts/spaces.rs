@@ -87,7 +87,7 @@ impl Accounts {
         self.owned(who, name).await.map(|(space, _)| space.id)
     }
 
-    async fn owned(&self, who: &Session, name: &str) -> Result<(Space, Membership)> {
+    pub(super) async fn owned(&self, who: &Session, name: &str) -> Result<(Space, Membership)> {
         let found = self.membership(who, name).await?;
         who.require_full()?;
         if found.1.role != Role::Owner {

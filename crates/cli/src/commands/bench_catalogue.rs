@@ -294,7 +294,7 @@ impl Field {
     }
 
     fn guard(&self) -> Guard {
-        Guard { account: self.account, expect: Expect::Any, tokens: Vec::new(), now_ms: 1 }
+        Guard { account: self.account, expect: Expect::Any, tokens: Vec::new(), through: Vec::new(), now_ms: 1 }
     }
 
     async fn folder(&self, at: &str) -> Result<()> {

@@ -6,7 +6,7 @@ use crate::output::{show, table, time};
 use clap::{Args, ValueEnum};
 use holdfast_base::SpaceId;
 use holdfast_base::size::{format_bytes, parse_bytes};
-use holdfast_meta::{HITS_MAX, Hit, MediaGroup, NodeKind, Role, SearchAnswer, SearchQuery, Tag};
+use holdfast_meta::{HITS_MAX, Hit, MediaGroup, NodeKind, Role, SearchAnswer, SearchIn, SearchQuery, Tag};
 use serde::Serialize;
 use std::collections::HashMap;
 use std::process::ExitCode;
@@ -92,8 +92,8 @@ pub(crate) async fn run(args: SearchArgs, json: bool) -> anyhow::Result<ExitCode
         let spaces = local.catalogue.spaces_of(who.account).await?;
         spaces.into_iter().map(|(space, _)| (space.id, space.name)).collect()
     };
-    let ids: Vec<SpaceId> = spaces.iter().map(|(id, _)| *id).collect();
-    let answer = local.catalogue.search(&ids, &query).await?;
+    let places: Vec<SearchIn> = spaces.iter().map(|(id, _)| (*id).into()).collect();
+    let answer = local.catalogue.search(&places, &query).await?;
     show(json, &output(answer, &spaces.into_iter().collect()), words)?;
     local.close().await?;
     Ok(ExitCode::SUCCESS)

@@ -7,6 +7,7 @@ mod files;
 mod hostile;
 mod serve;
 mod sessions;
+mod shares;
 mod sites;
 mod tls;
 mod uploads;

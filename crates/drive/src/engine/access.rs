@@ -1,18 +1,22 @@
 //! Who may do what: from a session and a space's name to the space, the role, and its keys.
 
 use super::Engine;
+use super::view::View;
 use crate::{Conditions, SpaceView};
 use holdfast_auth::Session;
 use holdfast_base::{DrivePath, Error, ErrorKind, Result};
-use holdfast_meta::{Expect, Found, Guard, Membership, NodeKind, Role, Space};
+use holdfast_meta::{Expect, Found, Guard, Membership, NodeKind, Role, Space, Usage};
 use holdfast_seal::BlockKeys;
 use std::sync::Arc;
 
 /// A space a session has entered.
 pub(crate) struct Entered {
+    /// The space; its name is that by which it was entered.
     pub(crate) space: Space,
     pub(crate) membership: Membership,
     pub(crate) role: Role,
+    /// What is seen of it, if it was entered through a share.
+    pub(crate) view: Option<View>,
 }
 
 impl Entered {
@@ -23,24 +27,51 @@ impl Entered {
 }
 
 impl Engine {
-    /// Enters a space, or says why not. To whom may not see it, a space does not exist.
+    /// Enters a space, or a folder shared with the session, or says why not. To whom may not see it, a space does not exist.
     pub(crate) async fn enter(&self, who: &Session, name: &str, need: Role) -> Result<Entered> {
-        let unseen = || Error::not_found(format!("there is no space {name:?}, or you are not a member of it"));
-        let (space, membership) = self.shared.catalogue.space_by_name(name, who.account).await?.ok_or_else(unseen)?;
-        let membership = membership.ok_or_else(unseen)?;
-        if who.scope.space.is_some_and(|only| only != space.id) {
-            return Err(unseen());
+        let entered = self.enter_any(who, name).await?;
+        if entered.uploads_only() {
+            return Err(Error::forbidden("here you can upload files and nothing else"));
         }
-        let role = effective_role(who, &membership);
-        if role < need {
-            return Err(Error::forbidden(refusal(who, role, name)));
+        if entered.role < need {
+            return Err(Error::forbidden(refusal(who, &entered, name)));
         }
-        Ok(Entered { space, membership, role })
+        Ok(entered)
     }
 
-    pub(crate) fn guard(&self, who: &Session, conditions: Conditions) -> Guard {
+    /// Enters to upload a file.
+    pub(crate) async fn enter_to_upload(&self, who: &Session, name: &str) -> Result<Entered> {
+        let entered = self.enter_any(who, name).await?;
+        if entered.role < Role::Editor && !entered.uploads_only() {
+            return Err(Error::forbidden(refusal(who, &entered, name)));
+        }
+        Ok(entered)
+    }
+
+    async fn enter_any(&self, who: &Session, name: &str) -> Result<Entered> {
+        if who.visit.is_some() {
+            return self.enter_link(who, name).await;
+        }
+        let unseen = || Error::not_found(format!("there is no space {name:?}, or you are not a member of it"));
+        if let Some((space, Some(membership))) = self.shared.catalogue.space_by_name(name, who.account).await? {
+            if who.scope.space.is_some_and(|only| only != space.id) {
+                return Err(unseen());
+            }
+            let role = effective_role(who, &membership);
+            return Ok(Entered { space, membership, role, view: None });
+        }
+        // A space's name has no blank and a share's always one, so neither stands in the other's way.
+        let shared = match who.scope.space {
+            None => self.shared.catalogue.share_by_name(who.account, name).await?,
+            Some(_) => None,
+        };
+        self.enter_shared(who, shared.ok_or_else(unseen)?)
+    }
+
+    pub(crate) fn guard(&self, who: &Session, entered: &Entered, conditions: Conditions) -> Guard {
         let Conditions { expect, tokens } = conditions;
-        Guard { account: who.account, expect, tokens, now_ms: self.shared.clock.now_ms() }
+        let through = entered.through().into_iter().collect();
+        Guard { account: who.account, expect, tokens, through, now_ms: self.shared.clock.now_ms() }
     }
 
     /// Refuses a write that is bound to fail before its body is read. The commit tests all of this again, in its transaction.
@@ -99,13 +130,14 @@ impl Engine {
     /// The space as the session sees it.
     pub(crate) async fn view(&self, entered: &Entered) -> Result<SpaceView> {
         let Entered { space, role, .. } = entered;
-        let found = self.shared.catalogue.find(space.id, &DrivePath::root(), false).await?;
+        let found = self.look(entered, &DrivePath::root(), false).await?;
         let root = found.chain.into_iter().next().ok_or_else(|| Error::damaged("a space has no root folder"))?;
         Ok(SpaceView {
             name: space.name.clone(),
-            home: space.home,
+            home: space.home && entered.view.is_none(),
+            shared_by: entered.view.as_ref().map(|view| view.by.clone()),
             role: *role,
-            usage: space.usage,
+            usage: if entered.view.is_none() { space.usage } else { Usage::default() },
             available_bytes: self.available_bytes(space).await?,
             compression: space.compression,
             retention: space.retention,
@@ -132,8 +164,11 @@ pub(crate) fn effective_role(who: &Session, membership: &Membership) -> Role {
     if who.scope.read_only { Role::Reader } else { membership.role }
 }
 
-fn refusal(who: &Session, role: Role, space: &str) -> String {
-    match role {
+fn refusal(who: &Session, entered: &Entered, space: &str) -> String {
+    match entered.role {
+        Role::Reader if entered.view.is_some() && !who.scope.read_only => {
+            format!("{space:?} was shared for reading only")
+        }
         Role::Reader if who.scope.read_only => {
             format!("this credential may only read; writing to {space:?} is refused")
         }

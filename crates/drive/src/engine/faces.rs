@@ -14,7 +14,7 @@ use async_trait::async_trait;
 use futures_util::StreamExt;
 use holdfast_auth::Session;
 use holdfast_base::limits::LOCK_SECONDS_MAX;
-use holdfast_base::{ByteRange, Error, ErrorKind, NodeName, Result, SpaceId, Uid};
+use holdfast_base::{ByteRange, DrivePath, Error, ErrorKind, NodeName, Result, SpaceId, Uid};
 use holdfast_meta::{
     Changed, Content, Lock, NameTaken, NewLock, Node, NodeKind, Property, PropertyChange, Role, SearchQuery,
     TAG_NAMESPACE, TagChange, TagCount, TrashEntry, Version,
@@ -27,10 +27,21 @@ use std::sync::Arc;
 impl Drive for Engine {
     async fn spaces(&self, who: &Session) -> Result<Vec<SpaceView>> {
         let mut views = Vec::new();
-        for (space, membership) in self.shared.catalogue.spaces_of(who.account).await? {
+        let own = match who.visit {
+            Some(_) => Vec::new(),
+            None => self.shared.catalogue.spaces_of(who.account).await?,
+        };
+        for (space, membership) in own {
             if who.scope.space.is_none_or(|only| only == space.id) {
                 let role = effective_role(who, &membership);
-                views.push(self.view(&Entered { space, membership, role }).await?);
+                views.push(self.view(&Entered { space, membership, role, view: None }).await?);
+            }
+        }
+        for entered in self.shared_with(who).await? {
+            match self.view(&entered).await {
+                // It was removed this moment.
+                Err(error) if error.kind() == ErrorKind::NotFound => {}
+                view => views.push(view?),
             }
         }
         Ok(views)
@@ -41,8 +52,9 @@ impl Drive for Engine {
     }
 
     async fn walk(&self, who: &Session, at: &Location) -> Result<Walk> {
-        let Entered { space, membership, role } = self.enter(who, &at.space, Role::Reader).await?;
-        let found = self.shared.catalogue.find(space.id, &at.path, true).await?;
+        let entered = self.enter(who, &at.space, Role::Reader).await?;
+        let found = self.look(&entered, &at.path, true).await?;
+        let Entered { space, membership, role, .. } = entered;
         let complete = found.node(&at.path).is_some();
         Ok(Walk { space, membership, role, chain: found.chain, complete, content: found.content })
     }
@@ -68,9 +80,16 @@ impl Drive for Engine {
 
     async fn locks(&self, who: &Session, nodes: &[Node]) -> Result<Vec<Lock>> {
         let Some(first) = nodes.first() else { return Ok(Vec::new()) };
-        self.member_of(who, first.space).await?;
+        let through = self.member_of(who, first.space).await?;
         let ids: Vec<_> = nodes.iter().map(|node| node.id).collect();
-        self.shared.catalogue.locks_on(first.space, &ids, self.shared.clock.now_ms()).await
+        let mut locks = self.shared.catalogue.locks_on(first.space, &ids, self.shared.clock.now_ms()).await?;
+        if !through.is_empty() {
+            for lock in &mut locks {
+                let seen = through.iter().find_map(|entered| entered.relative(&lock.path));
+                lock.path = seen.unwrap_or_else(DrivePath::root);
+            }
+        }
+        Ok(locks)
     }
 
     async fn read(&self, who: &Session, walk: &Walk, range: ByteRange) -> Result<ContentStream> {
@@ -104,7 +123,7 @@ impl Drive for Engine {
 
     async fn write(&self, who: &Session, at: &Location, options: WriteOptions, body: ContentStream) -> Result<Changed> {
         let entered = self.enter(who, &at.space, Role::Editor).await?;
-        let found = self.shared.catalogue.find(entered.space.id, &at.path, options.patch.is_some()).await?;
+        let found = self.look(&entered, &at.path, options.patch.is_some()).await?;
         self.refuse_early(who, &entered, &found, &at.path, &options.conditions).await?;
         let target = self.target(&entered, entered.keys(who)?)?;
         let ready = match options.patch {
@@ -126,12 +145,11 @@ impl Drive for Engine {
             // The new version is made of the old one: if another came in between, it must not be lost.
             conditions.expect = holdfast_meta::Expect::Seq(node.seq);
         }
-        let guard = self.guard(who, conditions);
+        let guard = self.guard(who, &entered, conditions);
         let modified_ms = options.modified_ms.unwrap_or(guard.now_ms);
-        let (space, path) = (entered.space.id, &at.path);
-        ready
-            .commit(&target, |content| self.shared.catalogue.commit_file(space, path, content, modified_ms, &guard))
-            .await
+        let (space, path) = (entered.space.id, &entered.place(&at.path)?);
+        let commit = |content| self.shared.catalogue.commit_file(space, path, content, modified_ms, &guard);
+        ready.commit(&target, commit).await.map_err(|error| entered.told(error))
     }
 
     async fn begin_upload(&self, who: &Session, request: UploadRequest) -> Result<UploadView> {
@@ -166,13 +184,17 @@ impl Drive for Engine {
 
     async fn make_folder(&self, who: &Session, at: &Location, guard: Conditions) -> Result<Node> {
         let entered = self.enter(who, &at.space, Role::Editor).await?;
-        self.shared.catalogue.make_folder(entered.space.id, &at.path, &self.guard(who, guard)).await
+        let (path, guard) = (entered.place(&at.path)?, self.guard(who, &entered, guard));
+        let made = self.shared.catalogue.make_folder(entered.space.id, &path, &guard).await;
+        made.map_err(|error| entered.told(error))
     }
 
     async fn remove(&self, who: &Session, at: &Location, guard: Conditions) -> Result<Option<i64>> {
         let entered = self.enter(who, &at.space, Role::Editor).await?;
         refuse_root(at)?;
-        self.shared.catalogue.remove(entered.space.id, &at.path, &self.guard(who, guard)).await
+        let (path, guard) = (entered.place(&at.path)?, self.guard(who, &entered, guard));
+        let removed = self.shared.catalogue.remove(entered.space.id, &path, &guard).await;
+        removed.map_err(|error| entered.told(error))
     }
 
     async fn relocate(&self, who: &Session, transfer: &Transfer, guard: Conditions) -> Result<Changed> {
@@ -195,7 +217,9 @@ impl Drive for Engine {
         if namespaces.into_iter().any(|namespace| namespace == TAG_NAMESPACE) {
             return Err(Error::forbidden("tags are no properties that can be changed by themselves"));
         }
-        self.shared.catalogue.change_properties(entered.space.id, &at.path, changes, &self.guard(who, guard)).await
+        let (path, guard) = (entered.place(&at.path)?, self.guard(who, &entered, guard));
+        let changed = self.shared.catalogue.change_properties(entered.space.id, &path, changes, &guard).await;
+        changed.map_err(|error| entered.told(error))
     }
 
     async fn lock(
@@ -206,7 +230,7 @@ impl Drive for Engine {
         guard: Conditions,
     ) -> Result<(Lock, Changed)> {
         let entered = self.enter(who, &at.space, Role::Editor).await?;
-        let guard = self.guard(who, guard);
+        let guard = self.guard(who, &entered, guard);
         let new = NewLock {
             token: lock_token()?,
             exclusive: request.exclusive,
@@ -214,7 +238,9 @@ impl Drive for Engine {
             owner_xml: request.owner_xml,
             expires_ms: expiry(guard.now_ms, request.seconds),
         };
-        self.shared.catalogue.lock(entered.space.id, &at.path, new, &guard).await
+        let taken = self.shared.catalogue.lock(entered.space.id, &entered.place(&at.path)?, new, &guard).await;
+        let (lock, changed) = taken.map_err(|error| entered.told(error))?;
+        Ok((entered.lock_seen(lock), changed))
     }
 
     async fn refresh_lock(
@@ -226,14 +252,17 @@ impl Drive for Engine {
         guard: Conditions,
     ) -> Result<Lock> {
         let entered = self.enter(who, &at.space, Role::Editor).await?;
-        let guard = self.guard(who, guard);
+        let (path, guard) = (entered.place(&at.path)?, self.guard(who, &entered, guard));
         let expires_ms = expiry(guard.now_ms, seconds);
-        self.shared.catalogue.refresh_lock(entered.space.id, &at.path, token, expires_ms, &guard).await
+        let lock = self.shared.catalogue.refresh_lock(entered.space.id, &path, token, expires_ms, &guard).await;
+        lock.map(|lock| entered.lock_seen(lock)).map_err(|error| entered.told(error))
     }
 
     async fn unlock(&self, who: &Session, at: &Location, token: &str) -> Result<()> {
         let entered = self.enter(who, &at.space, Role::Editor).await?;
-        self.shared.catalogue.unlock(entered.space.id, &at.path, token, &self.guard(who, Conditions::default())).await
+        let (path, guard) = (entered.place(&at.path)?, self.guard(who, &entered, Conditions::default()));
+        let unlocked = self.shared.catalogue.unlock(entered.space.id, &path, token, &guard).await;
+        unlocked.map_err(|error| entered.told(error))
     }
 
     async fn tags(&self, who: &Session, nodes: &[Node]) -> Result<Vec<Vec<String>>> {
@@ -265,6 +294,9 @@ impl Drive for Engine {
     }
 
     async fn walk_version(&self, who: &Session, at: &Location, seq: i64) -> Result<Walk> {
+        if who.visit.is_some() {
+            return Err(Error::forbidden("a link shows the present version only"));
+        }
         let mut walk = self.walk(who, at).await?;
         let gone = || Error::not_found(format!("{at} has no version {seq}"));
         let node = walk.chain.last_mut().filter(|_| walk.complete).ok_or_else(gone)?;
@@ -284,7 +316,9 @@ impl Drive for Engine {
 
     async fn restore_version(&self, who: &Session, at: &Location, seq: i64, guard: Conditions) -> Result<Node> {
         let entered = self.enter(who, &at.space, Role::Editor).await?;
-        self.shared.catalogue.restore_version(entered.space.id, &at.path, seq, &self.guard(who, guard)).await
+        let (path, guard) = (entered.place(&at.path)?, self.guard(who, &entered, guard));
+        let restored = self.shared.catalogue.restore_version(entered.space.id, &path, seq, &guard).await;
+        restored.map_err(|error| entered.told(error))
     }
 
     async fn remove_version(&self, who: &Session, at: &Location, seq: i64) -> Result<()> {
@@ -295,6 +329,7 @@ impl Drive for Engine {
 
     async fn trash(&self, who: &Session, space: &str, before: Option<i64>, limit: usize) -> Result<Vec<TrashEntry>> {
         let entered = self.enter(who, space, Role::Reader).await?;
+        entered.refuse_view("the trash")?;
         self.shared.catalogue.trash(entered.space.id, before, limit).await
     }
 
@@ -303,8 +338,13 @@ impl Drive for Engine {
         if to.is_some_and(|to| to.space != space) {
             return Err(Error::invalid("a trash entry is restored within its own space"));
         }
-        let guard = self.guard(who, Conditions::default());
-        self.shared.catalogue.restore_trash(entered.space.id, entry, to.map(|to| &to.path), &guard).await
+        if entered.view.is_some() {
+            self.refuse_others_trash(who, &entered, entry, to).await?;
+        }
+        let guard = self.guard(who, &entered, Conditions::default());
+        let restored =
+            self.shared.catalogue.restore_trash(entered.space.id, entry, to.map(|to| &to.path), &guard).await;
+        restored.map_err(|error| entered.told(error))
     }
 
     async fn purge_trash(&self, who: &Session, space: &str, entry: Option<i64>) -> Result<u64> {
@@ -330,16 +370,34 @@ impl Engine {
     }
 
     pub(crate) async fn node_at(&self, entered: &Entered, at: &Location) -> Result<Node> {
-        let found = self.shared.catalogue.find(entered.space.id, &at.path, false).await?;
+        let found = self.look(entered, &at.path, false).await?;
         found.node(&at.path).cloned().ok_or_else(|| Error::not_found(format!("{at} does not exist")))
     }
 
-    /// Whether the session may see nodes of this space. Nodes come from a walk of the same session, so this only closes the gap in
-    /// which a membership ended.
-    async fn member_of(&self, who: &Session, space: SpaceId) -> Result<()> {
-        let name = self.shared.catalogue.space(space).await?.map(|space| space.name);
-        let name = name.ok_or_else(|| Error::not_found("the space was removed"))?;
-        self.enter(who, &name, Role::Reader).await.map(|_| ())
+    /// Refuses nodes the session may not see; otherwise what it sees them through, nothing where it is a member of the space.
+    async fn member_of(&self, who: &Session, space: SpaceId) -> Result<Vec<Entered>> {
+        let space = self.shared.catalogue.space(space).await?;
+        self.seen_through(who, &space.ok_or_else(|| Error::not_found("the space was removed"))?).await
+    }
+
+    /// Whom a folder was shared with does not see the space's trash, but may undo their own removal.
+    async fn refuse_others_trash(
+        &self,
+        who: &Session,
+        entered: &Entered,
+        entry: i64,
+        to: Option<&Location>,
+    ) -> Result<()> {
+        let trash = self.shared.catalogue.trash(entered.space.id, entry.checked_add(1), 1).await?;
+        let own = trash.first().is_some_and(|found| {
+            let path = DrivePath::parse(&found.path).ok();
+            let seen = path.and_then(|path| entered.relative(&path)).is_some_and(|path| !path.is_root());
+            found.id == entry && found.by == who.account && seen
+        });
+        if own && to.is_none() && who.visit.is_none() {
+            return Ok(());
+        }
+        Err(Error::not_found("there is nothing of yours to be restored"))
     }
 }
 

@@ -1,22 +1,30 @@
 //! Tags and search: which spaces a session may look in, and places in place of rows.
 
 use super::Engine;
+use super::access::{Entered, effective_role};
 use crate::{Conditions, FoundNode, FoundNodes, Location};
 use holdfast_auth::Session;
 use holdfast_base::{DrivePath, Error, Result, SpaceId};
-use holdfast_meta::{Node, Role, SearchQuery, TAG_NAMESPACE, TagChange, TagCount};
+use holdfast_meta::{Node, Role, SearchIn, SearchQuery, TAG_NAMESPACE, TagChange, TagCount};
 use std::collections::HashMap;
 
 impl Engine {
-    /// The space of this name, or all that the session may see, the account's home first.
-    async fn visible(&self, who: &Session, space: Option<&str>) -> Result<Vec<(SpaceId, String)>> {
+    /// The space of this name, or all that the session may see, the account's home first and what is shared with it last.
+    pub(super) async fn visible(&self, who: &Session, space: Option<&str>) -> Result<Vec<Entered>> {
         if let Some(name) = space {
-            let entered = self.enter(who, name, Role::Reader).await?;
-            return Ok(vec![(entered.space.id, entered.space.name)]);
+            return Ok(vec![self.enter(who, name, Role::Reader).await?]);
         }
-        let spaces = self.shared.catalogue.spaces_of(who.account).await?.into_iter().map(|(space, _)| space);
-        let visible = spaces.filter(|space| who.scope.space.is_none_or(|only| only == space.id));
-        Ok(visible.map(|space| (space.id, space.name)).collect())
+        let own = match who.visit {
+            Some(_) => Vec::new(),
+            None => self.shared.catalogue.spaces_of(who.account).await?,
+        };
+        let visible = own.into_iter().filter(|(space, _)| who.scope.space.is_none_or(|only| only == space.id));
+        let mut all: Vec<Entered> = visible
+            .map(|(space, membership)| Entered { role: effective_role(who, &membership), space, membership, view: None })
+            .collect();
+        let shared = self.shared_with(who).await?;
+        all.extend(shared.into_iter().filter(|entered| !entered.uploads_only()));
+        Ok(all)
     }
 
     pub(super) async fn find_nodes(
@@ -25,17 +33,20 @@ impl Engine {
         space: Option<&str>,
         query: &SearchQuery,
     ) -> Result<FoundNodes> {
-        let spaces = self.visible(who, space).await?;
-        let ids: Vec<SpaceId> = spaces.iter().map(|(id, _)| *id).collect();
-        let answer = self.shared.catalogue.search(&ids, query).await?;
-        let names: HashMap<SpaceId, String> = spaces.into_iter().collect();
+        let visible = self.visible(who, space).await?;
+        let places: Vec<SearchIn> = visible.iter().map(Entered::searched).collect();
+        let answer = self.shared.catalogue.search(&places, query).await?;
+        // A member's own way to it comes first.
         let found = answer.hits.into_iter().filter_map(|hit| {
-            let space = names.get(&hit.node.space)?.clone();
-            Some(FoundNode { at: Location { space, path: hit.path }, node: hit.node, tags: hit.tags })
+            let same_space = visible.iter().filter(|entered| entered.space.id == hit.node.space);
+            let (space, path) =
+                same_space.filter_map(|entered| Some((&entered.space.name, entered.relative(&hit.path)?))).next()?;
+            Some(FoundNode { at: Location { space: space.clone(), path }, node: hit.node, tags: hit.tags })
         });
         Ok(FoundNodes { found: found.collect(), next: answer.next, more: answer.more, indexing: answer.indexing })
     }
 
+    /// Of whole spaces only: which of a space's tags are in use below a folder, the index does not know.
     pub(super) async fn count_tags(
         &self,
         who: &Session,
@@ -43,7 +54,9 @@ impl Engine {
         prefix: &str,
         limit: usize,
     ) -> Result<Vec<TagCount>> {
-        let spaces: Vec<SpaceId> = self.visible(who, space).await?.into_iter().map(|(id, _)| id).collect();
+        let visible = self.visible(who, space).await?;
+        let spaces: Vec<SpaceId> =
+            visible.into_iter().filter(|entered| entered.view.is_none()).map(|entered| entered.space.id).collect();
         self.shared.catalogue.tags_in_use(&spaces, prefix, limit).await
     }
 
@@ -61,10 +74,12 @@ impl Engine {
         let mut answers: Vec<Option<Result<Node>>> = items.iter().map(|_| None).collect();
         for (space, of_space) in by_space {
             let paths: Vec<DrivePath> = of_space.iter().map(|&index| items[index].path.clone()).collect();
-            let done = match self.enter(who, space, Role::Editor).await {
+            let done: Vec<Result<Node>> = match self.enter(who, space, Role::Editor).await {
                 Ok(entered) => {
-                    let guard = self.guard(who, Conditions::default());
-                    self.shared.catalogue.change_tags(entered.space.id, &paths, change, &guard).await?
+                    let guard = self.guard(who, &entered, Conditions::default());
+                    let paths = paths.iter().map(|path| entered.place(path)).collect::<Result<Vec<_>>>()?;
+                    let done = self.shared.catalogue.change_tags(entered.space.id, &paths, change, &guard).await?;
+                    done.into_iter().map(|one| one.map_err(|error| entered.told(error))).collect()
                 }
                 Err(error) => {
                     let again = || Error::new(error.kind(), error.message());

@@ -13,11 +13,12 @@
 use super::Engine;
 use super::access::Entered;
 use super::intake::Intake;
+use super::view::LINK_VIEW;
 use super::resume_part::Claimed;
 use crate::{CHECKED_PART_BYTES_MAX, Conditions, ContentStream, Location, UploadPart, UploadRequest, UploadView};
 use holdfast_auth::Session;
 use holdfast_base::limits::BLOCK_BYTES;
-use holdfast_base::{Error, ErrorKind, Result, Uid};
+use holdfast_base::{DrivePath, Error, ErrorKind, Result, Uid};
 use holdfast_meta::{Expect, NameTaken, NewResumable, Resumable, Role};
 use std::time::Duration;
 
@@ -45,7 +46,9 @@ fn after(now_ms: i64, time: Duration) -> i64 {
 impl Engine {
     pub(super) async fn begin_resumable(&self, who: &Session, request: UploadRequest) -> Result<UploadView> {
         let UploadRequest { at, length, name_taken, expect_seq, modified_ms, metadata } = request;
-        let entered = self.enter(who, &at.space, Role::Editor).await?;
+        let entered = self.enter_to_upload(who, &at.space).await?;
+        Self::refuse_deep_upload(&entered, &at)?;
+        let name_taken = entered.rule(name_taken);
         self.refuse_end(who, &entered, &at, name_taken, expect_seq).await?;
         let target = self.target(&entered, entered.keys(who)?)?;
         target.refuse_without_room(length).await?;
@@ -54,7 +57,9 @@ impl Engine {
             uid: Uid(holdfast_seal::keys::random_bytes()?),
             space: entered.space.id,
             account: who.account,
-            path: at.path.clone(),
+            share: entered.view.as_ref().map_or(0, |view| view.share),
+            visit: entered.view.as_ref().map_or(0, |view| view.visit),
+            path: entered.place(&at.path)?,
             length,
             name_taken,
             expect_seq,
@@ -86,7 +91,7 @@ impl Engine {
         name_taken: NameTaken,
         expect_seq: Option<i64>,
     ) -> Result<()> {
-        let found = self.shared.catalogue.find(entered.space.id, &at.path, false).await?;
+        let found = self.look(entered, &at.path, false).await?;
         if found.node(&at.path).is_some() && !at.path.is_root() {
             match name_taken {
                 NameTaken::Fail => {
@@ -105,25 +110,42 @@ impl Engine {
     async fn own_resumable(&self, who: &Session, id: Uid, need: Role) -> Result<(Resumable, Entered)> {
         let gone = || Error::not_found("there is no such upload: it was finished, given up, or has expired");
         let found = self.shared.catalogue.resumable(id, self.shared.clock.now_ms()).await?;
-        let found = found.filter(|upload| upload.account == who.account).ok_or_else(gone)?;
-        let space = self.shared.catalogue.space(found.space).await?.ok_or_else(gone)?;
-        let entered = self.enter(who, &space.name, need).await?;
+        let visit = who.visit.as_ref().map_or(0, |visit| visit.id);
+        let own = |upload: &Resumable| upload.account == who.account && upload.visit == visit;
+        let found = found.filter(own).ok_or_else(gone)?;
+        let name = match found.share {
+            0 => self.shared.catalogue.space(found.space).await?.ok_or_else(gone)?.name,
+            _ if who.visit.is_some() => LINK_VIEW.to_owned(),
+            share => self.shared.catalogue.share_by_id(share).await?.ok_or_else(gone)?.share.name,
+        };
+        let entered = match need {
+            Role::Reader if !who.scope.read_only && who.visit.is_some() => self.enter_to_upload(who, &name).await?,
+            Role::Reader => self.enter(who, &name, need).await?,
+            Role::Editor | Role::Owner => self.enter_to_upload(who, &name).await?,
+        };
         Ok((found, entered))
     }
 
     pub(super) async fn resumable_view(&self, who: &Session, id: Uid) -> Result<UploadView> {
         let (found, entered) = self.own_resumable(who, id, Role::Reader).await?;
-        Ok(view(found, &entered.space.name))
+        Ok(view(found, &entered))
     }
 
     pub(super) async fn resumable_views(&self, who: &Session) -> Result<Vec<UploadView>> {
         let now_ms = self.shared.clock.now_ms();
-        let found = self.shared.catalogue.resumables_of(who.account, now_ms, LISTED_MAX).await?;
-        let spaces = self.shared.catalogue.spaces_of(who.account).await?;
+        let visit = who.visit.as_ref().map_or(0, |visit| visit.id);
+        let found = self.shared.catalogue.resumables_of(who.account, visit, now_ms, LISTED_MAX).await?;
+        let mut all = self.visible(who, None).await?;
+        if who.visit.is_some() {
+            all = self.shared_with(who).await?;
+        }
         let visible = |upload: Resumable| {
-            let seen = who.scope.space.is_none_or(|only| only == upload.space);
-            let (space, _) = spaces.iter().find(|(space, _)| seen && space.id == upload.space)?;
-            Some(view(upload, &space.name))
+            let came_through = |entered: &&Entered| {
+                let share = entered.view.as_ref().map_or(0, |view| view.share);
+                entered.space.id == upload.space && share == upload.share
+            };
+            let entered = all.iter().find(came_through)?;
+            Some(view(upload, entered))
         };
         Ok(found.into_iter().filter_map(visible).collect())
     }
@@ -136,7 +158,7 @@ impl Engine {
         body: ContentStream,
     ) -> Result<UploadView> {
         let (found, entered) = self.own_resumable(who, id, Role::Editor).await?;
-        let known = view(found.clone(), &entered.space.name);
+        let known = view(found.clone(), &entered);
         let left = known.length - known.offset;
         refuse_part(&known, &part, left)?;
         if known.node.is_some() {
@@ -147,7 +169,9 @@ impl Engine {
         let intake = Intake::part(body, left, part.digest);
         // What arrived is kept also when the client goes away, and with it whoever waits for this.
         let received = tokio::spawn(claimed.receive(intake)).await;
-        received.map_err(|error| Error::internal("receiving a part of an upload failed").with_source(error))??;
+        received
+            .map_err(|error| Error::internal("receiving a part of an upload failed").with_source(error))?
+            .map_err(|error| entered.told(error))?;
         self.resumable_view(who, id).await
     }
 
@@ -159,13 +183,15 @@ impl Engine {
     ) -> Result<UploadView> {
         let (found, entered) = self.own_resumable(who, id, Role::Editor).await?;
         if found.node.is_some() {
-            return Ok(view(found, &entered.space.name));
+            return Ok(view(found, &entered));
         }
         if found.stored < found.length {
             let message = format!("{} of its {} bytes are here: send the rest", found.stored, found.length);
             return Err(Error::conflict(message));
         }
-        self.claim(who, &found, &entered).await?.finish_stored(name_taken).await?;
+        let name_taken = name_taken.map(|wanted| entered.rule(wanted));
+        let finished = self.claim(who, &found, &entered).await?.finish_stored(name_taken).await;
+        finished.map_err(|error| entered.told(error))?;
         self.resumable_view(who, id).await
     }
 
@@ -178,6 +204,7 @@ impl Engine {
             target: self.target_of(entered, keys, claim.nonce),
             claim,
             account: who.account,
+            through: entered.through().into_iter().collect(),
             length: found.length,
             stored: found.stored,
         })
@@ -206,11 +233,13 @@ fn refuse_part(view: &UploadView, part: &UploadPart, left: u64) -> Result<()> {
     Ok(())
 }
 
-fn view(found: Resumable, space: &str) -> UploadView {
+fn view(found: Resumable, entered: &Entered) -> UploadView {
+    // Whoever only uploads is not told which name was free; nor is anybody told where a folder is that was moved away meanwhile.
+    let seen = entered.relative(&found.path).filter(|_| !entered.uploads_only());
     let waits = found.node.is_none() && found.stored == found.length;
     UploadView {
         id: found.uid,
-        at: Location { space: space.to_owned(), path: found.path },
+        at: Location { space: entered.space.name.clone(), path: seen.unwrap_or_else(DrivePath::root) },
         length: found.length,
         offset: if waits { found.length.saturating_sub(1) } else { found.stored },
         waits,

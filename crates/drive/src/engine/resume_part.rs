@@ -19,7 +19,7 @@ use super::workers::Tools;
 use bytes::Bytes;
 use holdfast_base::limits::BLOCK_BYTES;
 use holdfast_base::{AccountId, BlockId, Error, Result};
-use holdfast_meta::{Changed, Expect, Guard, MANIFEST_CHUNK_BLOCKS, NameTaken, NewContent, Tail, UploadClaim};
+use holdfast_meta::{Changed, Expect, Guard, MANIFEST_CHUNK_BLOCKS, NameTaken, NewContent, Tail, Through, UploadClaim};
 use holdfast_seal::block::{FRAME_BYTES, inline_part};
 use std::sync::Arc;
 use std::time::Duration;
@@ -35,6 +35,8 @@ pub(super) struct Claimed {
     pub(super) target: Arc<Target>,
     pub(super) claim: UploadClaim,
     pub(super) account: AccountId,
+    /// What it comes in through.
+    pub(super) through: Vec<Through>,
     /// Bytes of the whole upload.
     pub(super) length: u64,
     /// Bytes of it that are stored.
@@ -227,7 +229,7 @@ impl Claimed {
     async fn finish(&self, content: NewContent, name_taken: Option<NameTaken>) -> Result<Changed> {
         let shared = &self.target.shared;
         let now_ms = shared.clock.now_ms();
-        let guard = Guard { account: self.account, expect: Expect::Any, tokens: Vec::new(), now_ms };
+        let guard = Guard { account: self.account, expect: Expect::Any, tokens: Vec::new(), through: self.through.clone(), now_ms };
         shared.catalogue.finish_resumable(self.claim, content, name_taken, remembered(now_ms), &guard).await
     }
 

@@ -28,23 +28,26 @@ impl Engine {
         let need = if transfer.copy { Role::Reader } else { Role::Editor };
         let from = self.enter(who, &transfer.from.space, need).await?;
         let to = self.enter(who, &transfer.to.space, Role::Editor).await?;
-        let guard = self.guard(who, guard);
+        let mut guard = self.guard(who, &to, guard);
+        guard.through.extend(from.through());
         if from.space.id != to.space.id {
-            return self.transfer_between(who, transfer, &from, &to, &guard).await;
+            let done = self.transfer_between(who, transfer, &from, &to, &guard).await;
+            return done.map_err(|error| to.told(from.told(error)));
         }
         let relocation = Relocation {
             space: to.space.id,
-            from: transfer.from.path.clone(),
-            to: transfer.to.path.clone(),
+            from: from.place(&transfer.from.path)?,
+            to: to.place(&transfer.to.path)?,
             overwrite: transfer.overwrite,
             deep: transfer.deep,
             source_expect: transfer.source_expect,
         };
-        if transfer.copy {
+        let done = if transfer.copy {
             self.shared.catalogue.copy(&relocation, &guard).await
         } else {
             self.shared.catalogue.relocate(&relocation, &guard).await
-        }
+        };
+        done.map_err(|error| to.told(from.told(error)))
     }
 
     async fn transfer_between(
@@ -66,18 +69,19 @@ impl Engine {
         if transfer.source_expect == Expect::Absent {
             return Err(Error::new(ErrorKind::PreconditionFailed, format!("{} exists already", transfer.from)));
         }
-        let there = self.shared.catalogue.find(to.space.id, &transfer.to.path, false).await?;
+        let there = self.look(to, &transfer.to.path, false).await?;
         if there.node(&transfer.to.path).is_some() && !transfer.overwrite {
             return Err(Error::new(ErrorKind::PreconditionFailed, format!("{} exists already", transfer.to)));
         }
-        let aside = aside(&transfer.to.path)?;
+        let target = to.place(&transfer.to.path)?;
+        let aside = aside(&target)?;
         let quiet = Guard { expect: Expect::Absent, ..guard.clone() };
         let deep = transfer.deep || !transfer.copy;
         let copied = self.copy_node(who, from, to, source, &aside, deep, &quiet).await;
         let relocation = Relocation {
             space: to.space.id,
             from: aside.clone(),
-            to: transfer.to.path.clone(),
+            to: target,
             overwrite: transfer.overwrite,
             deep: true,
             source_expect: Expect::Any,
@@ -96,7 +100,7 @@ impl Engine {
         if !transfer.copy {
             // What was written to the source while it was copied is not thrown away with it.
             let same = Guard { expect: transfer.source_expect, ..guard.clone() };
-            self.shared.catalogue.remove(from.space.id, &transfer.from.path, &same).await?;
+            self.shared.catalogue.remove(from.space.id, &from.place(&transfer.from.path)?, &same).await?;
         }
         Ok(placed)
     }

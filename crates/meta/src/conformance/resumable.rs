@@ -20,6 +20,8 @@ fn new(stage: &Stage, name: u8, at: &str, length: u64) -> NewResumable {
         uid: Uid([name; 16]),
         space: stage.space,
         account: stage.account.id,
+        share: 0,
+        visit: 0,
         path: path(at),
         length,
         name_taken: NameTaken::Fail,
@@ -186,7 +188,7 @@ pub async fn a_finished_one_is_remembered_for_a_while(catalogue: &Place) {
     let stage = Stage::new(catalogue).await;
     let modified = NewResumable { modified_ms: Some(77), ..new(&stage, 1, "f", 50) };
     let claim = begin(&stage, modified).await;
-    let listed = |now_ms| catalogue.resumables_of(stage.account.id, now_ms, 9);
+    let listed = |now_ms| catalogue.resumables_of(stage.account.id, 0, now_ms, 9);
     assert_eq!(listed(NOW_MS).await.expect("lists").len(), 1);
     let node = end(&stage, claim, 50, None).await.expect("ends").node;
     assert_eq!(node.modified_ms, 77);

@@ -153,7 +153,7 @@ pub async fn only_the_spaces_asked_for_are_searched(catalogue: &Place) {
     stage.tag("secret of ana", &["private"], &[]).await.expect("tags");
     assert_eq!(stage.search_paths("secret").await, ["/secret of ana"]);
     assert_eq!(other.search_paths("secret").await, ["/secret of ben"]);
-    let both = catalogue.search(&[stage.space, other.space], &query("secret")).await.expect("finds");
+    let both = catalogue.search(&[stage.space.into(), other.space.into()], &query("secret")).await.expect("finds");
     assert_eq!(both.hits.iter().map(|hit| hit.node.space).collect::<Vec<_>>().len(), 2);
     assert!(catalogue.search(&[], &query("secret")).await.expect("finds nothing").hits.is_empty());
     assert!(catalogue.tags_in_use(&[other.space], "", 9).await.expect("reads").is_empty());
@@ -161,7 +161,7 @@ pub async fn only_the_spaces_asked_for_are_searched(catalogue: &Place) {
 
 pub async fn a_query_has_bounds(catalogue: &Place) {
     let stage = Stage::new(catalogue).await;
-    let refused = async |query: SearchQuery| kind(catalogue.search(&[stage.space], &query).await);
+    let refused = async |query: SearchQuery| kind(catalogue.search(&[stage.space.into()], &query).await);
     assert_eq!(refused(query(&"x".repeat(257))).await, ErrorKind::TooLarge);
     assert_eq!(refused(query("a b c d e f g h i")).await, ErrorKind::TooLarge);
     let long = format!("{}.txt", "long-".repeat(30));

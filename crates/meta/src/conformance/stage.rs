@@ -193,7 +193,7 @@ impl Stage {
 
     /// Looks for something in the space.
     pub async fn find_all(&self, query: &SearchQuery) -> SearchAnswer {
-        self.catalogue.search(&[self.space], query).await.expect("finds")
+        self.catalogue.search(&[self.space.into()], query).await.expect("finds")
     }
 
     /// Where words were found, in the order of the answer.
@@ -228,7 +228,7 @@ impl Stage {
 
 /// A guard of an account.
 pub fn guard_of(account: AccountId, now_ms: i64) -> Guard {
-    Guard { account, expect: Expect::Any, tokens: Vec::new(), now_ms }
+    Guard { account, expect: Expect::Any, tokens: Vec::new(), through: Vec::new(), now_ms }
 }
 
 /// A slot of a kind.

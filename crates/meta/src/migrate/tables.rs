@@ -24,7 +24,7 @@ const TAIL_ROWS: usize = 16;
 
 /// Every table, in an order in which no row refers to one that comes later.
 #[rustfmt::skip]
-pub(super) const TABLES: [Table; 22] = [
+pub(super) const TABLES: [Table; 25] = [
     table("account", 1, &["id", "uid", "name", "admin", "disabled", "public_key", "quota_bytes", "generation", "created_ms"]),
     table(
         "space",
@@ -51,6 +51,16 @@ pub(super) const TABLES: [Table; 22] = [
             "expires_ms",
         ],
     ),
+    table(
+        "share",
+        1,
+        &[
+            "id", "uid", "space_id", "node_id", "by_id", "account_id", "name", "label", "access", "wrapped_key", "sealed", "proof",
+            "secret", "has_password", "expires_ms", "downloads_max", "downloads", "created_ms",
+        ],
+    ),
+    table("visit", 1, &["id", "share_id", "lookup", "sealed", "created_ms", "expires_ms"]),
+    table("visit_download", 3, &["visit_id", "node_id", "seq"]),
     table("attempt", 1, &["key", "failures", "last_ms"]),
     table("traffic", 2, &["account_id", "day", "requests", "bytes_in", "bytes_out"]),
     table(
@@ -87,7 +97,7 @@ pub(super) const TABLES: [Table; 22] = [
         1,
         &[
             "content_id", "uid", "space_id", "account_id", "path", "length", "conflict", "expect_seq", "modified_ms", "metadata",
-            "created_ms", "expires_ms", "fence", "tail_bytes", "node_id", "node_seq",
+            "created_ms", "expires_ms", "fence", "tail_bytes", "node_id", "node_seq", "share_id", "visit_id",
         ],
     ),
     Table { batch_rows: TAIL_ROWS, ..table("tail", 1, &["content_id", "tag", "sealed"]) },

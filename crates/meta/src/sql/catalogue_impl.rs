@@ -3,16 +3,16 @@
 use super::codec::unsigned;
 use super::engine::{Engine, Ops, Reading};
 use super::seam::Link;
-use super::{accounts, index, members, metering, packs, properties, resumable, slots, spaces, state, tree_read};
+use super::{accounts, index, members, metering, packs, properties, resumable, shares, slots, spaces, state, tree_read};
 use crate::catalogue::{
     Attempts, Catalogue, Change, Changed, Found, Guard, Missing, MovedBlock, NewUpload, Relocation,
 };
 use crate::cluster::{Cluster, InstanceId, Joined, NewInstance};
 use crate::types::{
     Account, AccountChange, BlockPlace, Content, Finding, Lock, ManifestChunk, Membership, NameTaken, NewAccount,
-    NewContent, NewLock, NewResumable, NewSlot, NewSpace, Node, Pack, Property, PropertyChange, Resumable, Role,
-    SearchAnswer, SearchQuery, Slot, SlotKind, Space, SpaceChange, StagedRun, TagChange, TagCount, Tail, Traffic,
-    TrashEntry, UploadClaim, Version,
+    NewContent, NewLock, NewResumable, NewShare, NewSlot, NewSpace, NewVisit, Node, Pack, Property, PropertyChange,
+    Resumable, Role, SearchAnswer, SearchIn, SearchQuery, ShareChange, Shared, Slot, SlotKind, Space, SpaceChange, StagedRun,
+    TagChange, TagCount, Tail, Traffic, TrashEntry, UploadClaim, Version, Visit,
 };
 use async_trait::async_trait;
 use holdfast_base::{
@@ -146,6 +146,60 @@ impl<E: Engine> Catalogue for E {
         self.read(Reading::Point, move |link| state::account_bytes(link, account).map(unsigned)).await
     }
 
+    async fn put_share(&self, new: NewShare) -> Result<Shared> {
+        Ops(self).put_share(new).await
+    }
+
+    async fn share(&self, uid: Uid) -> Result<Option<Shared>> {
+        self.read(Reading::Snapshot, move |link| shares::by_uid(link, uid)).await
+    }
+
+    async fn share_by_id(&self, id: i64) -> Result<Option<Shared>> {
+        self.read(Reading::Snapshot, move |link| shares::by_id(link, id)).await
+    }
+
+    async fn share_by_name(&self, account: AccountId, name: &str) -> Result<Option<Shared>> {
+        let name = name.to_owned();
+        self.read(Reading::Snapshot, move |link| shares::by_name(link, account, &name)).await
+    }
+
+    async fn shares_with(&self, account: AccountId) -> Result<Vec<Shared>> {
+        self.read(Reading::Snapshot, move |link| shares::with_account(link, account)).await
+    }
+
+    async fn shares_by(&self, account: AccountId) -> Result<Vec<Shared>> {
+        self.read(Reading::Scan, move |link| shares::by_account(link, account)).await
+    }
+
+    async fn shares_of(&self, space: SpaceId, node: Option<NodeId>) -> Result<Vec<Shared>> {
+        self.read(Reading::Scan, move |link| shares::of_space(link, space, node)).await
+    }
+
+    async fn change_share(&self, id: i64, change: ShareChange) -> Result<Shared> {
+        Ops(self).change_share(id, change).await
+    }
+
+    async fn remove_share(&self, id: i64) -> Result<()> {
+        Ops(self).remove_share(id).await
+    }
+
+    async fn begin_visit(&self, new: NewVisit) -> Result<Visit> {
+        Ops(self).begin_visit(new).await
+    }
+
+    async fn visit(&self, lookup: &str) -> Result<Option<(Visit, Shared)>> {
+        let lookup = lookup.to_owned();
+        self.read(Reading::Snapshot, move |link| shares::visit(link, &lookup)).await
+    }
+
+    async fn end_visit(&self, id: i64) -> Result<()> {
+        Ops(self).end_visit(id).await
+    }
+
+    async fn count_download(&self, visit: &Visit, node: NodeId, seq: i64) -> Result<()> {
+        Ops(self).count_download(visit, node, seq).await
+    }
+
     async fn find(&self, space: SpaceId, path: &DrivePath, with_content: bool) -> Result<Found> {
         let here = |link: &dyn Link| tree_read::find(link, space, path, with_content);
         if let Some(found) = self.read_here(E::WALK, here) {
@@ -259,8 +313,8 @@ impl<E: Engine> Catalogue for E {
         Ops(self).tags_in_use(spaces, prefix, limit).await
     }
 
-    async fn search(&self, spaces: &[SpaceId], query: &SearchQuery) -> Result<SearchAnswer> {
-        Ops(self).search(spaces, query).await
+    async fn search(&self, places: &[SearchIn], query: &SearchQuery) -> Result<SearchAnswer> {
+        Ops(self).search(places, query).await
     }
 
     async fn words_wait(&self) -> Result<bool> {
@@ -323,8 +377,14 @@ impl<E: Engine> Catalogue for E {
         self.read(Reading::Point, move |link| resumable::find(link, uid, now_ms)).await
     }
 
-    async fn resumables_of(&self, account: AccountId, now_ms: i64, limit: usize) -> Result<Vec<Resumable>> {
-        self.read(Reading::Scan, move |link| resumable::of_account(link, account, now_ms, limit)).await
+    async fn resumables_of(
+        &self,
+        account: AccountId,
+        visit: i64,
+        now_ms: i64,
+        limit: usize,
+    ) -> Result<Vec<Resumable>> {
+        self.read(Reading::Scan, move |link| resumable::of_account(link, (account, visit), now_ms, limit)).await
     }
 
     async fn claim_resumable(&self, upload: ContentId, stored: Option<u64>, now_ms: i64) -> Result<UploadClaim> {

@@ -29,7 +29,7 @@ impl<E: Engine> Ops<'_, E> {
 }
 
 fn copy(tx: &Tx<'_>, relocation: &Relocation, guard: &Guard) -> Done<Changed> {
-    let mut state = SpaceState::load(tx, relocation.space)?;
+    let mut state = SpaceState::load_for(tx, relocation.space, guard)?;
     let (source, destination) = both_ends(tx, &state, relocation, guard)?;
     let to = destination.parent()?;
     check_destination(tx, &mut state, &destination, guard)?;

@@ -12,6 +12,7 @@ use super::engine::{Engine, Ops, Reading, Scope};
 use super::fault::Done;
 use super::query as sql;
 use super::seam::{Link, Row, Value};
+use super::shares;
 use super::tx::Tx;
 use holdfast_base::{BlockId, ContentId, Result, SpaceId};
 
@@ -55,6 +56,9 @@ fn step_once(tx: &Tx<'_>, space: SpaceId, limit: usize) -> Done<usize> {
         let root: Option<(i64, i64)> = sql::first(tx, sql, (), |row| Ok((row.get(0)?, row.get(1)?)))?;
         let Some((root, _)) = root.filter(|(_, of)| *of == space.0) else { break };
         touched += node_step(tx, space, root, limit - touched)?;
+    }
+    if touched > 0 {
+        shares::end_lost(tx, space)?;
     }
     let mut freed = Freed::default();
     while touched < limit {

@@ -41,7 +41,7 @@ impl<E: Engine> Ops<'_, E> {
         let (path, token, guard) = (path.clone(), token.to_owned(), guard.clone());
         let work = move |tx: &Tx<'_>| {
             let gone = || Error::new(ErrorKind::PreconditionFailed, format!("{path} is not locked with this token"));
-            let state = SpaceState::load(tx, space)?;
+            let state = SpaceState::load_for(tx, space, &guard)?;
             let (mut lock, id) = covering_lock(tx, &state, &path, &token, &guard)?.ok_or_else(gone)?;
             if lock.account != guard.account {
                 return Err(gone().into());
@@ -57,7 +57,7 @@ impl<E: Engine> Ops<'_, E> {
         let (path, token, guard) = (path.clone(), token.to_owned(), guard.clone());
         let work = move |tx: &Tx<'_>| {
             let gone = || Error::conflict(format!("{path} is not locked with this token"));
-            let mut state = SpaceState::load(tx, space)?;
+            let mut state = SpaceState::load_for(tx, space, &guard)?;
             let (lock, id) = covering_lock(tx, &state, &path, &token, &guard)?.ok_or_else(gone)?;
             if lock.account != guard.account {
                 return refuse(ErrorKind::Forbidden, format!("{path} was locked by somebody else"));
@@ -82,7 +82,7 @@ impl<E: Engine> Ops<'_, E> {
 }
 
 fn lock(tx: &Tx<'_>, space: SpaceId, path: &DrivePath, new: &NewLock, guard: &Guard) -> Done<(Lock, Changed)> {
-    let mut state = SpaceState::load(tx, space)?;
+    let mut state = SpaceState::load_for(tx, space, guard)?;
     let mut spot = walk(tx, space, state.root, path)?;
     spot.expect(guard.expect)?;
     let created = spot.node.is_none();

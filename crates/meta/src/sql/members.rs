@@ -8,6 +8,7 @@ use super::lock_check::end_locks_of;
 use super::query as sql;
 use super::resumable;
 use super::seam::Link;
+use super::shares;
 use super::spaces::{SPACE_COLUMNS, find, no_space, space, space_columns};
 use super::tx::Tx;
 use crate::types::{Membership, Role, Space};
@@ -34,6 +35,7 @@ impl<E: Engine> Ops<'_, E> {
             by_id(tx, account)?.ok_or_else(no_account)?;
             if role != Role::Owner {
                 keep_an_owner(tx, space, account)?;
+                shares::end_made_by(tx, space, account)?;
             }
             let sql = "INSERT INTO member (space_id, account_id, role, wrapped_key) VALUES (?1, ?2, ?3, ?4) \
                        ON CONFLICT (space_id, account_id) DO UPDATE SET role = excluded.role, wrapped_key = excluded.wrapped_key";
@@ -50,6 +52,7 @@ impl<E: Engine> Ops<'_, E> {
                 return Err(Error::not_found("the account is not a member of the space").into());
             }
             end_locks_of(tx, space, account)?;
+            shares::end_made_by(tx, space, account)?;
             resumable::abandon_all(tx, Some(space), account)
         };
         self.0.write("remove_member", Scope::Administration, work).await

@@ -45,6 +45,7 @@ mod resumable;
 mod resumable_end;
 pub(crate) mod seam;
 mod search;
+mod shares;
 mod slots;
 mod spaces;
 mod state;

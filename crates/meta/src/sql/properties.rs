@@ -57,7 +57,7 @@ fn set(tx: &Tx<'_>, node: i64, property: &Property) -> Done<()> {
 }
 
 fn change(tx: &Tx<'_>, space: SpaceId, path: &DrivePath, changes: &[PropertyChange], guard: &Guard) -> Done<Node> {
-    let mut state = SpaceState::load(tx, space)?;
+    let mut state = SpaceState::load_for(tx, space, guard)?;
     let spot = walk(tx, space, state.root, path)?;
     spot.expect(guard.expect)?;
     let mut node = spot.existing()?.clone();

@@ -57,7 +57,7 @@ pub(super) fn check_destination(
 }
 
 fn relocate(tx: &Tx<'_>, relocation: &Relocation, guard: &Guard) -> Done<Changed> {
-    let mut state = SpaceState::load(tx, relocation.space)?;
+    let mut state = SpaceState::load_for(tx, relocation.space, guard)?;
     if relocation.from != relocation.to && relocation.from.contains(&relocation.to) {
         let (from, to) = (&relocation.from, &relocation.to);
         return refuse(ErrorKind::Conflict, format!("{from} cannot be moved into itself, to {to}"));

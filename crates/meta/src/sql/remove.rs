@@ -17,7 +17,7 @@ impl<E: Engine> Ops<'_, E> {
     pub(super) async fn remove(&self, space: SpaceId, path: &DrivePath, guard: &Guard) -> Result<Option<i64>> {
         let (path, guard) = (path.clone(), guard.clone());
         let work = move |tx: &Tx<'_>| {
-            let mut state = SpaceState::load(tx, space)?;
+            let mut state = SpaceState::load_for(tx, space, &guard)?;
             let spot = walk(tx, space, state.root, &path)?;
             spot.expect(guard.expect)?;
             spot.existing()?;

@@ -33,7 +33,7 @@ use holdfast_base::{AccountId, ContentId, DrivePath, ErrorKind, NodeId, Result, 
 pub(super) const RESUMABLE: i64 = -1;
 /// Columns of [`resumable`]. What it stores is counted in blocks, of which the last may be short, and a tail.
 const COLUMNS: &str = "resumable.content_id, uid, resumable.space_id, account_id, path, length, conflict, expect_seq, modified_ms, \
-    metadata, created_ms, expires_ms, node_id, node_seq, tail_bytes, coalesce(blocks, 0), coalesce(block_bytes, 0)";
+    metadata, created_ms, expires_ms, node_id, node_seq, tail_bytes, coalesce(blocks, 0), coalesce(block_bytes, 0), share_id, visit_id";
 
 impl<E: Engine> Ops<'_, E> {
     pub(super) async fn begin_resumable(&self, new: NewResumable) -> Result<ContentId> {
@@ -113,13 +113,18 @@ pub(super) fn find(link: &dyn Link, uid: Uid, now_ms: i64) -> Done<Option<Resuma
 }
 
 /// See [`crate::Catalogue::resumables_of`].
-pub(super) fn of_account(link: &dyn Link, account: AccountId, now_ms: i64, limit: usize) -> Done<Vec<Resumable>> {
+pub(super) fn of_account(
+    link: &dyn Link,
+    (account, visit): (AccountId, i64),
+    now_ms: i64,
+    limit: usize,
+) -> Done<Vec<Resumable>> {
     let columns = COLUMNS.replace("metadata", "''");
     let sql = format!(
         "SELECT {columns} FROM resumable LEFT JOIN content ON content.id = content_id \
-         WHERE account_id = ?1 AND expires_ms > ?2 AND node_id IS NULL ORDER BY content_id LIMIT ?3"
+         WHERE account_id = ?1 AND expires_ms > ?2 AND node_id IS NULL AND visit_id = ?4 ORDER BY content_id LIMIT ?3"
     );
-    sql::all(link, &sql, (account.0, now_ms, rows(limit)), resumable)
+    sql::all(link, &sql, (account.0, now_ms, rows(limit), visit), resumable)
 }
 
 /// See [`crate::Catalogue::resumable_tail`].
@@ -140,6 +145,8 @@ fn resumable(row: &Row<'_>) -> Done<Resumable> {
         uid: Uid(row.get(1)?),
         space: SpaceId(row.get(2)?),
         account: AccountId(row.get(3)?),
+        share: row.get(17)?,
+        visit: row.get(18)?,
         path: DrivePath::parse(&row.get::<String>(4)?)?,
         length,
         stored: if node.is_some() { length } else { stored(length, blocks, block_bytes, tail_bytes) },
@@ -172,8 +179,8 @@ const fn number(name_taken: NameTaken) -> i64 {
 }
 
 fn begin_resumable(tx: &Tx<'_>, new: &NewResumable) -> Done<ContentId> {
-    let sql = "SELECT count(*) FROM resumable WHERE account_id = ?1 AND node_id IS NULL";
-    let unfinished: usize = sql::only(tx, sql, [new.account.0], |row| row.get(0))?;
+    let sql = "SELECT count(*) FROM resumable WHERE account_id = ?1 AND visit_id = ?2 AND node_id IS NULL";
+    let unfinished: usize = sql::only(tx, sql, (new.account.0, new.visit), |row| row.get(0))?;
     if unfinished >= UPLOADS_PER_ACCOUNT_MAX {
         let kind = ErrorKind::TooManyRequests { retry_after_s: 60 };
         return refuse(kind, "too many uploads of this account are unfinished: finish some, or give them up");
@@ -188,8 +195,8 @@ fn begin_resumable(tx: &Tx<'_>, new: &NewResumable) -> Done<ContentId> {
     };
     let content = begin(tx, &staged)?;
     let sql = "INSERT INTO resumable (content_id, uid, space_id, account_id, path, length, conflict, expect_seq, modified_ms, \
-               metadata, created_ms, expires_ms, fence, tail_bytes) \
-               VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, 0, 0)";
+               metadata, created_ms, expires_ms, fence, tail_bytes, share_id, visit_id) \
+               VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, 0, 0, ?13, ?14)";
     let path = new.path.to_string();
     let number_or_none = |number: Option<i64>| number.map_or(Value::Null, Value::Integer);
     let values = [
@@ -205,6 +212,8 @@ fn begin_resumable(tx: &Tx<'_>, new: &NewResumable) -> Done<ContentId> {
         Value::Text(&new.metadata),
         Value::Integer(new.now_ms),
         Value::Integer(new.expires_ms),
+        Value::Integer(new.share),
+        Value::Integer(new.visit),
     ];
     tx.put(sql, &values)?;
     Ok(content)
@@ -248,7 +257,7 @@ pub(super) fn purpose(tx: &Tx<'_>, claim: UploadClaim) -> Done<Purpose> {
          WHERE content_id = ?1 AND node_id IS NULL"
     );
     let found = sql::first(tx, &sql, [claim.content.0], |row| {
-        let (blocks, block_bytes, fence): (u64, u64, i64) = (row.get(15)?, row.get(16)?, row.get(17)?);
+        let (blocks, block_bytes, fence): (u64, u64, i64) = (row.get(15)?, row.get(16)?, row.get(19)?);
         Ok((resumable(row)?, blocks, block_bytes, fence))
     })?;
     let (found, blocks, block_bytes, fence) = found.ok_or_else(gone)?;

@@ -32,7 +32,7 @@ impl<E: Engine> Ops<'_, E> {
         let space = self.space_of_resumable(claim.content).await?;
         let guard = guard.clone();
         let work = move |tx: &Tx<'_>| {
-            let mut state = SpaceState::load(tx, space)?;
+            let mut state = SpaceState::load_for(tx, space, &guard)?;
             let changed = finish(tx, &mut state, claim, &content, name_taken, expires_ms, &guard)?;
             state.save(tx)?;
             Ok(changed)

@@ -23,7 +23,7 @@ use super::query::{self as sql, in_lists, in_lists_after};
 use super::seam::{Link, Value};
 use super::tags;
 use crate::types::{
-    Cursor, HITS_MAX, Hit, Node, NodeKind, QUERY_BYTES_MAX, QUERY_WORDS_MAX, SearchAnswer, SearchQuery,
+    Cursor, HITS_MAX, Hit, Node, NodeKind, QUERY_BYTES_MAX, QUERY_WORDS_MAX, SearchAnswer, SearchIn, SearchQuery,
 };
 use crate::words::Folded;
 use holdfast_base::{DrivePath, Error, ErrorKind, NodeId, NodeName, Result, SpaceId};
@@ -38,15 +38,45 @@ const NODES_MAX: usize = 4_096;
 const PHRASE_NODES: usize = 256;
 
 impl<E: Engine> Ops<'_, E> {
-    pub(super) async fn search(&self, spaces: &[SpaceId], query: &SearchQuery) -> Result<SearchAnswer> {
+    pub(super) async fn search(&self, places: &[SearchIn], query: &SearchQuery) -> Result<SearchAnswer> {
         let asked = Asked::new(query)?;
-        let indexing = self.catch_up(spaces).await?;
+        let within = Within::new(places);
+        let indexing = self.catch_up(&within.spaces).await?;
         if asked.finds_nothing() {
             return Ok(SearchAnswer { indexing, ..SearchAnswer::default() });
         }
-        let spaces = spaces.to_vec();
-        let answer = self.0.read(E::SEARCH, move |link| Search::new(link, &spaces, &asked).run()).await?;
+        let answer = self.0.read(E::SEARCH, move |link| Search::new(link, &within, &asked).run()).await?;
         Ok(SearchAnswer { indexing, ..answer })
+    }
+}
+
+/// Where a search looks.
+#[derive(Debug)]
+struct Within {
+    spaces: Vec<SpaceId>,
+    /// Of a space that is not looked at as a whole, the folders below which it is.
+    folders: HashMap<SpaceId, Vec<i64>>,
+}
+
+impl Within {
+    fn new(places: &[SearchIn]) -> Self {
+        let mut within = Self { spaces: Vec::new(), folders: HashMap::new() };
+        for place in places {
+            if !within.spaces.contains(&place.space) {
+                within.spaces.push(place.space);
+            }
+            if let Some(folder) = place.below {
+                within.folders.entry(place.space).or_default().push(folder.0);
+            }
+        }
+        let whole = |space: &SpaceId| places.iter().any(|place| place.space == *space && place.below.is_none());
+        within.folders.retain(|space, _| !whole(space));
+        within
+    }
+
+    /// The folders below which a node of this space must be, if it need not only be in the space.
+    fn folders(&self, space: SpaceId) -> Option<&[i64]> {
+        self.folders.get(&space).map(Vec::as_slice)
     }
 }
 
@@ -130,7 +160,7 @@ struct Matches {
 /// A running search.
 struct Search<'s> {
     link: &'s dyn Link,
-    spaces: &'s [SpaceId],
+    within: &'s Within,
     asked: &'s Asked,
     folders: Folders,
     seen: HashSet<i64>,
@@ -140,9 +170,9 @@ struct Search<'s> {
 }
 
 impl<'s> Search<'s> {
-    fn new(link: &'s dyn Link, spaces: &'s [SpaceId], asked: &'s Asked) -> Self {
+    fn new(link: &'s dyn Link, within: &'s Within, asked: &'s Asked) -> Self {
         let folders = Folders::new(&asked.words);
-        Self { link, spaces, asked, folders, seen: HashSet::new(), hits: Vec::new(), complete: true }
+        Self { link, within, asked, folders, seen: HashSet::new(), hits: Vec::new(), complete: true }
     }
 
     fn run(mut self) -> Done<SearchAnswer> {
@@ -157,7 +187,7 @@ impl<'s> Search<'s> {
         let mut rarest: Option<Matches> = None;
         for tag in &self.asked.query.tags {
             let (link, limit) = (self.link, NODES_MAX);
-            let found = matches(self.spaces, limit, |space, limit| nodes_tagged(link, space, tag.folded(), limit))?;
+            let found = matches(&self.within.spaces, limit, |space, limit| nodes_tagged(link, space, tag.folded(), limit))?;
             if found.complete && rarest.as_ref().is_none_or(|other| other.ids.len() > found.ids.len()) {
                 rarest = Some(found);
             } else if !found.complete && self.asked.words.is_empty() && rarest.is_none() {
@@ -205,7 +235,7 @@ impl<'s> Search<'s> {
     }
 
     fn with_word(&self, word: &str, limit: usize) -> Done<Matches> {
-        matches(self.spaces, limit, |space, limit| nodes_with(self.link, space, word, limit))
+        matches(&self.within.spaces, limit, |space, limit| nodes_with(self.link, space, word, limit))
     }
 
     /// Of nodes that were found for some of the words, those whose folder was found for the others.
@@ -270,7 +300,7 @@ impl<'s> Search<'s> {
 
     /// Keeps those of the nodes that are hits.
     fn compare(&mut self, mut nodes: Vec<Node>) -> Done<()> {
-        let (asked, spaces) = (self.asked, self.spaces);
+        let (asked, spaces) = (self.asked, &self.within.spaces);
         nodes.retain(|node| node.parent.is_some() && spaces.contains(&node.space) && asked.admits(node));
         let named: Vec<(Node, Folded)> = nodes
             .into_iter()
@@ -304,7 +334,8 @@ impl<'s> Search<'s> {
         let parents: Vec<i64> = likely.iter().filter_map(|(node, ..)| node.parent).map(|parent| parent.0).collect();
         self.complete &= self.folders.load(self.link, &parents)?;
         for (node, name, own) in likely {
-            let above = node.parent.and_then(|parent| self.folders.words(parent.0));
+            let roots = self.within.folders(node.space);
+            let above = node.parent.and_then(|parent| self.folders.words_within(parent.0, roots));
             if above.is_some_and(|above| above | own == asked.all()) {
                 let rank = asked.rank(&node, &name, own);
                 let cursor = Cursor { rank, age: node.modified_ms.saturating_neg(), node: -node.id.0 };

@@ -8,7 +8,9 @@ use super::codec::{signed, unsigned};
 use super::fault::{Done, refuse};
 use super::query as sql;
 use super::seam::Link;
+use super::shares;
 use super::tx::Tx;
+use crate::catalogue::Guard;
 use crate::types::{Account, Retention, Space};
 use holdfast_base::size::format_bytes;
 use holdfast_base::{AccountId, Error, ErrorKind, SpaceId};
@@ -39,6 +41,13 @@ impl SpaceState {
     /// Loads a space; `NotFound` if it is gone.
     pub(super) fn load(tx: &Tx<'_>, id: SpaceId) -> Done<Self> {
         Self::find(tx, id)?.ok_or_else(|| Error::not_found("there is no such space").into())
+    }
+
+    /// Loads a space for a change; `NotFound` if it is gone, or if the share that the change comes in through is.
+    pub(super) fn load_for(tx: &Tx<'_>, id: SpaceId, guard: &Guard) -> Done<Self> {
+        let state = Self::load(tx, id)?;
+        shares::check(tx, &state, guard)?;
+        Ok(state)
     }
 
     /// Loads a space unless it is gone.

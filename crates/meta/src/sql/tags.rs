@@ -77,7 +77,7 @@ fn change_all(
     change: &TagChange,
     guard: &Guard,
 ) -> Done<Vec<Result<Node>>> {
-    let mut state = SpaceState::load(tx, space)?;
+    let mut state = SpaceState::load_for(tx, space, guard)?;
     let mut answers = Vec::with_capacity(paths.len());
     for path in paths {
         answers.push(match change_one(tx, &mut state, path, change, guard) {

@@ -134,7 +134,7 @@ pub(super) fn keep(tx: &Tx<'_>, space: SpaceId, measured: &Measured) -> Done<()>
 }
 
 fn restore(tx: &Tx<'_>, space: SpaceId, entry: i64, to: Option<&DrivePath>, guard: &Guard) -> Done<Node> {
-    let mut state = SpaceState::load(tx, space)?;
+    let mut state = SpaceState::load_for(tx, space, guard)?;
     let sql = "SELECT node_id, path FROM trash WHERE id = ?1 AND space_id = ?2";
     let row = sql::first(tx, sql, (entry, space.0), |row| Ok((row.get::<i64>(0)?, row.get::<String>(1)?)))?;
     let (node, path) = row.ok_or_else(no_entry)?;

@@ -33,7 +33,7 @@ impl<E: Engine> Ops<'_, E> {
     ) -> Result<std::result::Result<Changed, Missing>> {
         let (path, guard) = (path.clone(), guard.clone());
         let work = move |tx: &Tx<'_>| {
-            let mut state = SpaceState::load(tx, space)?;
+            let mut state = SpaceState::load_for(tx, space, &guard)?;
             let changed = commit_file(tx, &mut state, &path, &content, modified_ms, &guard)?;
             state.save(tx)?;
             Ok(Ok(changed))
@@ -51,7 +51,7 @@ pub(super) fn missing_is_an_answer<T>(fault: Fault) -> Result<std::result::Resul
 }
 
 fn make_folder(tx: &Tx<'_>, space: SpaceId, path: &DrivePath, guard: &Guard) -> Done<Node> {
-    let mut state = SpaceState::load(tx, space)?;
+    let mut state = SpaceState::load_for(tx, space, guard)?;
     let spot = walk(tx, space, state.root, path)?;
     spot.expect(guard.expect)?;
     if spot.node.is_some() {

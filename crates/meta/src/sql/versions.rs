@@ -117,7 +117,7 @@ pub(super) fn drop_version(tx: &Tx<'_>, state: &mut SpaceState, node: i64, seq: 
 }
 
 fn restore(tx: &Tx<'_>, space: SpaceId, path: &DrivePath, seq: i64, guard: &Guard) -> Done<Node> {
-    let mut state = SpaceState::load(tx, space)?;
+    let mut state = SpaceState::load_for(tx, space, guard)?;
     let spot = walk(tx, space, state.root, path)?;
     spot.expect(guard.expect)?;
     let old = spot.existing()?;

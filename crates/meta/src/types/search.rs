@@ -2,7 +2,7 @@
 
 use super::{Node, NodeKind};
 use crate::words::fold_tag;
-use holdfast_base::{DrivePath, Error, ErrorKind, Result};
+use holdfast_base::{DrivePath, Error, ErrorKind, NodeId, Result, SpaceId};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
@@ -24,6 +24,21 @@ pub const QUERY_BYTES_MAX: usize = 256;
 pub const QUERY_WORDS_MAX: usize = 8;
 /// Hits of one page.
 pub const HITS_MAX: usize = 200;
+
+/// Where a search looks: in a space, or below one folder of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SearchIn {
+    /// The space.
+    pub space: SpaceId,
+    /// The folder; what is above it is neither found nor looked at.
+    pub below: Option<NodeId>,
+}
+
+impl From<SpaceId> for SearchIn {
+    fn from(space: SpaceId) -> Self {
+        Self { space, below: None }
+    }
+}
 
 /// A tag: what is shown, and its identity.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]

@@ -26,6 +26,10 @@ pub struct NewResumable {
     pub space: SpaceId,
     /// By whom.
     pub account: AccountId,
+    /// The share it comes in through; 0 is none.
+    pub share: i64,
+    /// The visit of a link it comes from; 0 is none.
+    pub visit: i64,
     /// What it is to become.
     pub path: DrivePath,
     /// Bytes it is to have; they are reserved.
@@ -59,6 +63,10 @@ pub struct Resumable {
     pub space: SpaceId,
     /// See [`NewResumable::account`].
     pub account: AccountId,
+    /// See [`NewResumable::share`].
+    pub share: i64,
+    /// See [`NewResumable::visit`].
+    pub visit: i64,
     /// What it is to become, or has.
     pub path: DrivePath,
     /// See [`NewResumable::length`].

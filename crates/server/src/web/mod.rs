@@ -6,6 +6,7 @@
 //! | `/dav`, `/dav/…` | WebDAV | always |
 //! | `/api/v1/openapi.json` | the API's description | none |
 //! | `POST /api/v1/session` | the JSON API | by what it sends |
+//! | `/api/v1/links/{id}/…` | the JSON API, for the visitor of a link ([`links`]) | by what it sends, or the link's own cookie |
 //! | `/api/…` | the JSON API | always |
 //! | `/healthz`, `/readyz` | this module | none |
 //! | `/` | the pages, and for what is no browser the landing page; `OPTIONS` for clients that probe the root before they ask for a password | none |
@@ -15,6 +16,7 @@
 //! scripts as the drive.
 
 mod browser;
+mod links;
 pub(crate) mod gate;
 mod landing;
 pub(crate) mod record;
@@ -28,8 +30,8 @@ use crate::telemetry::AccessLog;
 use axum::Router;
 use futures_util::future::BoxFuture;
 use holdfast_api::cookie::Visitor;
-use holdfast_auth::{Credential, Session};
-use holdfast_base::{Error, ErrorKind, Result};
+use holdfast_auth::{Credential, Secret, Session};
+use holdfast_base::{Error, ErrorKind, Result, Uid};
 use holdfast_meta::Catalogue;
 use holdfast_site::serve::{Door, Serving};
 use http::header::{
@@ -60,6 +62,9 @@ const SITES_WITHIN: Duration = Duration::from_secs(10);
 /// Checks a credential sent from an address.
 pub(crate) type SignIn = Arc<dyn Fn(Credential, IpAddr) -> BoxFuture<'static, Result<Arc<Session>>> + Send + Sync>;
 
+/// Checks the secret of a visit of a link.
+pub(crate) type Visiting = Arc<dyn Fn(Uid, Secret) -> BoxFuture<'static, Result<Arc<Session>>> + Send + Sync>;
+
 /// Answers a WebDAV request of a signed-in account.
 pub(crate) type Dav =
     Arc<dyn Fn(Arc<Session>, Request<RequestBody>) -> BoxFuture<'static, Response<AnyBody>> + Send + Sync>;
@@ -67,6 +72,7 @@ pub(crate) type Dav =
 /// Everything that answers on the public listeners.
 pub(crate) struct Web {
     pub(crate) sign_in: SignIn,
+    pub(crate) visit: Visiting,
     pub(crate) dav: Dav,
     pub(crate) api: Router,
     pub(crate) catalogue: Arc<dyn Catalogue>,
@@ -149,6 +155,7 @@ fn dress(answer: &mut Response<AnyBody>, record: &Record) {
     if record.face == Face::Api {
         headers
             .insert(HeaderName::from_static("cross-origin-resource-policy"), HeaderValue::from_static("same-origin"));
+        headers.insert(HeaderName::from_static("x-robots-tag"), HeaderValue::from_static("noindex, nofollow"));
         headers.entry(CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));
     }
     if !headers.contains_key(CONTENT_SECURITY_POLICY) {
@@ -179,6 +186,9 @@ impl Web {
     async fn api(&self, client: &Client, record: &mut Record, mut request: Request<RequestBody>) -> Response<AnyBody> {
         let visitor = Visitor { address: client.address, encrypted: client.encrypted };
         request.extensions_mut().insert(visitor);
+        if let Some(link) = links::of(request.uri().path()) {
+            return self.link(client, record, request, link).await;
+        }
         let admitted = match (request.method(), request.uri().path()) {
             (&Method::GET | &Method::HEAD, "/api/v1/openapi.json") => Ok(None),
             (&Method::POST, "/api/v1/session") => browser::check_origin(&request, client.encrypted, false)

@@ -74,7 +74,7 @@ impl Field {
 
     async fn search(&self, query: &SearchQuery, times: &mut Vec<Duration>) -> anyhow::Result<SearchAnswer> {
         let began = Instant::now();
-        let found = self.catalogue.search(&[self.space], query).await?;
+        let found = self.catalogue.search(&[self.space.into()], query).await?;
         times.push(began.elapsed());
         Ok(found)
     }

@@ -86,6 +86,21 @@ impl Folders {
         None
     }
 
+    /// The same up to one of these folders, if it is below one or none are given: what is above those has no part in it.
+    pub(super) fn words_within(&self, folder: i64, roots: Option<&[i64]>) -> Option<u16> {
+        let Some(roots) = roots else { return self.words(folder) };
+        let (mut at, mut words) = (folder, 0);
+        for _ in 0..=PATH_DEPTH_MAX {
+            let folder = self.known.get(&at)?;
+            words |= folder.own;
+            if roots.contains(&at) {
+                return self.words(at).map(|_| words);
+            }
+            at = folder.parent;
+        }
+        None
+    }
+
     /// The names from the root to this folder, the root's left out.
     pub(super) fn names(&self, folder: i64) -> Vec<&str> {
         let mut names = Vec::new();

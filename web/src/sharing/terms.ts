@@ -1,0 +1,45 @@
+/** A share's terms in words, and what forms make of them. */
+import type { Access, Share } from '../api/types';
+import { fullDate } from '../lib/format';
+import { locale, t } from '../state/i18n.svelte';
+
+export function accessWord(access: Access): string {
+  return t(`share.access.${access}`);
+}
+
+/** `may read · until … · 2 of 5 downloads · with a password`. */
+export function terms(share: Share): string {
+  return [
+    accessWord(share.access),
+    ...(share.expires_ms === undefined ? [] : [t('share.until', { when: fullDate(share.expires_ms, locale()) })]),
+    ...(share.downloads_max === undefined ? [] : [t('share.downloads', { n: share.downloads, most: String(share.downloads_max) })]),
+    ...(share.has_password ? [t('share.withPassword')] : []),
+  ].join(' · ');
+}
+
+/** The last moment of a day as `<input type="date">` tells it; undefined for none. */
+export function endOfDay(text: string): number | undefined {
+  const [year, month, day] = text.split('-').map(Number);
+  if (year === undefined || month === undefined || day === undefined) return undefined;
+  return new Date(year, month - 1, day, 23, 59, 59).getTime();
+}
+
+/** Today as `<input type="date">` takes it. */
+export function today(): string {
+  const now = new Date();
+  return [now.getFullYear(), now.getMonth() + 1, now.getDate()].map((part) => String(part).padStart(2, '0')).join('-');
+}
+
+const LETTERS = 'abcdefghijkmnpqrstuvwxyz23456789';
+/** Four groups of four letters and digits that are told apart easily: 79 bits. */
+export function makePassword(): string {
+  const groups = Array.from({ length: 4 }, () =>
+    Array.from(crypto.getRandomValues(new Uint8Array(4)), (byte) => LETTERS[byte % LETTERS.length]).join(''),
+  );
+  return groups.join('-');
+}
+
+/** The whole address of a link. */
+export function linkAddress(share: Share): string {
+  return share.link === undefined ? '' : location.origin + share.link;
+}
