@@ -1,10 +1,12 @@
 //! The rows of the catalogue as the layers above see them.
 
 mod accounts;
+mod factors;
 mod search;
 mod uploads;
 
 pub use accounts::*;
+pub use factors::*;
 use holdfast_base::{AccountId, BlockId, ContentId, NodeId, NodeName, PackId, PackName, SpaceId};
 pub use search::*;
 use serde::{Deserialize, Serialize};
