@@ -183,8 +183,7 @@ pub trait Catalogue: Send + Sync + 'static {
     async fn remove_factors(&self, account: AccountId) -> Result<()>;
     /// Adds a passkey in answer to a challenge, and counts the generation up. One that is known is `AlreadyExists`, a challenge that
     /// was answered before `Conflict`.
-    async fn add_passkey(&self, account: AccountId, new: NewPasskey, ticket: Ticket, now_ms: i64)
-    -> Result<Passkey>;
+    async fn add_passkey(&self, account: AccountId, new: NewPasskey, ticket: Ticket, now_ms: i64) -> Result<Passkey>;
     /// The passkey with this credential id, with its account.
     async fn passkey_by_credential(&self, credential: &[u8]) -> Result<Option<(Account, Passkey)>>;
     /// Notes that a passkey answered a challenge and what its counter says now; false if the counter went back. A challenge that
@@ -218,8 +217,7 @@ pub trait Catalogue: Send + Sync + 'static {
     /// Memberships that an account waits for.
     async fn awaited_grants(&self, account: AccountId) -> Result<Vec<OpenGrant>>;
     /// Makes a membership that waits; false if it does not wait any more, or not with this role.
-    async fn make_grant(&self, space: SpaceId, account: AccountId, role: Role, wrapped_key: Vec<u8>)
-    -> Result<bool>;
+    async fn make_grant(&self, space: SpaceId, account: AccountId, role: Role, wrapped_key: Vec<u8>) -> Result<bool>;
     /// Failed sign-ins under `key`.
     async fn attempts(&self, key: &str) -> Result<Attempts>;
     /// Counts one more failure under `key`; a count whose last failure is older than `lapse_ms` starts again at one.

@@ -31,7 +31,8 @@ impl NoteKey {
             .expand(&[label.as_bytes()], HKDF_SHA256)
             .and_then(|output| output.fill(&mut derived[..]))
             .map_err(|_| Error::internal("HKDF failed"))?;
-        let sealing = UnboundKey::new(&AES_256_GCM, &derived[..]).map_err(|_| Error::internal("AES-256-GCM refused a key"))?;
+        let sealing =
+            UnboundKey::new(&AES_256_GCM, &derived[..]).map_err(|_| Error::internal("AES-256-GCM refused a key"))?;
         let aad = [&[VERSION], label.as_bytes(), &[0], owner].concat();
         Ok(Self(LessSafeKey::new(sealing), aad))
     }

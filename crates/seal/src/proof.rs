@@ -48,8 +48,9 @@ pub fn verify(key: &PublicKey, form: EcdsaForm, message: &[u8], signature: &[u8]
             signature::UnparsedPublicKey::new(algorithm, point).verify(message, signature)
         }
         PublicKey::Ed25519(key) => signature::UnparsedPublicKey::new(&ED25519, key).verify(message, signature),
-        PublicKey::Rsa { modulus, exponent } => RsaPublicKeyComponents { n: modulus, e: exponent }
-            .verify(&RSA_PKCS1_2048_8192_SHA256, message, signature),
+        PublicKey::Rsa { modulus, exponent } => {
+            RsaPublicKeyComponents { n: modulus, e: exponent }.verify(&RSA_PKCS1_2048_8192_SHA256, message, signature)
+        }
     };
     checked.map_err(|_| Error::new(ErrorKind::Unauthenticated, "the signature is wrong"))
 }
@@ -74,7 +75,9 @@ pub fn one_time_code(secret: &[u8], step: i64) -> String {
 pub fn step_of_code(secret: &[u8], code: &str, now_ms: i64) -> Option<i64> {
     let now = now_ms.div_euclid(1_000 * STEP_S);
     // All three are compared, whichever it is.
-    let fits = |step: &i64| constant_time::verify_slices_are_equal(one_time_code(secret, *step).as_bytes(), code.as_bytes()).is_ok();
+    let fits = |step: &i64| {
+        constant_time::verify_slices_are_equal(one_time_code(secret, *step).as_bytes(), code.as_bytes()).is_ok()
+    };
     let found: Vec<i64> = (now - 1..=now + 1).filter(fits).collect();
     found.first().copied()
 }

@@ -1,8 +1,8 @@
 //! Second factors, passkeys, identities, and memberships that groups give.
 
 use super::{Stage, kind};
-use crate::types::{NewIdentity, NewPasskey, NewSpace, Role, Ticket};
 use crate::catalogue::Catalogue;
+use crate::types::{NewIdentity, NewPasskey, NewSpace, Role, Ticket};
 use holdfast_base::{AccountId, ErrorKind, SpaceId, Uid};
 use std::sync::Arc;
 
@@ -55,9 +55,10 @@ pub async fn codes_count_once(catalogue: &Place) {
     let totp = factors.totp.clone().expect("is on");
     assert!(factors.needs_second() && totp.sealed == [1, 2] && (totp.last_step, totp.created_ms) == (10, 7));
     let used = async |step| catalogue.use_totp(id, step).await.expect("writes");
-    assert_eq!([used(10).await, used(9).await, used(12).await, used(12).await, used(11).await], [
-        false, false, true, false, false
-    ]);
+    assert_eq!(
+        [used(10).await, used(9).await, used(12).await, used(12).await, used(11).await],
+        [false, false, true, false, false]
+    );
     let before = catalogue.account(id).await.expect("reads").expect("is there").generation;
     catalogue.remove_totp(id).await.expect("switches off");
     assert!(catalogue.account(id).await.expect("reads").expect("is there").generation > before);
@@ -113,7 +114,10 @@ pub async fn a_key_is_the_same_for_all(catalogue: &Place) {
     assert!(catalogue.spend_ticket(ticket(1), 5).await.expect("writes"));
     assert!(!catalogue.spend_ticket(ticket(1), 1_000).await.expect("writes"), "not yet expired");
     assert!(catalogue.spend_ticket(ticket(2), 1_001).await.expect("writes"));
-    assert!(catalogue.spend_ticket(ticket(1), 1_001).await.expect("writes"), "swept; whoever asks looks at the time first");
+    assert!(
+        catalogue.spend_ticket(ticket(1), 1_001).await.expect("writes"),
+        "swept; whoever asks looks at the time first"
+    );
 }
 
 pub async fn identities_are_of_one_account(catalogue: &Place) {
@@ -158,10 +162,10 @@ pub async fn groups_give_memberships_and_take_them_back(catalogue: &Place) {
     let wish = async |wanted| catalogue.wish_grants(ben.id, "i", wanted).await.expect("wishes");
     wish(vec![(one, Role::Reader), (two, Role::Editor), (own, Role::Reader)]).await;
     let open = catalogue.open_grants(stage.account.id, 10).await.expect("reads");
-    assert_eq!(open.iter().map(|grant| (grant.space, grant.role)).collect::<Vec<_>>(), [
-        (one, Role::Reader),
-        (two, Role::Editor)
-    ]);
+    assert_eq!(
+        open.iter().map(|grant| (grant.space, grant.role)).collect::<Vec<_>>(),
+        [(one, Role::Reader), (two, Role::Editor)]
+    );
     assert_eq!(catalogue.awaited_grants(ben.id).await.expect("reads"), open);
     assert!(catalogue.open_grants(ben.id, 10).await.expect("reads").is_empty(), "an editor has no say");
     assert!(!catalogue.make_grant(one, ben.id, Role::Owner, vec![2]).await.expect("is not what was wished"));

@@ -3,7 +3,7 @@
 use super::tables::TABLES;
 use super::{Database, Progress, migrate};
 use crate::catalogue::Catalogue;
-use crate::conformance::{Stage, factors, blocks, claimed, finish, kind, path, resumable, written};
+use crate::conformance::{Stage, blocks, claimed, factors, finish, kind, path, resumable, written};
 use crate::postgres::PostgresCatalogue;
 use crate::sql::engine::{Engine, Scope};
 use crate::sql::query as sql;

@@ -3,7 +3,10 @@
 use super::codec::{rows, unsigned};
 use super::engine::{Engine, Ops, Reading};
 use super::seam::Link;
-use super::{accounts, factors, identities, index, members, metering, packs, properties, resumable, slots, spaces, state, tree_read};
+use super::{
+    accounts, factors, identities, index, members, metering, packs, properties, resumable, slots, spaces, state,
+    tree_read,
+};
 use crate::catalogue::{
     Attempts, Catalogue, Change, Changed, Found, Guard, Missing, MovedBlock, NewUpload, Relocation,
 };
@@ -101,13 +104,7 @@ impl<E: Engine> Catalogue for E {
         Ops(self).remove_factors(account).await
     }
 
-    async fn add_passkey(
-        &self,
-        account: AccountId,
-        new: NewPasskey,
-        ticket: Ticket,
-        now_ms: i64,
-    ) -> Result<Passkey> {
+    async fn add_passkey(&self, account: AccountId, new: NewPasskey, ticket: Ticket, now_ms: i64) -> Result<Passkey> {
         Ops(self).add_passkey(account, new, ticket, now_ms).await
     }
 
@@ -174,13 +171,7 @@ impl<E: Engine> Catalogue for E {
         self.read(Reading::Point, move |link| identities::awaited_grants(link, account)).await
     }
 
-    async fn make_grant(
-        &self,
-        space: SpaceId,
-        account: AccountId,
-        role: Role,
-        wrapped_key: Vec<u8>,
-    ) -> Result<bool> {
+    async fn make_grant(&self, space: SpaceId, account: AccountId, role: Role, wrapped_key: Vec<u8>) -> Result<bool> {
         Ops(self).make_grant(space, account, role, wrapped_key).await
     }
 

@@ -77,7 +77,8 @@ impl<E: Engine> Ops<'_, E> {
         wrapped_key: Vec<u8>,
     ) -> Result<bool> {
         let work = move |tx: &Tx<'_>| {
-            let sql = "UPDATE space_grant SET made = 1 WHERE account_id = ?1 AND space_id = ?2 AND role = ?3 AND made = 0";
+            let sql =
+                "UPDATE space_grant SET made = 1 WHERE account_id = ?1 AND space_id = ?2 AND role = ?3 AND made = 0";
             if sql::run(tx, sql, (account.0, space.0, role_number(role)))? == 0 {
                 return Ok(false);
             }

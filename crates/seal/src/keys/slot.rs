@@ -122,9 +122,7 @@ pub fn open_slot(context: SlotContext<'_>, secret: &[u8], slot: &[u8]) -> Result
         (
             Derivation::Hkdf(salt),
             CredentialKind::Token | CredentialKind::Recovery | CredentialKind::Session | CredentialKind::Passkey,
-        ) => {
-            kdf::hkdf(salt, secret)?
-        }
+        ) => kdf::hkdf(salt, secret)?,
         _ => return Err(damaged("is of another kind than it says")),
     };
     let (nonce, sealed) = parsed.body.split_at_checked(NONCE_LEN).ok_or_else(|| damaged("is cut short"))?;

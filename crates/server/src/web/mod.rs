@@ -5,7 +5,7 @@
 //! | anything, on a host that is a published site's | that site ([`crate::sites`]) | as the site asks |
 //! | `/dav`, `/dav/…` | WebDAV | always |
 //! | `/api/v1/openapi.json` | the API's description | none |
-//! | `POST /api/v1/session` | the JSON API | by what it sends |
+//! | `POST /api/v1/session` and below | the JSON API | by what it sends |
 //! | `/api/…` | the JSON API | always |
 //! | `/healthz`, `/readyz` | this module | none |
 //! | `/` | the pages, and for what is no browser the landing page; `OPTIONS` for clients that probe the root before they ask for a password | none |
@@ -135,6 +135,11 @@ fn face(path: &str) -> Face {
     }
 }
 
+/// Whether a request to this address of the API is one to sign in, which says itself who it is.
+fn is_sign_in(path: &str) -> bool {
+    path.strip_prefix("/api/v1/session").is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+}
+
 /// Headers every answer gets.
 fn dress(answer: &mut Response<AnyBody>, record: &Record) {
     let headers = answer.headers_mut();
@@ -181,7 +186,7 @@ impl Web {
         request.extensions_mut().insert(visitor);
         let admitted = match (request.method(), request.uri().path()) {
             (&Method::GET | &Method::HEAD, "/api/v1/openapi.json") => Ok(None),
-            (&Method::POST, "/api/v1/session") => browser::check_origin(&request, client.encrypted, false)
+            (&Method::POST, path) if is_sign_in(path) => browser::check_origin(&request, client.encrypted, false)
                 .and_then(|()| gate::check_transport(client, self.allow_plain_http))
                 .map(|()| None),
             _ => self.admit(client, browser::credential(&request, client.encrypted)).await.map(Some),
