@@ -15,6 +15,7 @@ mod archive;
 pub mod cookie;
 mod device;
 mod extract;
+mod party;
 mod problem;
 mod routes;
 mod tus;
@@ -23,6 +24,7 @@ pub use problem::SESSION_CHALLENGE;
 
 use axum::Router;
 use axum::extract::DefaultBodyLimit;
+use holdfast_auth::passkey::RelyingParty;
 use holdfast_auth::{Accounts, Authenticator};
 use holdfast_drive::Drive;
 use holdfast_site::Sites;
@@ -64,6 +66,8 @@ pub struct Api {
     pub authenticator: Authenticator,
     /// Publishing.
     pub sites: Sites,
+    /// What passkeys know the drive as, if it is configured; otherwise what each request was sent to.
+    pub party: Option<RelyingParty>,
 }
 
 #[derive(OpenApi)]

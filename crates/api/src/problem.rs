@@ -1,5 +1,6 @@
 //! Errors as problem details (RFC 9457).
 
+use crate::routes::QuestionBody;
 use axum::response::{IntoResponse, Response};
 use holdfast_base::{Error, ErrorKind};
 use http::header::{CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
@@ -13,7 +14,7 @@ pub const SESSION_CHALLENGE: HeaderValue = HeaderValue::from_static("Session rea
 /// What is wrong, for a program and for a person.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct Problem {
-    /// `about:blank`: the status says all there is to know about the kind.
+    /// `about:blank`: the status says all there is to know about the kind; or a name of ours, where a page goes on by it.
     #[serde(rename = "type")]
     kind: &'static str,
     /// The status in words.
@@ -22,6 +23,19 @@ pub(crate) struct Problem {
     status: u16,
     /// What is wrong and what to do.
     detail: String,
+    /// With `urn:holdfast:second-factor`: what the account wants besides the password.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    second_factor: Option<SecondFactorBody>,
+}
+
+/// The second factors an account has, of which one is wanted.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct SecondFactorBody {
+    /// One-time codes.
+    pub(crate) codes: bool,
+    /// A question to its passkeys, if it has any.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) passkey: Option<QuestionBody>,
 }
 
 /// An error on its way out.
@@ -54,7 +68,20 @@ impl IntoResponse for Failure {
 impl Problem {
     pub(crate) fn new(status: StatusCode, detail: String) -> Self {
         let title = status.canonical_reason().unwrap_or("Error");
-        Self { kind: "about:blank", title, status: status.as_u16(), detail }
+        Self { kind: "about:blank", title, status: status.as_u16(), detail, second_factor: None }
+    }
+
+    /// The password is right, and more is wanted.
+    pub(crate) fn second_factor(wanted: SecondFactorBody) -> Response {
+        let detail = "the password is right; this account also wants a second factor".to_owned();
+        let problem = Self {
+            kind: "urn:holdfast:second-factor",
+            second_factor: Some(wanted),
+            ..Self::new(StatusCode::UNAUTHORIZED, detail)
+        };
+        let mut response = problem.into_response();
+        response.headers_mut().insert(WWW_AUTHENTICATE, SESSION_CHALLENGE);
+        response
     }
 
     /// What a client is told of an error; one that is ours is logged.

@@ -8,27 +8,30 @@
 //! Faces let people sign in through [`crate::Authenticator`] and hand the session in. Who may administer the drive is asked by
 //! the caller, too; what needs a key asks for the session that holds it.
 
+mod codes;
 mod credentials;
 mod sessions;
 mod shares;
 mod spaces;
 mod tokens;
 
+pub use codes::NewCodes;
+pub(crate) use credentials::open_recovery;
 pub use credentials::{Proof, Reset};
 pub(crate) use sessions::has_ended;
 pub use sessions::{CreatedSession, SESSION_MS, SESSION_REMEMBERED_MS, SESSIONS_PER_ACCOUNT_MAX};
-pub(crate) use shares::{open_without_password, proof, read_secret, visit_session, with_password};
 pub use shares::{
     CreatedVisit, LINK_DOWNLOADS_MAX, LINK_PASSWORD_CHARS_MIN, SHARE_LABEL_BYTES_MAX, ShareRequest, ShareWish, VISIT_MS,
 };
+pub(crate) use shares::{open_without_password, proof, read_secret, visit_session, with_password};
 pub use tokens::{CreatedToken, LABEL_BYTES_MAX, NewToken, TOKENS_PER_ACCOUNT_MAX};
 
 use crate::authenticator::escrow_slot;
 use crate::sites::check_new_name;
 use crate::worker::Worker;
 use crate::{AuthOptions, RecoveryCode, Secret, check_password, generate_password};
-use holdfast_base::{Clock, Error, Result, Uid};
-use holdfast_meta::{Account, AccountChange, Catalogue, NewAccount, NewSlot, SlotKind};
+use holdfast_base::{AccountId, Clock, Error, Result, Uid};
+use holdfast_meta::{Account, AccountChange, Catalogue, NewAccount, NewSlot, Slot, SlotKind};
 use holdfast_seal::keys::{Argon2Params, CredentialKind, SlotContext, random_bytes, seal_slot, wrap_space_key};
 use holdfast_seal::{AccountKey, SpaceKey};
 use std::sync::Arc;
@@ -119,6 +122,11 @@ impl Accounts {
     pub async fn get(&self, name: &str) -> Result<Account> {
         let account = self.catalogue.account_by_name(name).await?;
         account.ok_or_else(|| Error::not_found(format!("there is no account {name:?}")))
+    }
+
+    /// An account's slots of every kind.
+    pub async fn credentials(&self, account: AccountId) -> Result<Vec<Slot>> {
+        self.catalogue.slots(account).await
     }
 
     /// Sets how many bytes an account's spaces may use together; none is unlimited.

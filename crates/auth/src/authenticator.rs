@@ -9,13 +9,18 @@
 //!    simultaneous requests ([`crate::flight`]): the limits ([`crate::attempts`]), the queue ([`crate::worker`]), the limits again (failures
 //!    of those before it in the queue count), Argon2id. An unknown account goes the same way and gets the same answer.
 //!
+//! A password that is the first of two factors is cached as that, so that a client that goes on sending it costs little; it opens nothing.
+//!
 //! Failures are never cached. A right credential of a disabled account is told so; a wrong one learns nothing.
 
 use crate::accounts::has_ended;
 use crate::attempts::{AddressGroup, Limiter};
 use crate::cache::{Cache, CredentialHash, Entry};
 use crate::flight::Flights;
+use crate::passkey::check_account;
 use crate::password::PASSWORD_BYTES_MAX;
+use crate::second::needs_token;
+use crate::ticket::Tickets;
 use crate::worker::Worker;
 use crate::{Accounts, AuthOptions, Credential, Scope, Secret, Session, Token, escrow};
 use holdfast_base::{Clock, Error, ErrorKind, Result, Uid};
@@ -56,6 +61,7 @@ struct Inner {
     worker: Arc<Worker>,
     cache: Cache,
     flights: Flights,
+    tickets: Tickets,
 }
 
 impl Authenticator {
@@ -66,6 +72,7 @@ impl Authenticator {
             worker: Arc::new(Worker::new(&options)?),
             cache: Cache::new(&options)?,
             flights: Flights::new(options.argon2_waiting_max),
+            tickets: Tickets::new(catalogue.clone()),
             catalogue,
             clock,
             options,
@@ -79,8 +86,35 @@ impl Authenticator {
     }
 
     /// Checks a credential presented by `peer` (none: not over a network). A wrong one is `Unauthenticated`, a right one of a
-    /// disabled account `Forbidden`, and after too many failures any is `TooManyRequests`.
+    /// disabled account `Forbidden`, and after too many failures any is `TooManyRequests`. A right password of an account with a second
+    /// factor is `Unauthenticated`, too, and says what to use instead.
     pub async fn sign_in(&self, credential: &Credential, peer: Option<IpAddr>) -> Result<Arc<Session>> {
+        let session = self.check(credential, peer).await?;
+        if session.awaits_second { Err(needs_token()) } else { Ok(session) }
+    }
+
+    pub(crate) fn limiter(&self) -> &Limiter {
+        &self.0.limiter
+    }
+
+    pub(crate) fn worker(&self) -> &Worker {
+        &self.0.worker
+    }
+
+    pub(crate) fn catalogue(&self) -> &dyn Catalogue {
+        &*self.0.catalogue
+    }
+
+    pub(crate) fn tickets(&self) -> &Tickets {
+        &self.0.tickets
+    }
+
+    pub(crate) fn now_ms(&self) -> i64 {
+        self.0.clock.now_ms()
+    }
+
+    /// [`Authenticator::sign_in`], where a password may be the first of two factors: see [`Session::awaits_second`].
+    pub(crate) async fn check(&self, credential: &Credential, peer: Option<IpAddr>) -> Result<Arc<Session>> {
         let inner = &self.0;
         let hash = inner.cache.hash(credential);
         if let Some(session) = inner.cached(&hash).await? {
@@ -146,20 +180,12 @@ impl Authenticator {
         self.0.limiter.failed(name, from).await.map(|_| ())
     }
 
-    pub(crate) fn catalogue(&self) -> &Arc<dyn Catalogue> {
-        &self.0.catalogue
-    }
-
-    pub(crate) fn now_ms(&self) -> i64 {
-        self.0.clock.now_ms()
-    }
-
     /// Forgets cached credentials that are idle or old, and their keys with them; the server calls this every minute or so.
     pub fn sweep(&self) {
         self.0.cache.sweep(self.0.clock.now_ms());
     }
 
-/// Figures for the metrics.
+    /// Figures for the metrics.
     pub fn stats(&self) -> AuthStats {
         AuthStats {
             argon2_runs: self.0.worker.runs(),
@@ -216,7 +242,7 @@ impl Inner {
             self.cache.remove(hash, entry);
             return Ok(None);
         };
-        let session = Arc::new(session_of(account, &slot, entry.session.key().clone()));
+        let session = Arc::new(self.session_of(account, &slot, entry.session.key().clone()).await?);
         self.cache.put(*hash, Arc::new(Entry::new(session.clone(), slot, entry.checked_ms)));
         Ok(Some(session))
     }
@@ -275,7 +301,10 @@ impl Inner {
         let key = opened.map_err(|error| told_as(error, wrong_password()))?;
         let (Some(account), Some(slot)) = (account, slot) else { return Err(wrong_password()) };
         let session = self.admit(hash, &account, slot, key).await?;
-        self.limiter.succeeded(name, from).await?;
+        // With a second factor missing it is no success yet.
+        if !session.awaits_second {
+            self.limiter.succeeded(name, from).await?;
+        }
         self.keep_escrow(&session, &slots).await;
         Ok(session)
     }
@@ -288,16 +317,9 @@ impl Inner {
         slot: Slot,
         key: AccountKey,
     ) -> Result<Arc<Session>> {
-        if account.disabled {
-            return Err(Error::forbidden("this account is disabled: ask an administrator"));
-        }
-        if key.public() != account.public_key {
-            return Err(Error::damaged(
-                "the account's public key does not belong to its private key: the catalogue is damaged",
-            ));
-        }
+        check_account(account, &key.public())?;
         let now_ms = self.clock.now_ms();
-        let session = Arc::new(session_of(account, &slot, key));
+        let session = Arc::new(self.session_of(account, &slot, key).await?);
         let entry = Arc::new(Entry::new(session.clone(), slot, now_ms));
         if entry.is_to_be_touched(now_ms, TOUCH_MS) {
             self.touch(entry.slot, now_ms).await;
@@ -320,6 +342,14 @@ impl Inner {
         if let Err(error) = kept {
             tracing::warn!(?error, account = session.name, "no escrow slot was made");
         }
+    }
+
+    /// Whether a second factor is wanted is asked when the credential is checked and when the account changed.
+    async fn session_of(&self, account: &Account, slot: &Slot, key: AccountKey) -> Result<Session> {
+        let mut session = session_of(account, slot, key);
+        session.awaits_second =
+            slot.kind == SlotKind::Password && self.catalogue.factors(account.id).await?.needs_second();
+        Ok(session)
     }
 
     fn has_expired(&self, slot: &Slot) -> bool {

@@ -2,7 +2,7 @@
 //!
 //! Two services stand on the catalogue. [`Authenticator`] turns a request's credential into a [`Session`], fast: a credential
 //! that was right a moment ago costs one hash and one point read. [`Accounts`] makes and changes accounts, tokens, spaces and
-//! memberships: whatever has to move a key from one lock to another.
+//! memberships: whatever has to move a key from one lock to another. Second factors and passkeys ([`passkey`]) stand before or beside the password.
 //!
 //! What a credential opens is in [`holdfast_seal::keys`]: here are only the people, the words they type, and the rules.
 
@@ -16,14 +16,17 @@ mod escrow;
 mod flight;
 mod links;
 pub mod options;
+pub mod passkey;
 mod password;
 mod recovery;
+mod second;
 pub mod session;
 mod sites;
+mod ticket;
 mod token;
 mod worker;
 
-pub use accounts::{Accounts, Created, CreatedSession, CreatedToken, NewPerson, NewToken, Proof, Reset};
+pub use accounts::{Accounts, Created, CreatedSession, CreatedToken, NewCodes, NewPerson, NewToken, Proof, Reset};
 pub use attempts::{Limits, Rule};
 pub use authenticator::{AuthStats, Authenticator};
 pub use credential::{Credential, Secret};
@@ -32,6 +35,7 @@ pub use links::PASSWORD_NEEDED;
 pub use options::AuthOptions;
 pub use password::{PASSWORD_BYTES_MAX, PASSWORD_CHARS_MIN, check_password, generate_password};
 pub use recovery::RecoveryCode;
+pub use second::{NeedsSecond, Second, SignedIn};
 pub use session::{Scope, Session};
 pub use sites::{SITES_ACCOUNT, SitesKey};
 pub use token::{TOKEN_PREFIX, Token};

@@ -33,13 +33,16 @@ pub struct Session {
     pub scope: Scope,
     /// The account's generation at sign-in.
     pub generation: i64,
-    /// What kind of credential was used: an app token may not change credentials or members.
+    /// What kind of credential was used: an app token may not change credentials or members. A passkey counts as the password.
     pub credential: SlotKind,
     /// The slot it opened, if it came in over the network.
     pub slot: Option<i64>,
     /// The visit of a link that this is: then the account is that of whoever made the link, the key is the link's, and nothing but what the
     /// link leads to is to be reached.
     pub visit: Option<Visit>,
+    /// The password was right, and the account wants a second factor: nobody outside of this crate is given such a session but to
+    /// prove the password.
+    pub(crate) awaits_second: bool,
     key: AccountKey,
     space_keys: Mutex<HashMap<SpaceId, OpenedKeys>>,
 }
@@ -57,6 +60,7 @@ impl Session {
             credential: SlotKind::Password,
             slot: None,
             visit: None,
+            awaits_second: false,
             key,
             space_keys: Mutex::default(),
         }
@@ -75,6 +79,19 @@ impl Session {
     pub(crate) fn opened_by(mut self, slot: &Slot) -> Self {
         self.slot = Some(slot.id);
         self.signed_in_with(slot.kind)
+    }
+
+    /// The same account and credential, with nothing left to prove.
+    #[must_use]
+    pub(crate) fn whole(&self) -> Self {
+        Self {
+            name: self.name.clone(),
+            awaits_second: false,
+            visit: self.visit.clone(),
+            key: self.key.clone(),
+            space_keys: Mutex::default(),
+            ..*self
+        }
     }
 
     /// Refuses what needs the account's own credential: changing credentials, spaces and members.

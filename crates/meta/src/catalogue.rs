@@ -7,10 +7,11 @@
 use crate::cluster::{Cluster, InstanceId, Joined, NewInstance};
 use crate::types::{
     Account, AccountChange, BlockPlace, Content, Finding, Lock, ManifestChunk, Membership, NameTaken, NewAccount,
-    NewContent, NewLock, NewResumable, NewShare, NewSlot, NewSpace, NewVisit, Node, Pack, Place, Property, PropertyChange,
-    Resumable, Role, SearchAnswer, SearchIn, SearchQuery, ShareChange, Shared, Slot, SlotKind, Space, SpaceChange, StagedRun,
-    TagChange, TagCount, Tail, Through, Traffic, TrashEntry, UploadClaim, Version, Visit,
+    NewContent, NewLock, NewResumable, NewShare, NewSlot, NewSpace, NewVisit, Node, Pack, Place, Property,
+    PropertyChange, Resumable, Role, SearchAnswer, SearchIn, SearchQuery, ShareChange, Shared, Slot, SlotKind, Space,
+    SpaceChange, StagedRun, TagChange, TagCount, Tail, Through, Traffic, TrashEntry, UploadClaim, Version, Visit,
 };
+use crate::types::{Factors, Identity, NewIdentity, NewPasskey, OpenGrant, Passkey, Ticket};
 use async_trait::async_trait;
 use holdfast_base::{
     AccountId, BlockId, ContentId, DrivePath, NodeId, NodeName, PackId, PackName, Result, SpaceId, Uid,
@@ -172,6 +173,53 @@ pub trait Catalogue: Send + Sync + 'static {
     async fn remove_slot(&self, account: AccountId, slot: i64) -> Result<()>;
     /// Notes that a slot was used.
     async fn touch_slot(&self, slot: i64, now_ms: i64) -> Result<()>;
+    /// An account's second factors and passkeys.
+    async fn factors(&self, account: AccountId) -> Result<Factors>;
+    /// Switches codes on, `step` being the one of the code that proved it, and counts the generation up. If they are on it is `AlreadyExists`.
+    async fn put_totp(&self, account: AccountId, sealed: Vec<u8>, step: i64, now_ms: i64) -> Result<()>;
+    /// Notes that the code of a step was used; false if this one or a later one was used before, whichever node asks.
+    async fn use_totp(&self, account: AccountId, step: i64) -> Result<bool>;
+    /// Switches codes off and counts the generation up. If they are off it is `NotFound`.
+    async fn remove_totp(&self, account: AccountId) -> Result<()>;
+    /// Removes codes and passkeys, and counts the generation up.
+    async fn remove_factors(&self, account: AccountId) -> Result<()>;
+    /// Adds a passkey in answer to a challenge, and counts the generation up. One that is known is `AlreadyExists`, a challenge that
+    /// was answered before `Conflict`.
+    async fn add_passkey(&self, account: AccountId, new: NewPasskey, ticket: Ticket, now_ms: i64) -> Result<Passkey>;
+    /// The passkey with this credential id, with its account.
+    async fn passkey_by_credential(&self, credential: &[u8]) -> Result<Option<(Account, Passkey)>>;
+    /// Notes that a passkey answered a challenge and what its counter says now; false if the counter went back. A challenge that
+    /// was answered before is `Unauthenticated`.
+    async fn use_passkey(&self, id: i64, counter: u32, ticket: Ticket, now_ms: i64) -> Result<bool>;
+    /// Gives a passkey another label. `NotFound` if it is not this account's.
+    async fn rename_passkey(&self, account: AccountId, id: i64, label: String) -> Result<()>;
+    /// Removes a passkey and counts the generation up. `NotFound` if it is not this account's.
+    async fn remove_passkey(&self, account: AccountId, id: i64) -> Result<()>;
+    /// Notes that a challenge was answered; false if it was before.
+    async fn spend_ticket(&self, ticket: Ticket, now_ms: i64) -> Result<bool>;
+    /// The key of this name that all nodes share: `proposed`, if there was none.
+    async fn drive_key(&self, name: &str, proposed: [u8; 32]) -> Result<[u8; 32]>;
+    /// Who an account is at providers.
+    async fn identities(&self, account: AccountId) -> Result<Vec<Identity>>;
+    /// Who somebody of a provider is here.
+    async fn identity(&self, issuer: &str, subject: &str) -> Result<Option<(Account, Identity)>>;
+    /// Links an identity to an account. One that is linked is `AlreadyExists`.
+    async fn link_identity(&self, account: AccountId, new: NewIdentity, now_ms: i64) -> Result<Identity>;
+    /// [`Catalogue::create_account`] and [`Catalogue::link_identity`] as one.
+    async fn create_linked_account(&self, new: NewAccount, identity: NewIdentity) -> Result<Account>;
+    /// Takes a link away. `NotFound` if it is not this account's.
+    async fn unlink_identity(&self, account: AccountId, id: i64) -> Result<()>;
+    /// Notes that an identity signed in.
+    async fn touch_identity(&self, id: i64, now_ms: i64) -> Result<()>;
+    /// Sets the memberships that an issuer's groups give an account: those no longer wanted end at once, new ones wait for somebody
+    /// with the space's key ([`Catalogue::make_grant`]). What a person gave stays as it is.
+    async fn wish_grants(&self, account: AccountId, issuer: &str, wanted: Vec<(SpaceId, Role)>) -> Result<()>;
+    /// Memberships that wait for a key that `owner` has, `limit` at most.
+    async fn open_grants(&self, owner: AccountId, limit: usize) -> Result<Vec<OpenGrant>>;
+    /// Memberships that an account waits for.
+    async fn awaited_grants(&self, account: AccountId) -> Result<Vec<OpenGrant>>;
+    /// Makes a membership that waits; false if it does not wait any more, or not with this role.
+    async fn make_grant(&self, space: SpaceId, account: AccountId, role: Role, wrapped_key: Vec<u8>) -> Result<bool>;
     /// Failed sign-ins under `key`.
     async fn attempts(&self, key: &str) -> Result<Attempts>;
     /// Counts one more failure under `key`; a count whose last failure is older than `lapse_ms` starts again at one.
@@ -357,13 +405,7 @@ pub trait Catalogue: Send + Sync + 'static {
     /// A resumable upload by its random name, finished or not, unless it has expired.
     async fn resumable(&self, uid: Uid, now_ms: i64) -> Result<Option<Resumable>>;
     /// An account's unfinished ones (0), or those of a visit in its name, oldest first, `limit` at most, without their metadata.
-    async fn resumables_of(
-        &self,
-        account: AccountId,
-        visit: i64,
-        now_ms: i64,
-        limit: usize,
-    ) -> Result<Vec<Resumable>>;
+    async fn resumables_of(&self, account: AccountId, visit: i64, now_ms: i64, limit: usize) -> Result<Vec<Resumable>>;
     /// Takes the right to continue an upload away from whoever has it. `Conflict` if it has not exactly `stored` bytes (where
     /// that is asked) or is finished; `NotFound` if it has expired.
     async fn claim_resumable(&self, upload: ContentId, stored: Option<u64>, now_ms: i64) -> Result<UploadClaim>;

@@ -1,15 +1,17 @@
 //! The rows of the catalogue as the layers above see them.
 
 mod accounts;
+mod factors;
 mod search;
 mod shares;
 mod uploads;
 
 pub use accounts::*;
+pub use factors::*;
 use holdfast_base::{AccountId, BlockId, ContentId, NodeId, NodeName, PackId, PackName, SpaceId};
 pub use search::*;
-pub use shares::*;
 use serde::{Deserialize, Serialize};
+pub use shares::*;
 use std::fmt::Write as _;
 pub use uploads::*;
 

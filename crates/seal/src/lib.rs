@@ -8,7 +8,9 @@ pub mod block;
 mod codec;
 pub mod keys;
 pub mod manifest;
+pub mod note;
 pub mod pack;
+pub mod proof;
 
 pub use block::{BlockKeys, Opener, Sealer};
 pub use codec::Codec;

@@ -29,6 +29,9 @@ pub struct ServerConfig {
     pub metrics_listen: Option<String>,
     /// File the bound addresses are written to when the server is ready.
     pub address_file: Option<PathBuf>,
+    /// Address at which people open the drive's pages (`https://drive.example.org`): passkeys are bound to its name. If none, what
+    /// each request was sent to.
+    pub public_url: Option<String>,
     /// Accept passwords over unencrypted connections from other machines.
     pub allow_plain_http: bool,
     /// Networks of reverse proxies whose `X-Forwarded-For` and `X-Forwarded-Proto` are believed.
@@ -53,6 +56,7 @@ impl Default for ServerConfig {
             listen: vec![DEFAULT_LISTEN.into()],
             metrics_listen: None,
             address_file: None,
+            public_url: None,
             allow_plain_http: false,
             trusted_proxies: Vec::new(),
             tls: TlsConfig::default(),

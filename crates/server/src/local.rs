@@ -6,8 +6,9 @@ use crate::engines::{OpenCatalogue, host_name};
 use crate::server::Faces;
 use crate::sites::SitesConfig;
 use holdfast_api::Api;
+use holdfast_auth::passkey::RelyingParty;
 use holdfast_auth::{Accounts, AuthOptions, Authenticator};
-use holdfast_base::{Clock, Result, SystemClock};
+use holdfast_base::{Clock, Error, Result, SystemClock};
 use holdfast_dav::{DavFace, DavOptions};
 use holdfast_drive::Drive;
 use holdfast_drive::care::{JobOptions, Jobs};
@@ -97,7 +98,9 @@ impl LocalDrive {
     }
 
     /// Every face over this drive.
-    pub fn faces(&self, sites: &SitesConfig) -> Result<Faces> {
+    pub fn faces(&self, config: &ServerConfig) -> Result<Faces> {
+        let sites = &config.sites;
+        let party = config.public_url.as_deref().map(party).transpose()?;
         let drive: Arc<dyn Drive> = Arc::new(self.engine.clone());
         let service = self.sites(sites)?;
         let serving = self.serving(service.clone(), sites)?;
@@ -123,6 +126,7 @@ impl LocalDrive {
                 accounts: self.accounts(),
                 authenticator: self.authenticator.clone(),
                 sites: service,
+                party,
             }),
             catalogue: self.catalogue.shared(),
             sites: serving,
@@ -136,6 +140,13 @@ impl LocalDrive {
         self.engine.stop().await?;
         self.catalogue.close().await
     }
+}
+
+/// What passkeys know the drive as, from the address in the configuration.
+fn party(url: &str) -> Result<RelyingParty> {
+    RelyingParty::of_origin(url.trim_end_matches('/')).ok_or_else(|| {
+        Error::invalid(format!("public_url {url:?} must be like https://drive.example.org: a name, and no path"))
+    })
 }
 
 async fn sweep(authenticator: Authenticator) {

@@ -16,6 +16,7 @@ export class ApiError extends Error {
     readonly status: number,
     readonly detail: string,
     readonly retryAfterS: number | null = null,
+    readonly problem: Partial<Problem> = {},
   ) {
     super(detail);
     this.name = 'ApiError';
@@ -103,12 +104,13 @@ export async function ask<T>(method: string, path: string, call: Call = {}): Pro
 export async function failure(response: Response): Promise<ApiError> {
   const retry = Number(response.headers.get('Retry-After'));
   let detail = '';
+  let problem: Partial<Problem> = {};
   try {
-    const problem = (await response.json()) as Partial<Problem>;
+    problem = (await response.json()) as Partial<Problem>;
     if (typeof problem.detail === 'string') detail = problem.detail;
     else if (typeof problem.title === 'string') detail = problem.title;
   } catch {
     detail = response.statusText;
   }
-  return new ApiError(response.status, detail, retry > 0 ? retry : null);
+  return new ApiError(response.status, detail, retry > 0 ? retry : null, problem);
 }

@@ -127,9 +127,61 @@ export interface FolderPage {
 }
 
 export interface Problem {
+  type: string;
   title: string;
   status: number;
   detail: string;
+  second_factor?: SecondFactor;
+}
+
+/** What an account wants besides the password. */
+export interface SecondFactor {
+  codes: boolean;
+  passkey?: PasskeyQuestion;
+}
+
+export interface PasskeyQuestion {
+  ticket: string;
+  challenge: string;
+  party: string;
+  credentials: string[];
+  secret_input: string;
+  algorithms: number[];
+  user: string;
+  timeout_ms: number;
+}
+
+export interface PasskeyAnswer {
+  ticket: string;
+  credential: string;
+  client_data: string;
+  authenticator_data: string;
+  signature: string;
+  user?: string;
+  secret?: string;
+}
+
+export interface Passkey {
+  id: number;
+  label: string;
+  /** Signs in without the password; otherwise it is a second factor. */
+  alone: boolean;
+  created_ms: number;
+  used_ms?: number;
+}
+
+export interface Factors {
+  second_factor: boolean;
+  codes_since_ms?: number;
+  recovery_code_ms?: number;
+  escrow: boolean;
+  passkeys: Passkey[];
+}
+
+export interface NewCodes {
+  secret: string;
+  uri: string;
+  ticket: string;
 }
 
 /** What became of one item of a batch. */

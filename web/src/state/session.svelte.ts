@@ -67,9 +67,13 @@ export function refreshUsage(): void {
   }, 800);
 }
 
-export async function signIn(name: string, password: string, remember: boolean): Promise<void> {
+export const signIn = (name: string, password: string, remember: boolean, second?: api.Second) =>
+  enter(() => api.signIn(name, password, remember, second));
+
+/** Signs in by what `come` does. */
+export async function enter(come: () => Promise<Me>): Promise<void> {
   const before = me?.name;
-  me = await api.signIn(name, password, remember);
+  me = await come();
   if (before !== me.name) forgetFolders();
   // What answers is not yet proof that the cookie was kept.
   me = await api.me();

@@ -128,6 +128,22 @@ fn present<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Wish<Option<u64
     Option::<u64>::deserialize(deserializer).map(Wish::Set)
 }
 
+/// Remove an account's second factors and passkeys, for somebody who lost theirs.
+///
+/// It opens nothing: the password is needed as before.
+#[utoipa::path(delete, path = "/accounts/{name}/factors", tag = "accounts", params(("name" = String, Path)),
+    responses((status = 204), Failures))]
+pub(crate) async fn reset_factors(
+    State(api): State<Api>,
+    caller: Caller,
+    Path(name): Path<String>,
+) -> Result<StatusCode, Failure> {
+    caller.require_admin()?.require_full()?;
+    check_account_name(&name)?;
+    api.accounts.reset_factors(&name).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
 /// Change an account's flags or quota.
 #[utoipa::path(patch, path = "/accounts/{name}", tag = "accounts", params(("name" = String, Path)),
     request_body = AccountChangeBody, responses((status = 200, body = AccountBody), Failures))]

@@ -3,10 +3,12 @@
 use super::Failures;
 use super::spaces::SpaceBody;
 use crate::Api;
+use crate::cookie::Visitor;
 use crate::extract::{Caller, From, Json};
 use crate::problem::Failure;
 use axum::extract::State;
-use holdfast_auth::{Credential, Secret, Session};
+use holdfast_auth::{Secret, Session};
+use holdfast_base::{Error, ErrorKind};
 use http::StatusCode;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -58,16 +60,22 @@ pub(crate) async fn change_password(
     Json(body): Json<PasswordBody>,
 ) -> Result<StatusCode, Failure> {
     caller.0.require_full()?;
-    // Attempts count: who found a browser signed in must not guess the password at leisure.
-    let current = Credential::Basic { name: caller.0.name.clone(), secret: Secret::new(body.current) };
-    let who = api.authenticator.sign_in(&current, Some(visitor.address)).await.map_err(|error| {
-        // 401 would make a browser ask for the sign-in again.
-        if error.kind() == holdfast_base::ErrorKind::Unauthenticated {
-            holdfast_base::Error::forbidden("the current password is wrong")
-        } else {
-            error
-        }
-    })?;
-    api.accounts.change_password(&who, Secret::new(body.new), caller.0.browser_session()).await?;
+    confirm(&api, visitor, &caller, body.current).await?;
+    api.accounts.change_password(&caller.0, Secret::new(body.new), caller.0.browser_session()).await?;
     Ok(StatusCode::NO_CONTENT)
+}
+
+/// Makes sure that it is still the account's owner who asks: who found a browser signed in must not make themselves a way in.
+pub(super) async fn confirm(api: &Api, visitor: Visitor, caller: &Caller, password: String) -> Result<(), Failure> {
+    caller.0.require_full()?;
+    // Attempts count: nobody is to guess the password at leisure.
+    let checked = api.authenticator.check_password(&caller.0.name, &Secret::new(password), Some(visitor.address)).await;
+    checked.map(|_| ()).map_err(|error| {
+        // 401 would make a browser ask for the sign-in again.
+        if error.kind() == ErrorKind::Unauthenticated {
+            Error::forbidden("the current password is wrong").into()
+        } else {
+            error.into()
+        }
+    })
 }

@@ -4,9 +4,11 @@ mod accounts;
 mod archive;
 mod batches;
 mod content;
+mod factors;
 pub(crate) mod links;
 mod me;
 mod nodes;
+mod passkeys;
 mod search;
 mod session;
 mod shares;
@@ -18,6 +20,8 @@ mod tokens;
 mod trash;
 mod uploads;
 mod versions;
+
+pub(crate) use passkeys::QuestionBody;
 
 use crate::problem::Problem;
 use crate::{Api, BATCH_BYTES_MAX};
@@ -95,6 +99,16 @@ pub(crate) fn all() -> OpenApiRouter<Api> {
         .routes(routes!(session::end))
         .routes(routes!(me::show))
         .routes(routes!(me::change_password))
+        .routes(routes!(factors::show))
+        .routes(routes!(factors::begin, factors::switch_on))
+        .routes(routes!(factors::switch_off))
+        .routes(routes!(factors::renew_recovery_code))
+        .routes(routes!(passkeys::ask_new))
+        .routes(routes!(passkeys::add))
+        .routes(routes!(passkeys::rename))
+        .routes(routes!(passkeys::remove))
+        .routes(routes!(passkeys::ask))
+        .routes(routes!(passkeys::sign_in))
         .routes(routes!(spaces::show))
         .routes(routes!(spaces::members))
         .routes(routes!(spaces::set_member, spaces::remove_member))
@@ -111,6 +125,7 @@ pub(crate) fn all() -> OpenApiRouter<Api> {
         .routes(routes!(tokens::revoke))
         .routes(routes!(accounts::list, accounts::create))
         .routes(routes!(accounts::change))
+        .routes(routes!(accounts::reset_factors))
         .routes(routes!(uploads::list, uploads::create, uploads::options))
         .routes(routes!(uploads::show, uploads::stands, uploads::go_on, uploads::give_up, uploads::overridden))
         .routes(routes!(uploads::finish))

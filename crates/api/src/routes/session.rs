@@ -2,12 +2,16 @@
 
 use super::Failures;
 use super::me::{MeBody, me};
-use crate::cookie;
+use super::passkeys::{AssertionBody, question};
+use crate::cookie::{self, Visitor};
 use crate::extract::{Caller, From, Json, Path};
-use crate::problem::Failure;
+use crate::party::Party;
+use crate::problem::{Failure, Problem, SecondFactorBody};
 use crate::{Api, device};
 use axum::extract::State;
-use holdfast_auth::{Credential, Secret};
+use axum::response::{IntoResponse, Response};
+use holdfast_auth::passkey::Assertion;
+use holdfast_auth::{Second, Secret, Session, SignedIn};
 use holdfast_base::Error;
 use http::header::SET_COOKIE;
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
@@ -25,28 +29,65 @@ pub(crate) struct SignInBody {
     /// Stay signed in for 30 days; otherwise until the browser is closed, and 24 hours at most.
     #[serde(default)]
     remember: bool,
+    /// The second factor, if the account wants one: a one-time code.
+    #[serde(default)]
+    code: Option<String>,
+    /// Instead of it: the account's recovery code.
+    #[serde(default)]
+    recovery_code: Option<String>,
+    /// Instead of it: the answer of a passkey to the question in the problem.
+    #[serde(default)]
+    passkey: Option<AssertionBody>,
 }
 
-type WithCookie<T> = ([(HeaderName, HeaderValue); 1], T);
+pub(super) type WithCookie<T> = ([(HeaderName, HeaderValue); 1], T);
 
 /// Sign in with a cookie.
 ///
-/// Attempts are limited as with every other way of signing in. The cookie counts below `/api/` only; a request that changes something
+/// Attempts are limited as with every other way of signing in. If the account wants a second factor, the answer is 401 with a problem of
+/// the type `urn:holdfast:second-factor`, and the same request is to be sent again with one. The cookie counts below `/api/` only; a request that changes something
 /// and comes from another site's page is refused.
 #[utoipa::path(post, path = "/session", tag = "sessions", request_body = SignInBody, security(()), responses(
     (status = 200, body = MeBody, headers(("set-cookie" = String, description = "the session"))), Failures))]
 pub(crate) async fn sign_in(
     State(api): State<Api>,
     From(visitor): From,
+    Party(party): Party,
     headers: HeaderMap,
     Json(body): Json<SignInBody>,
+) -> Result<Response, Failure> {
+    let (code, recovery) = (body.code.map(Secret::new), body.recovery_code.map(Secret::new));
+    let passkey = body.passkey.map(Assertion::try_from).transpose()?;
+    let second = match (&code, &recovery, &passkey) {
+        (None, None, None) => None,
+        (Some(code), None, None) => Some(Second::Code(code)),
+        (None, Some(recovery), None) => Some(Second::Recovery(recovery)),
+        (None, None, Some(passkey)) => Some(Second::Passkey(passkey)),
+        _ => return Err(Error::invalid("send one second factor, not several").into()),
+    };
+    let password = Secret::new(body.password);
+    let signed_in =
+        api.authenticator.sign_in_with(&body.name, &password, second, &party, Some(visitor.address)).await?;
+    match signed_in {
+        SignedIn::Whole(who) => Ok(open(&api, visitor, &headers, &who, body.remember).await?.into_response()),
+        SignedIn::NeedsSecond(wanted) => Ok(Problem::second_factor(SecondFactorBody {
+            codes: wanted.codes,
+            passkey: wanted.passkey.as_ref().map(question),
+        })),
+    }
+}
+
+/// Opens a session for somebody who has proven all that is wanted.
+pub(super) async fn open(
+    api: &Api,
+    visitor: Visitor,
+    headers: &HeaderMap,
+    who: &Session,
+    remember: bool,
 ) -> Result<WithCookie<axum::Json<MeBody>>, Failure> {
-    let credential = Credential::Basic { name: body.name, secret: Secret::new(body.password) };
-    let who = api.authenticator.sign_in(&credential, Some(visitor.address)).await?;
-    let label = device::label(&headers, visitor.address);
-    let opened = api.accounts.open_session(&who, label, body.remember).await?;
-    let answer = me(&api, &who).await?;
-    Ok(([(SET_COOKIE, cookie::set(visitor, &opened.secret, body.remember)?)], axum::Json(answer)))
+    let opened = api.accounts.open_session(who, device::label(headers, visitor.address), remember).await?;
+    let answer = me(api, who).await?;
+    Ok(([(SET_COOKIE, cookie::set(visitor, &opened.secret, remember)?)], axum::Json(answer)))
 }
 
 /// Sign out: end the session this request was made with.

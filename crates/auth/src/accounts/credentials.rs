@@ -29,7 +29,8 @@ pub struct Reset {
 }
 
 impl Accounts {
-    /// Opens an account without a limit on attempts: for commands on the drive's own machine, and for proofs nobody guesses.
+    /// Opens an account without a limit on attempts and without a second factor: for commands on the drive's own machine, and for proofs
+    /// nobody guesses.
     /// A wrong proof and an unknown account are both `Unauthenticated`; a disabled account opens to escrow only.
     pub async fn open(&self, name: &str, proof: Proof<'_>) -> Result<Session> {
         let account = self.catalogue.account_by_name(name).await?;
@@ -126,6 +127,16 @@ fn open_with_recovery_code(account: Option<Account>, slots: &[Slot], code: &Secr
     let key = open_slot(context, code.secret(), sealed)
         .map_err(|error| if error.kind() == ErrorKind::Unauthenticated { wrong() } else { error })?;
     Ok((account, key, SlotKind::Recovery))
+}
+
+/// The key that a session's own account has behind its recovery code; a wrong code is `Unauthenticated`.
+pub(crate) async fn open_recovery(accounts: &Accounts, who: &Session, code: &Secret) -> Result<AccountKey> {
+    let wrong = || Error::new(ErrorKind::Unauthenticated, "the recovery code is wrong");
+    let (account, slots) =
+        (accounts.catalogue.account(who.account).await?, accounts.catalogue.slots(who.account).await?);
+    // A code with a typing mistake is an attempt like any other.
+    let opened = open_with_recovery_code(account, &slots, code);
+    opened.map(|(_, key, _)| key).map_err(|error| if error.kind() == ErrorKind::InvalidInput { wrong() } else { error })
 }
 
 /// The operator can list the accounts anyway, so the answer says what is missing.

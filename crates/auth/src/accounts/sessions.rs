@@ -35,8 +35,12 @@ pub(crate) fn has_ended(slot: &Slot, now_ms: i64) -> bool {
 }
 
 impl Accounts {
-    /// Opens a session for somebody who has just signed in with the account's password; `label` says where.
+    /// Opens a session for somebody who has just signed in with the account's password, and the second factor if it has one, or with a
+    /// passkey; `label` says where.
     pub async fn open_session(&self, who: &Session, label: String, remember: bool) -> Result<CreatedSession> {
+        if who.awaits_second {
+            return Err(Error::internal("a session was about to be opened without the second factor"));
+        }
         if who.credential != SlotKind::Password {
             return Err(Error::forbidden("a session is opened with the account's password, not with an app token"));
         }

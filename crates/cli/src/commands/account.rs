@@ -7,7 +7,7 @@ use crate::secret;
 use clap::{Args, Subcommand};
 use holdfast_auth::{NewPerson, Secret};
 use holdfast_base::Error;
-use holdfast_meta::Account;
+use holdfast_meta::{Account, Factors, Passkey};
 use serde::Serialize;
 use serde_json::json;
 use std::fmt::Write;
@@ -23,7 +23,7 @@ pub(crate) enum AccountCommand {
     Add(AddArgs),
     /// List the accounts.
     List(DataArg),
-    /// Show one account with its usage and traffic.
+    /// Show one account with its usage, traffic and second factors.
     Show(NameArgs),
     /// Change a password; the present one is needed.
     Passwd(PasswdArgs),
@@ -37,6 +37,8 @@ pub(crate) enum AccountCommand {
     Enable(NameArgs),
     /// Make an account an administrator of the drive, or no longer.
     Admin(AdminArgs),
+    /// Remove an account's second factors and passkeys, for somebody who lost theirs. It opens nothing: the password is needed as before.
+    ResetFactors(NameArgs),
     /// Remove an account with its home space and everything in it.
     Remove(RemoveArgs),
 }
@@ -192,6 +194,7 @@ pub(crate) async fn run(command: AccountCommand, json: bool) -> anyhow::Result<E
             let account = local.accounts.set_admin(&args.name, args.admin).await?;
             changed(local, account, json).await
         }
+        AccountCommand::ResetFactors(args) => reset_factors(&args, json).await,
         AccountCommand::Remove(args) => remove(args, json).await,
     }
 }
@@ -244,13 +247,15 @@ async fn show_one(args: &NameArgs, json: bool) -> anyhow::Result<ExitCode> {
     let local = Local::open(&args.data).await?;
     let account = local.accounts.get(&args.name).await?;
     let traffic = local.catalogue.traffic(account.id, TRAFFIC_DAYS).await?;
+    let factors = local.accounts.factors(account.id).await?;
     let account = AccountOutput::of(&local, account).await?;
     if json {
         let days: Vec<_> = traffic
             .iter()
             .map(|(day, sum)| json!({"day": day, "requests": sum.requests, "bytes_in": sum.bytes_in, "bytes_out": sum.bytes_out}))
             .collect();
-        output::print(&serde_json::to_string_pretty(&json!({ "account": account, "traffic": days }))?);
+        output::print(&serde_json::to_string_pretty(&json!({ "account": account, "traffic": days,
+            "factors": { "second_factor": factors.needs_second(), "codes": factors.totp.is_some(), "passkeys": passkeys(&factors) } }))?);
     } else {
         let rows: Vec<Vec<String>> = traffic
             .into_iter()
@@ -260,11 +265,41 @@ async fn show_one(args: &NameArgs, json: bool) -> anyhow::Result<ExitCode> {
             })
             .collect();
         output::print(&format!(
-            "{}\n{}",
+            "{}\n{}\n{}",
             table(&HEADING, &[account.row()]),
+            factors_text(&factors),
             table(&["DAY", "REQUESTS", "IN", "OUT"], &rows)
         ));
     }
+    local.close().await?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn passkeys(factors: &Factors) -> Vec<serde_json::Value> {
+    let one = |passkey: &Passkey| json!({ "label": passkey.label, "alone": passkey.sealed.is_some(), "used_ms": passkey.used_ms });
+    factors.passkeys.iter().map(one).collect()
+}
+
+fn factors_text(factors: &Factors) -> String {
+    let codes = factors.totp.iter().map(|_| "one-time codes".to_owned());
+    let passkey = |passkey: &Passkey| {
+        let use_of = if passkey.sealed.is_some() { "signs in alone" } else { "second factor" };
+        format!("passkey {:?} ({use_of})", passkey.label)
+    };
+    let all: Vec<String> = codes.chain(factors.passkeys.iter().map(passkey)).collect();
+    if all.is_empty() {
+        "Signs in with the password.\n".into()
+    } else {
+        format!("Besides the password: {}.\n", all.join(", "))
+    }
+}
+
+async fn reset_factors(args: &NameArgs, json: bool) -> anyhow::Result<ExitCode> {
+    let local = Local::open(&args.data).await?;
+    local.accounts.reset_factors(&args.name).await?;
+    show(json, &json!({ "name": args.name, "reset": true }), |_| {
+        format!("{} signs in with the password alone again, and should set up a second factor anew.", args.name)
+    })?;
     local.close().await?;
     Ok(ExitCode::SUCCESS)
 }

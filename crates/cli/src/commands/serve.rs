@@ -110,7 +110,7 @@ async fn serve(config: ServerConfig, init_admin: Option<String>, json: bool) -> 
         if let Some(name) = init_admin {
             first_account(&drive, name, json).await?;
         }
-        let server = Server::start(&config, drive.faces(&config.sites)?, certificate)?;
+        let server = Server::start(&config, drive.faces(&config)?, certificate)?;
         // Only `publish` and `site` look for it: no reason for a full or failing disk to stop the drive.
         let address = AddressFile::write(&drive.directory().address_file(), server.bound());
         let _address = address.inspect_err(|error| tracing::warn!(%error, "commands will not find this server"));

@@ -3,6 +3,7 @@
 mod api;
 mod commands;
 mod common;
+mod factors;
 mod files;
 mod hostile;
 mod serve;

@@ -8,6 +8,7 @@
 
 pub mod accounts;
 pub mod concurrency;
+pub mod factors;
 pub mod instances;
 pub mod locks;
 pub mod model;
@@ -46,6 +47,8 @@ macro_rules! catalogue_conformance {
                 a_slot_of_a_single_kind_is_replaced, a_token_is_found_by_its_lookup,
                 a_new_password_ends_every_session_but_the_one_kept, failed_sign_ins_count_and_lapse,
                 traffic_is_summed_by_day, a_removed_account_leaves_nothing, a_shared_space_keeps_its_owner;
+            factors: codes_count_once, passkeys_are_found_and_count_up, factors_go_all_at_once, a_key_is_the_same_for_all,
+                identities_are_of_one_account, groups_give_memberships_and_take_them_back;
             spaces: spaces_are_listed_home_first, a_space_keeps_an_owner, changes_take_effect_at_once,
                 a_removed_space_leaves_nothing, a_home_space_does_not_go_alone, members_come_and_go,
                 a_space_is_handed_over_to_a_member, changes_are_told_after_they_are_made;

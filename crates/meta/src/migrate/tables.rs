@@ -24,7 +24,7 @@ const TAIL_ROWS: usize = 16;
 
 /// Every table, in an order in which no row refers to one that comes later.
 #[rustfmt::skip]
-pub(super) const TABLES: [Table; 25] = [
+pub(super) const TABLES: [Table; 31] = [
     table("account", 1, &["id", "uid", "name", "admin", "disabled", "public_key", "quota_bytes", "generation", "created_ms"]),
     table(
         "space",
@@ -61,6 +61,16 @@ pub(super) const TABLES: [Table; 25] = [
     ),
     table("visit", 1, &["id", "share_id", "lookup", "sealed", "created_ms", "expires_ms"]),
     table("visit_download", 3, &["visit_id", "node_id", "seq"]),
+    table("totp", 1, &["account_id", "sealed", "last_step", "created_ms"]),
+    table(
+        "passkey",
+        1,
+        &["id", "account_id", "credential", "public_key", "label", "sealed", "counter", "created_ms", "used_ms"],
+    ),
+    table("used_ticket", 1, &["id", "expires_ms"]),
+    table("drive_key", 1, &["name", "key"]),
+    table("identity", 1, &["id", "account_id", "issuer", "subject", "label", "created_ms", "used_ms"]),
+    table("space_grant", 2, &["account_id", "space_id", "issuer", "role", "made"]),
     table("attempt", 1, &["key", "failures", "last_ms"]),
     table("traffic", 2, &["account_id", "day", "requests", "bytes_in", "bytes_out"]),
     table(

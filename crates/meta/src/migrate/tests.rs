@@ -3,7 +3,7 @@
 use super::tables::TABLES;
 use super::{Database, Progress, migrate};
 use crate::catalogue::Catalogue;
-use crate::conformance::{Stage, blocks, claimed, finish, kind, path, resumable, written};
+use crate::conformance::{Stage, blocks, claimed, factors, finish, kind, path, resumable, written};
 use crate::postgres::PostgresCatalogue;
 use crate::sql::engine::{Engine, Scope};
 use crate::sql::query as sql;
@@ -53,6 +53,7 @@ async fn furnish(catalogue: &Arc<dyn Catalogue>) -> Stage {
         let kept = catalogue.advance_resumable(claim, None, Some(tail), 9).await;
         kept.expect("keeps").expect("misses nothing");
     }
+    factors::furnish(&stage).await;
     catalogue.attempt_failed("ana", 5, 5).await.expect("counts");
     let traffic = Traffic { requests: 1, bytes_in: 2, bytes_out: 3 };
     catalogue.add_traffic(vec![(stage.account.id, traffic)], 5).await.expect("adds");

@@ -71,7 +71,8 @@ pub(super) fn count_generation(tx: &Tx<'_>, account: AccountId) -> Done<()> {
     Ok(())
 }
 
-fn create(tx: &Tx<'_>, new: &NewAccount) -> Done<Account> {
+/// Makes an account with its home space and slots.
+pub(super) fn create(tx: &Tx<'_>, new: &NewAccount) -> Done<Account> {
     check_account_name(&new.name)?;
     if by_name(tx, &new.name)?.is_some() {
         return refuse(ErrorKind::AlreadyExists, format!("an account named {} exists already", new.name));

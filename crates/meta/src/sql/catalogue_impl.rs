@@ -1,9 +1,12 @@
 //! The trait's methods, each handed to its subject. What may touch many rows is a scan.
 
-use super::codec::unsigned;
+use super::codec::{rows, unsigned};
 use super::engine::{Engine, Ops, Reading};
 use super::seam::Link;
-use super::{accounts, index, members, metering, packs, properties, resumable, shares, slots, spaces, state, tree_read};
+use super::{
+    accounts, factors, identities, index, members, metering, packs, properties, resumable, shares, slots, spaces,
+    state, tree_read,
+};
 use crate::catalogue::{
     Attempts, Catalogue, Change, Changed, Found, Guard, Missing, MovedBlock, NewUpload, Relocation,
 };
@@ -11,9 +14,10 @@ use crate::cluster::{Cluster, InstanceId, Joined, NewInstance};
 use crate::types::{
     Account, AccountChange, BlockPlace, Content, Finding, Lock, ManifestChunk, Membership, NameTaken, NewAccount,
     NewContent, NewLock, NewResumable, NewShare, NewSlot, NewSpace, NewVisit, Node, Pack, Property, PropertyChange,
-    Resumable, Role, SearchAnswer, SearchIn, SearchQuery, ShareChange, Shared, Slot, SlotKind, Space, SpaceChange, StagedRun,
-    TagChange, TagCount, Tail, Traffic, TrashEntry, UploadClaim, Version, Visit,
+    Resumable, Role, SearchAnswer, SearchIn, SearchQuery, ShareChange, Shared, Slot, SlotKind, Space, SpaceChange,
+    StagedRun, TagChange, TagCount, Tail, Traffic, TrashEntry, UploadClaim, Version, Visit,
 };
+use crate::types::{Factors, Identity, NewIdentity, NewPasskey, OpenGrant, Passkey, Ticket};
 use async_trait::async_trait;
 use holdfast_base::{
     AccountId, BlockId, ContentId, DrivePath, NodeId, NodeName, PackId, PackName, Result, SpaceId, Uid,
@@ -78,6 +82,97 @@ impl<E: Engine> Catalogue for E {
 
     async fn touch_slot(&self, slot: i64, now_ms: i64) -> Result<()> {
         Ops(self).touch_slot(slot, now_ms).await
+    }
+
+    async fn factors(&self, account: AccountId) -> Result<Factors> {
+        self.read(Reading::Point, move |link| factors::of_account(link, account)).await
+    }
+
+    async fn put_totp(&self, account: AccountId, sealed: Vec<u8>, step: i64, now_ms: i64) -> Result<()> {
+        Ops(self).put_totp(account, sealed, step, now_ms).await
+    }
+
+    async fn use_totp(&self, account: AccountId, step: i64) -> Result<bool> {
+        Ops(self).use_totp(account, step).await
+    }
+
+    async fn remove_totp(&self, account: AccountId) -> Result<()> {
+        Ops(self).remove_totp(account).await
+    }
+
+    async fn remove_factors(&self, account: AccountId) -> Result<()> {
+        Ops(self).remove_factors(account).await
+    }
+
+    async fn add_passkey(&self, account: AccountId, new: NewPasskey, ticket: Ticket, now_ms: i64) -> Result<Passkey> {
+        Ops(self).add_passkey(account, new, ticket, now_ms).await
+    }
+
+    async fn passkey_by_credential(&self, credential: &[u8]) -> Result<Option<(Account, Passkey)>> {
+        let credential = credential.to_owned();
+        self.read(Reading::Point, move |link| factors::by_credential(link, &credential)).await
+    }
+
+    async fn use_passkey(&self, id: i64, counter: u32, ticket: Ticket, now_ms: i64) -> Result<bool> {
+        Ops(self).use_passkey(id, counter, ticket, now_ms).await
+    }
+
+    async fn rename_passkey(&self, account: AccountId, id: i64, label: String) -> Result<()> {
+        Ops(self).rename_passkey(account, id, label).await
+    }
+
+    async fn remove_passkey(&self, account: AccountId, id: i64) -> Result<()> {
+        Ops(self).remove_passkey(account, id).await
+    }
+
+    async fn spend_ticket(&self, ticket: Ticket, now_ms: i64) -> Result<bool> {
+        Ops(self).spend_ticket(ticket, now_ms).await
+    }
+
+    async fn drive_key(&self, name: &str, proposed: [u8; 32]) -> Result<[u8; 32]> {
+        Ops(self).drive_key(name, proposed).await
+    }
+
+    async fn identities(&self, account: AccountId) -> Result<Vec<Identity>> {
+        self.read(Reading::Point, move |link| identities::of_account(link, account)).await
+    }
+
+    async fn identity(&self, issuer: &str, subject: &str) -> Result<Option<(Account, Identity)>> {
+        let (issuer, subject) = (issuer.to_owned(), subject.to_owned());
+        self.read(Reading::Point, move |link| identities::find(link, &issuer, &subject)).await
+    }
+
+    async fn link_identity(&self, account: AccountId, new: NewIdentity, now_ms: i64) -> Result<Identity> {
+        Ops(self).link_identity(account, new, now_ms).await
+    }
+
+    async fn create_linked_account(&self, new: NewAccount, identity: NewIdentity) -> Result<Account> {
+        Ops(self).create_linked_account(new, identity).await
+    }
+
+    async fn unlink_identity(&self, account: AccountId, id: i64) -> Result<()> {
+        Ops(self).unlink_identity(account, id).await
+    }
+
+    async fn touch_identity(&self, id: i64, now_ms: i64) -> Result<()> {
+        Ops(self).touch_identity(id, now_ms).await
+    }
+
+    async fn wish_grants(&self, account: AccountId, issuer: &str, wanted: Vec<(SpaceId, Role)>) -> Result<()> {
+        Ops(self).wish_grants(account, issuer, wanted).await
+    }
+
+    async fn open_grants(&self, owner: AccountId, limit: usize) -> Result<Vec<OpenGrant>> {
+        let limit = rows(limit);
+        self.read(Reading::Point, move |link| identities::open_grants(link, owner, limit)).await
+    }
+
+    async fn awaited_grants(&self, account: AccountId) -> Result<Vec<OpenGrant>> {
+        self.read(Reading::Point, move |link| identities::awaited_grants(link, account)).await
+    }
+
+    async fn make_grant(&self, space: SpaceId, account: AccountId, role: Role, wrapped_key: Vec<u8>) -> Result<bool> {
+        Ops(self).make_grant(space, account, role, wrapped_key).await
     }
 
     async fn attempts(&self, key: &str) -> Result<Attempts> {
@@ -377,13 +472,7 @@ impl<E: Engine> Catalogue for E {
         self.read(Reading::Point, move |link| resumable::find(link, uid, now_ms)).await
     }
 
-    async fn resumables_of(
-        &self,
-        account: AccountId,
-        visit: i64,
-        now_ms: i64,
-        limit: usize,
-    ) -> Result<Vec<Resumable>> {
+    async fn resumables_of(&self, account: AccountId, visit: i64, now_ms: i64, limit: usize) -> Result<Vec<Resumable>> {
         self.read(Reading::Scan, move |link| resumable::of_account(link, (account, visit), now_ms, limit)).await
     }
 

@@ -181,14 +181,19 @@ pub(super) fn membership(row: &Row<'_>, at: usize) -> Read<Membership> {
         space: SpaceId(row.get(at)?),
         account: AccountId(row.get(at + 1)?),
         account_name: row.get(at + 2)?,
-        role: match row.get::<i64>(at + 3)? {
-            0 => Role::Reader,
-            1 => Role::Editor,
-            2 => Role::Owner,
-            other => return Err(bad_number(at + 3, other)),
-        },
+        role: role(row, at + 3)?,
         wrapped_key: row.get(at + 4)?,
     })
+}
+
+/// A role from column `at`.
+pub(super) fn role(row: &Row<'_>, at: usize) -> Read<Role> {
+    match row.get::<i64>(at)? {
+        0 => Ok(Role::Reader),
+        1 => Ok(Role::Editor),
+        2 => Ok(Role::Owner),
+        other => Err(bad_number(at, other)),
+    }
 }
 
 /// See [`membership`].

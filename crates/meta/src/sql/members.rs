@@ -29,34 +29,50 @@ impl<E: Engine> Ops<'_, E> {
         role: Role,
         wrapped_key: Vec<u8>,
     ) -> Result<()> {
-        let work = move |tx: &Tx<'_>| {
-            tx.lock_space(space)?;
-            find(tx, space)?.ok_or_else(no_space)?;
-            by_id(tx, account)?.ok_or_else(no_account)?;
-            if role != Role::Owner {
-                keep_an_owner(tx, space, account)?;
-                shares::end_made_by(tx, space, account)?;
-            }
-            let sql = "INSERT INTO member (space_id, account_id, role, wrapped_key) VALUES (?1, ?2, ?3, ?4) \
-                       ON CONFLICT (space_id, account_id) DO UPDATE SET role = excluded.role, wrapped_key = excluded.wrapped_key";
-            sql::put(tx, sql, (space.0, account.0, role_number(role), &wrapped_key))
-        };
+        let work = move |tx: &Tx<'_>| put(tx, space, account, role, &wrapped_key);
         self.0.write("put_member", Scope::Administration, work).await
     }
 
     pub(super) async fn remove_member(&self, space: SpaceId, account: AccountId) -> Result<()> {
-        let work = move |tx: &Tx<'_>| {
-            tx.lock_space(space)?;
-            keep_an_owner(tx, space, account)?;
-            if sql::run(tx, "DELETE FROM member WHERE space_id = ?1 AND account_id = ?2", (space.0, account.0))? == 0 {
-                return Err(Error::not_found("the account is not a member of the space").into());
-            }
-            end_locks_of(tx, space, account)?;
-            shares::end_made_by(tx, space, account)?;
-            resumable::abandon_all(tx, Some(space), account)
-        };
-        self.0.write("remove_member", Scope::Administration, work).await
+        self.0.write("remove_member", Scope::Administration, move |tx| remove(tx, space, account)).await
     }
+}
+
+/// Adds a member, or changes its role and key.
+pub(super) fn put(tx: &Tx<'_>, space: SpaceId, account: AccountId, role: Role, wrapped_key: &[u8]) -> Done<()> {
+    tx.lock_space(space)?;
+    find(tx, space)?.ok_or_else(no_space)?;
+    by_id(tx, account)?.ok_or_else(no_account)?;
+    if role != Role::Owner {
+        keep_an_owner(tx, space, account)?;
+        shares::end_made_by(tx, space, account)?;
+    }
+    let sql = "INSERT INTO member (space_id, account_id, role, wrapped_key) VALUES (?1, ?2, ?3, ?4) \
+               ON CONFLICT (space_id, account_id) DO UPDATE SET role = excluded.role, wrapped_key = excluded.wrapped_key";
+    sql::put(tx, sql, (space.0, account.0, role_number(role), wrapped_key))
+}
+
+/// Gives a member another role; its key stays.
+pub(super) fn set_role(tx: &Tx<'_>, space: SpaceId, account: AccountId, role: Role) -> Done<()> {
+    tx.lock_space(space)?;
+    if role != Role::Owner {
+        keep_an_owner(tx, space, account)?;
+        shares::end_made_by(tx, space, account)?;
+    }
+    let sql = "UPDATE member SET role = ?3 WHERE space_id = ?1 AND account_id = ?2";
+    sql::put(tx, sql, (space.0, account.0, role_number(role)))
+}
+
+/// Removes a member with what it has under way there.
+pub(super) fn remove(tx: &Tx<'_>, space: SpaceId, account: AccountId) -> Done<()> {
+    tx.lock_space(space)?;
+    keep_an_owner(tx, space, account)?;
+    if sql::run(tx, "DELETE FROM member WHERE space_id = ?1 AND account_id = ?2", (space.0, account.0))? == 0 {
+        return Err(Error::not_found("the account is not a member of the space").into());
+    }
+    end_locks_of(tx, space, account)?;
+    shares::end_made_by(tx, space, account)?;
+    resumable::abandon_all(tx, Some(space), account)
 }
 
 /// `Conflict` if `account` is the only owner among the members.

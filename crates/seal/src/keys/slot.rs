@@ -49,6 +49,8 @@ pub enum CredentialKind {
     Escrow = 4,
     /// A browser's session: HKDF.
     Session = 5,
+    /// The secret a passkey's authenticator yields: HKDF.
+    Passkey = 6,
 }
 
 /// Where a slot belongs; authenticated with it.
@@ -93,7 +95,7 @@ pub(super) fn seal_slot_with(
             slot.extend(salt);
             kdf::argon2id(params, salt, secret)?
         }
-        CredentialKind::Token | CredentialKind::Recovery | CredentialKind::Session => {
+        CredentialKind::Token | CredentialKind::Recovery | CredentialKind::Session | CredentialKind::Passkey => {
             slot.push(KDF_HKDF);
             slot.extend(salt);
             kdf::hkdf(salt, secret)?
@@ -117,9 +119,10 @@ pub fn open_slot(context: SlotContext<'_>, secret: &[u8], slot: &[u8]) -> Result
     let parsed = Parsed::new(slot)?;
     let sealing = match (parsed.derivation, context.kind) {
         (Derivation::Argon2id(params, salt), CredentialKind::Password) => kdf::argon2id(params, salt, secret)?,
-        (Derivation::Hkdf(salt), CredentialKind::Token | CredentialKind::Recovery | CredentialKind::Session) => {
-            kdf::hkdf(salt, secret)?
-        }
+        (
+            Derivation::Hkdf(salt),
+            CredentialKind::Token | CredentialKind::Recovery | CredentialKind::Session | CredentialKind::Passkey,
+        ) => kdf::hkdf(salt, secret)?,
         _ => return Err(damaged("is of another kind than it says")),
     };
     let (nonce, sealed) = parsed.body.split_at_checked(NONCE_LEN).ok_or_else(|| damaged("is cut short"))?;

@@ -5,7 +5,7 @@
 //! | anything, on a host that is a published site's | that site ([`crate::sites`]) | as the site asks |
 //! | `/dav`, `/dav/…` | WebDAV | always |
 //! | `/api/v1/openapi.json` | the API's description | none |
-//! | `POST /api/v1/session` | the JSON API | by what it sends |
+//! | `POST /api/v1/session` and below | the JSON API | by what it sends |
 //! | `/api/v1/links/{id}/…` | the JSON API, for the visitor of a link ([`links`]) | by what it sends, or the link's own cookie |
 //! | `/api/…` | the JSON API | always |
 //! | `/healthz`, `/readyz` | this module | none |
@@ -16,9 +16,9 @@
 //! scripts as the drive.
 
 mod browser;
-mod links;
 pub(crate) mod gate;
 mod landing;
+mod links;
 pub(crate) mod record;
 pub(crate) mod reply;
 
@@ -141,6 +141,11 @@ fn face(path: &str) -> Face {
     }
 }
 
+/// Whether a request to this address of the API is one to sign in, which says itself who it is.
+fn is_sign_in(path: &str) -> bool {
+    path.strip_prefix("/api/v1/session").is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+}
+
 /// Headers every answer gets.
 fn dress(answer: &mut Response<AnyBody>, record: &Record) {
     let headers = answer.headers_mut();
@@ -191,7 +196,7 @@ impl Web {
         }
         let admitted = match (request.method(), request.uri().path()) {
             (&Method::GET | &Method::HEAD, "/api/v1/openapi.json") => Ok(None),
-            (&Method::POST, "/api/v1/session") => browser::check_origin(&request, client.encrypted, false)
+            (&Method::POST, path) if is_sign_in(path) => browser::check_origin(&request, client.encrypted, false)
                 .and_then(|()| gate::check_transport(client, self.allow_plain_http))
                 .map(|()| None),
             _ => self.admit(client, browser::credential(&request, client.encrypted)).await.map(Some),
