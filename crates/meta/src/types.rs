@@ -1,10 +1,14 @@
 //! The rows of the catalogue as the layers above see them.
 
 mod accounts;
+mod audit;
+mod monitor;
 mod search;
 mod uploads;
 
 pub use accounts::*;
+pub use audit::*;
+pub use monitor::*;
 use holdfast_base::{AccountId, BlockId, ContentId, NodeId, NodeName, PackId, PackName, SpaceId};
 pub use search::*;
 use serde::{Deserialize, Serialize};

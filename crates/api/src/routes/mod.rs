@@ -15,6 +15,7 @@ mod tags;
 mod tokens;
 mod trash;
 mod uploads;
+mod uploads_headers;
 mod versions;
 
 use crate::problem::Problem;
@@ -32,31 +33,31 @@ use utoipa_axum::routes;
 pub(crate) enum Failures {
     /// The request is malformed.
     #[response(status = 400, content_type = "application/problem+json")]
-    Invalid(#[to_schema] Problem),
+    Invalid(Problem),
     /// No valid credential.
     #[response(status = 401, content_type = "application/problem+json")]
-    Unauthenticated(#[to_schema] Problem),
+    Unauthenticated(Problem),
     /// The credential does not allow this.
     #[response(status = 403, content_type = "application/problem+json")]
-    Forbidden(#[to_schema] Problem),
+    Forbidden(Problem),
     /// There is no such thing, or the caller may not see it.
     #[response(status = 404, content_type = "application/problem+json")]
-    NotFound(#[to_schema] Problem),
+    NotFound(Problem),
     /// The state of things does not allow it.
     #[response(status = 409, content_type = "application/problem+json")]
-    Conflict(#[to_schema] Problem),
+    Conflict(Problem),
     /// Something is over a limit.
     #[response(status = 413, content_type = "application/problem+json")]
-    TooLarge(#[to_schema] Problem),
+    TooLarge(Problem),
     /// Too many failed attempts to sign in; `Retry-After` says when the next one is looked at.
     #[response(status = 429, content_type = "application/problem+json")]
-    TooMany(#[to_schema] Problem),
+    TooMany(Problem),
     /// A defect of the server, or damaged data.
     #[response(status = 500, content_type = "application/problem+json")]
-    Internal(#[to_schema] Problem),
+    Internal(Problem),
     /// A part of the server is not reachable, or too much is going on; the same request may work later.
     #[response(status = 503, content_type = "application/problem+json")]
-    Unavailable(#[to_schema] Problem),
+    Unavailable(Problem),
 }
 
 /// What a route that changes files may answer besides.
@@ -65,16 +66,25 @@ pub(crate) enum Failures {
 pub(crate) enum Refusals {
     /// The body came too slowly.
     #[response(status = 408, content_type = "application/problem+json")]
-    Timeout(#[to_schema] Problem),
+    Timeout(Problem),
     /// The file is not as the request expects it.
     #[response(status = 412, content_type = "application/problem+json")]
-    Precondition(#[to_schema] Problem),
+    Precondition(Problem),
     /// Somebody has locked it.
     #[response(status = 423, content_type = "application/problem+json")]
-    Locked(#[to_schema] Problem),
+    Locked(Problem),
     /// No room: a quota, or the disk.
     #[response(status = 507, content_type = "application/problem+json")]
-    NoSpace(#[to_schema] Problem),
+    NoSpace(Problem),
+}
+
+/// Statuses that every route may answer, with what they mean.
+pub(crate) fn common_failures() -> Vec<(String, String)> {
+    let meaning = |answer| match answer {
+        utoipa::openapi::RefOr::T(utoipa::openapi::Response { description, .. }) => description,
+        utoipa::openapi::RefOr::Ref(_) => String::new(),
+    };
+    <Failures as IntoResponses>::responses().into_iter().map(|(status, answer)| (status, meaning(answer))).collect()
 }
 
 /// All routes, relative to the prefix.
