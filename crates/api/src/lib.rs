@@ -12,20 +12,26 @@
 //! [`LIST_MAX`] entries at most and say how to go on.
 
 mod archive;
+mod audit;
 pub mod cookie;
 mod device;
 mod extract;
+pub mod figures;
 mod problem;
 pub mod reference;
 mod routes;
 mod tus;
 
 pub use problem::SESSION_CHALLENGE;
+pub use routes::admin::drive::Setting;
 
 use axum::Router;
 use axum::extract::DefaultBodyLimit;
-use holdfast_auth::{Accounts, Authenticator};
+use holdfast_auth::{Accounts, Authenticator, Journal};
+use holdfast_blob::BlobStore;
 use holdfast_drive::Drive;
+use holdfast_drive::care::Reclaims;
+use holdfast_meta::Catalogue;
 use holdfast_site::Sites;
 use http::header::{CONTENT_SECURITY_POLICY, CONTENT_TYPE};
 use std::sync::Arc;
@@ -74,13 +80,23 @@ pub struct Api {
     pub authenticator: Authenticator,
     /// Publishing.
     pub sites: Sites,
+    /// For administration.
+    pub catalogue: Arc<dyn Catalogue>,
+    /// Where packs are kept.
+    pub store: Arc<dyn BlobStore>,
+    /// The log of who did what.
+    pub journal: Journal,
+    /// Giving space back.
+    pub reclaims: Reclaims,
+    /// What is set on this node, without secrets.
+    pub settings: Arc<[Setting]>,
 }
 
 #[derive(OpenApi)]
 #[openapi(
     info(title = "Holdfast", version = "1", description = "A sealed drive. Sign in with HTTP Basic, with an app token as Bearer, or, as a browser, with a session."),
     modifiers(&Credentials), security(("basic" = []), ("token" = []), ("session" = [])),
-    tags((name = "sessions"), (name = "me"), (name = "spaces"), (name = "files"), (name = "uploads"), (name = "versions"), (name = "trash"), (name = "tags"), (name = "search"), (name = "tokens"), (name = "accounts"), (name = "sites"))
+    tags((name = "sessions"), (name = "me"), (name = "spaces"), (name = "files"), (name = "uploads"), (name = "versions"), (name = "trash"), (name = "tags"), (name = "search"), (name = "tokens"), (name = "accounts"), (name = "sites"), (name = "administration"))
 )]
 struct Document;
 
@@ -129,6 +145,7 @@ pub fn router(api: Api) -> Router {
         .route(DOCUMENT, described)
         .route(REFERENCE, page)
         .route(REFERENCE_STYLE, style)
+        .layer(axum::middleware::from_fn_with_state(api.clone(), audit::keep))
         .fallback(problem::no_route)
         .method_not_allowed_fallback(problem::no_method)
         .layer(DefaultBodyLimit::max(BODY_BYTES_MAX))

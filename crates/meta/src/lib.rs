@@ -11,6 +11,7 @@ pub mod cluster;
 pub mod conformance;
 pub mod migrate;
 pub mod postgres;
+pub mod figures;
 mod sql;
 pub mod sqlite;
 pub mod types;

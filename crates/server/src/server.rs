@@ -10,6 +10,7 @@ use crate::conn::{Connector, Handler, Stage};
 use crate::limits::{DESCRIPTORS_RESERVED, Limits, METRICS_CONNECTIONS_MAX};
 use crate::listen::{Bound, ListenOn, Listener, Reception};
 use crate::meter::{FLUSH_EVERY, Meter};
+use crate::monitor::Monitor;
 use crate::metrics::{MetricsFace, UPKEEP_EVERY};
 use crate::sites::SitesDoor;
 use crate::stop::{self, Signals, Stopper, Wish};
@@ -17,6 +18,7 @@ use crate::tls::Certificate;
 use crate::web::record::RequestIds;
 use crate::web::{Dav, SignIn, Web};
 use axum::Router;
+use holdfast_auth::Journal;
 use holdfast_base::{Error, Result};
 use holdfast_meta::Catalogue;
 use holdfast_site::serve::Serving;
@@ -74,6 +76,8 @@ pub struct Faces {
     /// For readiness and traffic sums.
     pub catalogue: Arc<dyn Catalogue>,
     pub(crate) sites: Serving,
+    pub(crate) monitor: Monitor,
+    pub(crate) journal: Journal,
 }
 
 /// A server whose listeners are bound and accepting.
@@ -217,6 +221,8 @@ fn web(config: &ServerConfig, faces: Faces, limits: &Limits) -> Result<Web> {
         allow_plain_http: config.allow_plain_http,
         access_log: config.log.access,
         meter: Arc::new(Meter::default()),
+        monitor: faces.monitor,
+        journal: faces.journal,
         room: Arc::new(Semaphore::new(limits.requests_max)),
         ids: RequestIds::new(),
         draining: false.into(),

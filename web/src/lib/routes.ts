@@ -10,6 +10,7 @@ export type Route =
   | { page: 'trash'; space: string }
   | { page: 'search'; params: URLSearchParams }
   | { page: 'account'; section: string }
+  | { page: 'admin'; section: string; params: URLSearchParams }
   | { page: 'unknown' };
 
 export function parseRoute(pathname: string, search: string): Route {
@@ -30,6 +31,8 @@ export function parseRoute(pathname: string, search: string): Route {
       return { page: 'search', params };
     case 'account':
       return { page: 'account', section: place[0] ?? '' };
+    case 'admin':
+      return { page: 'admin', section: place[0] ?? '', params };
     default:
       return { page: 'unknown' };
   }
@@ -56,4 +59,5 @@ export function fileUrl(at: Place, tab: Tab = 'preview'): string {
 
 export const trashUrl = (space: string) => `/trash/${placeUrl(space, '')}`;
 export const searchUrl = (params: URLSearchParams) => `/search?${params}`;
+export const adminUrl = (section = '') => (section === '' ? '/admin' : `/admin/${section}`);
 export const accountUrl = (section = '') => (section === '' ? '/account' : `/account/${section}`);

@@ -1,6 +1,7 @@
 //! The routes, one file a thing.
 
 mod accounts;
+pub(crate) mod admin;
 mod archive;
 mod batches;
 mod content;
@@ -115,6 +116,17 @@ pub(crate) fn all() -> OpenApiRouter<Api> {
         .routes(routes!(tokens::revoke))
         .routes(routes!(accounts::list, accounts::create))
         .routes(routes!(accounts::change))
+        .routes(routes!(accounts::sign_out))
+        .routes(routes!(admin::audit::list))
+        .routes(routes!(admin::audit::export))
+        .routes(routes!(admin::monitor::now))
+        .routes(routes!(admin::monitor::history))
+        .routes(routes!(admin::drive::cluster))
+        .routes(routes!(admin::drive::store))
+        .routes(routes!(admin::drive::reclaim))
+        .routes(routes!(admin::drive::settings))
+        .routes(routes!(admin::spaces::list))
+        .routes(routes!(admin::spaces::change))
         .routes(routes!(uploads::list, uploads::create, uploads::options))
         .routes(routes!(uploads::show, uploads::stands, uploads::go_on, uploads::give_up, uploads::overridden))
         .routes(routes!(uploads::finish))

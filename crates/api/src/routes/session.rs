@@ -9,6 +9,7 @@ use crate::{Api, device};
 use axum::extract::State;
 use holdfast_auth::{Credential, Secret};
 use holdfast_base::Error;
+use holdfast_meta::audit::amend;
 use http::header::SET_COOKIE;
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use serde::{Deserialize, Serialize};
@@ -43,6 +44,7 @@ pub(crate) async fn sign_in(
 ) -> Result<WithCookie<axum::Json<MeBody>>, Failure> {
     let credential = Credential::Basic { name: body.name, secret: Secret::new(body.password) };
     let who = api.authenticator.sign_in(&credential, Some(visitor.address)).await?;
+    amend(|note| note.account.clone_from(&who.name));
     let label = device::label(&headers, visitor.address);
     let opened = api.accounts.open_session(&who, label, body.remember).await?;
     let answer = me(&api, &who).await?;

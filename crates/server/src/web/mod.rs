@@ -22,15 +22,16 @@ pub(crate) mod reply;
 
 use crate::conn::{AnyBody, Handler, Peer, RequestBody, ResponseBody, Tally};
 use crate::meter::Meter;
+use crate::monitor::{Monitor, file_action};
 use crate::peer::{Client, Network, client};
 use crate::sites;
 use crate::telemetry::AccessLog;
 use axum::Router;
 use futures_util::future::BoxFuture;
 use holdfast_api::cookie::Visitor;
-use holdfast_auth::{Credential, Session};
+use holdfast_auth::{Credential, Journal, Session};
 use holdfast_base::{Error, ErrorKind, Result};
-use holdfast_meta::Catalogue;
+use holdfast_meta::{AuditNote, Catalogue};
 use holdfast_site::serve::{Door, Serving};
 use http::header::{
     ALLOW, CACHE_CONTROL, CONNECTION, CONTENT_SECURITY_POLICY, HeaderName, HeaderValue, REFERRER_POLICY, VARY,
@@ -75,6 +76,8 @@ pub(crate) struct Web {
     pub(crate) allow_plain_http: bool,
     pub(crate) access_log: AccessLog,
     pub(crate) meter: Arc<Meter>,
+    pub(crate) monitor: Monitor,
+    pub(crate) journal: Journal,
     pub(crate) room: Arc<Semaphore>,
     pub(crate) ids: RequestIds,
     pub(crate) draining: AtomicBool,
@@ -100,8 +103,9 @@ impl Handler for Web {
         let rest = (trusted && version < Version::HTTP_2).then(|| request.body_mut().over());
         let full = room.is_none() && face != Face::Page;
         let log = self.access_log;
+        let counts = (self.meter.clone(), self.monitor.clone());
         let mut record =
-            Record::begin(&request, (id, face, client.address), tally.clone(), self.meter.clone(), log, room);
+            Record::begin(&request, (id, face, client.address), tally.clone(), counts, log, room);
         let mut answer = if full {
             drop(request);
             metrics::counter!("holdfast_requests_refused_total").increment(1);
@@ -168,7 +172,7 @@ impl Web {
             Face::Dav => match self.admit(client, gate::credential(request.headers())).await {
                 Ok(session) => {
                     record.account = Some((session.account, session.name.clone()));
-                    (self.dav)(session, request).await
+                    self.call_dav(client, session, request).await
                 }
                 Err(error) => refuse(record, client, &error),
             },
@@ -219,6 +223,27 @@ impl Web {
         let credential = credential
             .ok_or_else(|| Error::new(ErrorKind::Unauthenticated, "Sign in with your account's name and password."))?;
         (self.sign_in)(credential, client.address).await
+    }
+
+    async fn call_dav(
+        &self,
+        client: &Client,
+        session: Arc<Session>,
+        request: Request<RequestBody>,
+    ) -> Response<AnyBody> {
+        let action = file_action(request.method()).filter(|_| self.journal.keeps_files());
+        let note = action.map(|action| {
+            let note = self.journal.note(&session.name, Some(client.address), action);
+            AuditNote { object: request.uri().path().trim_start_matches("/dav/").to_owned(), ..note }
+        });
+        let answer = (self.dav)(session, request).await;
+        if let Some(mut note) = note {
+            if !answer.status().is_success() {
+                note.result = answer.status().as_str().to_owned();
+            }
+            self.journal.add(note);
+        }
+        answer
     }
 
     async fn call_api(&self, request: Request<RequestBody>) -> Response<AnyBody> {
