@@ -12,24 +12,33 @@
 //! [`LIST_MAX`] entries at most and say how to go on.
 
 mod archive;
+mod audit;
 pub mod cookie;
 mod device;
 mod extract;
+pub mod figures;
 mod party;
 mod problem;
+pub mod reference;
 mod routes;
 mod tus;
 
 pub use problem::SESSION_CHALLENGE;
+pub use routes::admin::drive::Setting;
 
 use axum::Router;
 use axum::extract::DefaultBodyLimit;
 use holdfast_auth::passkey::RelyingParty;
-use holdfast_auth::{Accounts, Authenticator};
+use holdfast_auth::{Accounts, Authenticator, Journal};
+use holdfast_blob::BlobStore;
 use holdfast_drive::Drive;
+use holdfast_drive::care::Reclaims;
+use holdfast_meta::Catalogue;
 use holdfast_site::Sites;
+use http::header::{CONTENT_SECURITY_POLICY, CONTENT_TYPE};
 use std::sync::Arc;
-use utoipa::OpenApi;
+use utoipa::openapi::security::{ApiKey, ApiKeyValue, HttpAuthScheme, HttpBuilder, SecurityScheme};
+use utoipa::{Modify, OpenApi};
 use utoipa_axum::router::OpenApiRouter;
 
 /// Longest request body: the largest thing sent here is a path.
@@ -55,6 +64,18 @@ pub fn is_for_visitors(segment: &str) -> bool {
     routes::links::VISITED.contains(&segment)
 }
 
+/// Where it describes itself to programs.
+pub const DOCUMENT: &str = "/api/v1/openapi.json";
+/// Where it describes itself to people.
+pub const REFERENCE: &str = "/api/v1/reference";
+/// What that page looks like.
+const REFERENCE_STYLE: &str = "/api/v1/reference.css";
+
+/// Whether an address tells everybody the same, so that nobody has to sign in for it.
+pub fn is_public(path: &str) -> bool {
+    [DOCUMENT, REFERENCE, REFERENCE_STYLE].contains(&path)
+}
+
 /// What the routes need.
 #[derive(Clone)]
 pub struct Api {
@@ -68,14 +89,42 @@ pub struct Api {
     pub sites: Sites,
     /// What passkeys know the drive as, if it is configured; otherwise what each request was sent to.
     pub party: Option<RelyingParty>,
+    /// For administration.
+    pub catalogue: Arc<dyn Catalogue>,
+    /// Where packs are kept.
+    pub store: Arc<dyn BlobStore>,
+    /// The log of who did what.
+    pub journal: Journal,
+    /// Giving space back.
+    pub reclaims: Reclaims,
+    /// What is set on this node, without secrets.
+    pub settings: Arc<[Setting]>,
 }
 
 #[derive(OpenApi)]
 #[openapi(
-    info(title = "Holdfast", description = "A sealed drive. Sign in with HTTP Basic, with an app token as Bearer, or, as a browser, with a session."),
-    tags((name = "sessions"), (name = "me"), (name = "spaces"), (name = "shares"), (name = "links"), (name = "files"), (name = "uploads"), (name = "versions"), (name = "trash"), (name = "tags"), (name = "search"), (name = "tokens"), (name = "accounts"), (name = "sites"))
+    info(title = "Holdfast", version = "1", description = "A sealed drive. Sign in with HTTP Basic, with an app token as Bearer, or, as a browser, with a session."),
+    modifiers(&Credentials), security(("basic" = []), ("token" = []), ("session" = [])),
+    tags((name = "sessions"), (name = "me"), (name = "spaces"), (name = "shares"), (name = "links"), (name = "files"), (name = "uploads"), (name = "versions"), (name = "trash"), (name = "tags"), (name = "search"), (name = "tokens"), (name = "accounts"), (name = "sites"), (name = "administration"))
 )]
 struct Document;
+
+/// The ways of signing in, for the description.
+struct Credentials;
+
+impl Modify for Credentials {
+    fn modify(&self, document: &mut utoipa::openapi::OpenApi) {
+        let scheme = |scheme| SecurityScheme::Http(HttpBuilder::new().scheme(scheme).build());
+        let cookie = ApiKeyValue::with_description(
+            "holdfast",
+            "A browser's session (`__Host-holdfast` over TLS). What changes something has to show `Sec-Fetch-Site: same-origin` or its own `Origin`.",
+        );
+        let components = document.components.get_or_insert_default();
+        components.add_security_scheme("basic", scheme(HttpAuthScheme::Basic));
+        components.add_security_scheme("token", scheme(HttpAuthScheme::Bearer));
+        components.add_security_scheme("session", SecurityScheme::ApiKey(ApiKey::Cookie(cookie)));
+    }
+}
 
 fn routes() -> OpenApiRouter<Api> {
     OpenApiRouter::with_openapi(Document::openapi()).nest(PREFIX, routes::all())
@@ -90,13 +139,22 @@ pub fn document() -> utoipa::openapi::OpenApi {
 pub fn router(api: Api) -> Router {
     let (router, document) = routes().split_for_parts();
     // Made once: it does not change while the program runs.
+    let page: Arc<str> = reference::page(&document).into();
     let document: Arc<str> = document.to_json().unwrap_or_default().into();
     let described = axum::routing::get(move || {
         let document = document.to_string();
-        async move { ([(http::header::CONTENT_TYPE, "application/json")], document) }
+        async move { ([(CONTENT_TYPE, "application/json")], document) }
     });
+    let page = axum::routing::get(move || {
+        let page = page.to_string();
+        async move { ([(CONTENT_TYPE, "text/html; charset=utf-8"), (CONTENT_SECURITY_POLICY, reference::POLICY)], page) }
+    });
+    let style = axum::routing::get(|| async { ([(CONTENT_TYPE, "text/css")], reference::STYLE) });
     router
-        .route(&format!("{PREFIX}/openapi.json"), described)
+        .route(DOCUMENT, described)
+        .route(REFERENCE, page)
+        .route(REFERENCE_STYLE, style)
+        .layer(axum::middleware::from_fn_with_state(api.clone(), audit::keep))
         .fallback(problem::no_route)
         .method_not_allowed_fallback(problem::no_method)
         .layer(DefaultBodyLimit::max(BODY_BYTES_MAX))
@@ -119,6 +177,13 @@ mod tests {
                 assert!(operation["responses"].as_object().is_some_and(|all| all.len() > 1), "{method} {path}");
             }
         }
+    }
+
+    #[test]
+    fn the_written_reference_is_the_one_of_these_routes() {
+        let written = include_str!("../../../docs/api.md");
+        let made = reference::markdown(&document());
+        assert!(written == made, "docs/api.md is behind: cargo run -p holdfast-api --example reference > docs/api.md");
     }
 
     #[test]

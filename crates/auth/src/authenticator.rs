@@ -22,13 +22,13 @@ use crate::password::PASSWORD_BYTES_MAX;
 use crate::second::needs_token;
 use crate::ticket::Tickets;
 use crate::worker::Worker;
-use crate::{Accounts, AuthOptions, Credential, Scope, Secret, Session, Token, escrow};
+use crate::{Accounts, AuthOptions, Credential, Journal, Scope, Secret, Session, Token, escrow};
 use holdfast_base::{Clock, Error, ErrorKind, Result, Uid};
-use holdfast_meta::{Account, Catalogue, NewSlot, Slot, SlotKind};
+use holdfast_meta::{Account, AuditNote, Catalogue, NewSlot, Slot, SlotKind};
 use holdfast_seal::AccountKey;
 use holdfast_seal::keys::{CredentialKind, SlotContext, open_slot, seal_escrow_slot};
 use std::net::IpAddr;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 /// A slot's time of last use is written when it is older than this: one hour, so that reading does not write.
 const TOUCH_MS: i64 = 3_600_000;
@@ -62,6 +62,7 @@ struct Inner {
     cache: Cache,
     flights: Flights,
     tickets: Tickets,
+    journal: OnceLock<Journal>,
 }
 
 impl Authenticator {
@@ -73,10 +74,17 @@ impl Authenticator {
             cache: Cache::new(&options)?,
             flights: Flights::new(options.argon2_waiting_max),
             tickets: Tickets::new(catalogue.clone()),
+            journal: OnceLock::new(),
             catalogue,
             clock,
             options,
         })))
+    }
+
+    /// Writes down from now on who signs in and who fails to.
+    pub fn keep_journal(&self, journal: Journal) {
+        // Once is enough: a second journal would be of the same drive.
+        let _ = self.0.journal.set(journal);
     }
 
     /// Account administration that shares this one's Argon2id queue.
@@ -123,19 +131,27 @@ impl Authenticator {
         let token = match credential {
             Credential::Cookie(secret) => {
                 let session = Token::parse_session(secret.expose()).ok_or_else(wrong_session)?;
+                // Not written down: its beginning was.
                 return inner.check_session(hash, &session).await;
             }
             _ => Token::parse(credential.secret().expose()),
         };
         match (credential, token) {
-            (Credential::Basic { name, .. }, Some(token)) => inner.check_token(hash, Some(name), &token).await,
-            (_, Some(token)) => inner.check_token(hash, None, &token).await,
+            (Credential::Basic { name, .. }, Some(token)) => {
+                inner.noted("signin.token", name, peer, inner.check_token(hash, Some(name), &token).await).await
+            }
+            (_, Some(token)) => {
+                inner.noted("signin.token", "", peer, inner.check_token(hash, None, &token).await).await
+            }
             (Credential::Basic { name, secret }, None) => {
                 if secret.expose().len() > PASSWORD_BYTES_MAX {
                     return Err(wrong_password());
                 }
                 let (inner, name, secret, from) = (inner.clone(), name.clone(), secret.clone(), AddressGroup::of(peer));
-                let check = || async move { inner.check_password(hash, &name, &secret, from).await };
+                let check = || async move {
+                    let checked = inner.check_password(hash, &name, &secret, from).await;
+                    inner.noted("signin.password", &name, peer, checked).await
+                };
                 self.0.flights.join((hash, from), check).await
             }
             (_, None) => Err(wrong_token()),
@@ -203,6 +219,28 @@ impl std::fmt::Debug for Authenticator {
 }
 
 impl Inner {
+    /// Writes down what became of a credential that was really looked at. The name of somebody who failed is written only if there is such
+    /// an account: what is typed into the field of the name may be a password.
+    async fn noted(
+        &self,
+        action: &str,
+        name: &str,
+        peer: Option<IpAddr>,
+        checked: Result<Arc<Session>>,
+    ) -> Result<Arc<Session>> {
+        let Some(journal) = self.journal.get() else { return checked };
+        match &checked {
+            Ok(session) => journal.add(journal.note(&session.name, peer, action)),
+            Err(error) if matches!(error.kind(), ErrorKind::Unauthenticated | ErrorKind::Forbidden) => {
+                let known = matches!(self.catalogue.account_by_name(name).await, Ok(Some(_)));
+                let note = journal.note(if known { name } else { "" }, peer, action);
+                journal.add(AuditNote { result: error.kind().status().to_string(), ..note });
+            }
+            Err(_) => {}
+        }
+        checked
+    }
+
     /// The session of a cached credential, if it is still right.
     async fn cached(&self, hash: &CredentialHash) -> Result<Option<Arc<Session>>> {
         let Some(entry) = self.cache.get(hash, self.clock.now_ms()) else { return Ok(None) };

@@ -1,8 +1,8 @@
 //! The command line's shape.
 
 use crate::commands::{
-    account, backup, bench, check, cluster, completion, config as config_command, man, migrate, publish, reclaim,
-    restore, search, serve, site, space, tag, token, trash, version,
+    account, audit, backup, bench, check, cluster, completion, config as config_command, man, migrate, publish,
+    reclaim, restore, search, serve, site, space, tag, token, top, trash, version,
 };
 use crate::config;
 use clap::{Args, Parser, Subcommand, ValueEnum};
@@ -121,6 +121,10 @@ pub(crate) enum Command {
     /// Look after several nodes that serve one drive.
     #[command(subcommand)]
     Cluster(cluster::ClusterCommand),
+    /// Show who did what: sign-ins, changes of accounts, spaces and sites.
+    Audit(audit::AuditArgs),
+    /// Show what the nodes do at the moment: operations, latencies, bytes, queues.
+    Top(top::TopArgs),
     /// Move the catalogue to another database: SQLite or PostgreSQL. Every node must be stopped.
     MigrateCatalogue(migrate::CatalogueArgs),
     /// Copy the packs to another store, while the drive is in use or not, and prove each copy.

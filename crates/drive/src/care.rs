@@ -15,7 +15,7 @@ pub(crate) use memory::give_back as give_memory_back;
 
 pub use backup::{BackupReport, backup, restore};
 pub use check::{CheckOptions, CheckReport, check};
-pub use jobs::{JobOptions, Jobs};
+pub use jobs::{JobOptions, Jobs, LastReclaim, Reclaims};
 pub use reclaim::{ReclaimReport, reclaim};
 
 /// Rows asked of the catalogue at a time: a page is a few hundred KiB in memory and a few milliseconds of work.

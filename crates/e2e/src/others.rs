@@ -23,6 +23,9 @@ pub const RCLONE: Suite = Suite("rclone", &["rclone"]);
 /// tuspy and tus-js-client: uploads that are resumed. Has a drive of its own, since it kills the server.
 pub const TUS: Suite = Suite("tus", &["curl"]);
 
+/// schemathesis: requests made up from the API's description. Has a drive of its own, since an administrator takes part.
+pub const API: Suite = Suite("api", &["curl"]);
+
 impl Suite {
     /// Runs it in the home space of the tests' account at an address, and shows what it says.
     pub fn run(self, drive: SocketAddr) -> Outcome {

@@ -3,7 +3,7 @@
 use holdfast_e2e::Outcome;
 use holdfast_e2e::care::expect_clean;
 use holdfast_e2e::engines::{Engines, Store};
-use holdfast_e2e::others::{CADAVER, CURL, LITMUS, RCLONE, Suite, TUS};
+use holdfast_e2e::others::{API, CADAVER, CURL, LITMUS, RCLONE, Suite, TUS};
 use holdfast_e2e::rig::Rig;
 
 fn run(suite: Suite) -> Outcome {
@@ -42,4 +42,14 @@ fn clients_of_tus_resume_their_uploads() -> Outcome {
         return Ok(());
     }
     run(TUS)
+}
+
+/// Its drive is of the default engines: what the API answers does not depend on them.
+#[test]
+fn the_api_answers_what_its_description_says_to_whatever_is_sent() -> Outcome {
+    if Engines::of_environment()? != (Engines { postgres: false, store: Store::Fs }) {
+        println!("left out: its drive is of the default engines");
+        return Ok(());
+    }
+    run(API)
 }

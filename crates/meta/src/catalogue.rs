@@ -6,10 +6,11 @@
 
 use crate::cluster::{Cluster, InstanceId, Joined, NewInstance};
 use crate::types::{
-    Account, AccountChange, BlockPlace, Content, Finding, Lock, ManifestChunk, Membership, NameTaken, NewAccount,
-    NewContent, NewLock, NewResumable, NewShare, NewSlot, NewSpace, NewVisit, Node, Pack, Place, Property,
-    PropertyChange, Resumable, Role, SearchAnswer, SearchIn, SearchQuery, ShareChange, Shared, Slot, SlotKind, Space,
-    SpaceChange, StagedRun, TagChange, TagCount, Tail, Through, Traffic, TrashEntry, UploadClaim, Version, Visit,
+    Account, AccountChange, AuditEntry, AuditNote, AuditQuery, BlockPlace, Capacity, Content, Finding, Lock,
+    ManifestChunk, Membership, NameTaken, NewAccount, NewContent, NewLock, NewResumable, NewShare, NewSlot, NewSpace,
+    NewVisit, Node, Pack, Place, Pressure, Property, PropertyChange, Resumable, Role, Sample, SearchAnswer, SearchIn,
+    SearchQuery, ShareChange, Shared, Slot, SlotKind, Space, SpaceChange, StagedRun, TagChange, TagCount, Tail,
+    Through, Traffic, TrashEntry, UploadClaim, Version, Visit,
 };
 use crate::types::{Factors, Identity, NewIdentity, NewPasskey, OpenGrant, Passkey, Ticket};
 use async_trait::async_trait;
@@ -469,6 +470,27 @@ pub trait Catalogue: Send + Sync + 'static {
     async fn cluster(&self) -> Result<Cluster>;
     /// Takes or renews a lease: its fence, or none while another instance holds it.
     async fn take_lease(&self, name: &'static str, holder: InstanceId, ttl_ms: u64) -> Result<Option<u64>>;
+
+    // ---- what administrators look at -----------------------------------------------------------------------------
+
+    /// Adds to the log of who did what. See [`crate::audit`] for entries that are written with the change they speak of.
+    async fn add_audit(&self, notes: Vec<AuditNote>) -> Result<()>;
+    /// Entries of the log, the newest first.
+    async fn audit(&self, query: AuditQuery) -> Result<Vec<AuditEntry>>;
+    /// Removes entries older than `oldest_ms`, and the oldest beyond `rows_max`; `limit` at most; answers how many went.
+    async fn trim_audit(&self, oldest_ms: i64, rows_max: usize, limit: usize) -> Result<usize>;
+    /// Notes what an instance says of itself now, and of a whole minute; minutes older than `kept_ms` before that one go.
+    async fn put_sample(&self, instance: InstanceId, now: Sample, minute: Option<Sample>, kept_ms: i64) -> Result<()>;
+    /// What each instance that is there last said, by name.
+    async fn samples(&self) -> Result<Vec<Sample>>;
+    /// Minutes of all instances from a time on, the oldest first, `limit` at most.
+    async fn sample_minutes(&self, from_ms: i64, limit: usize) -> Result<Vec<Sample>>;
+    /// Notes what is stored in the present hour; a year is kept.
+    async fn put_capacity(&self, now: Capacity) -> Result<()>;
+    /// What was stored from a time on, by hour, the oldest first.
+    async fn capacities(&self, from_ms: i64) -> Result<Vec<Capacity>>;
+    /// What waits, what is held, and what is stored.
+    async fn pressure(&self) -> Result<Pressure>;
 
     // ---- care --------------------------------------------------------------------------------------------------
 

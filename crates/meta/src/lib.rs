@@ -4,10 +4,12 @@
 //! nodes). What an operation does is written once, in [`sql`], over a small seam; a database supplies connections, transactions, its
 //! writer and its migrations. One suite, `conformance`, proves both; everything above this crate speaks to the trait.
 
+pub mod audit;
 pub mod catalogue;
 pub mod cluster;
 #[cfg(any(test, feature = "conformance"))]
 pub mod conformance;
+pub mod figures;
 pub mod migrate;
 pub mod postgres;
 mod sql;

@@ -1,14 +1,18 @@
 //! The rows of the catalogue as the layers above see them.
 
 mod accounts;
+mod audit;
 mod factors;
+mod monitor;
 mod search;
 mod shares;
 mod uploads;
 
 pub use accounts::*;
+pub use audit::*;
 pub use factors::*;
 use holdfast_base::{AccountId, BlockId, ContentId, NodeId, NodeName, PackId, PackName, SpaceId};
+pub use monitor::*;
 pub use search::*;
 use serde::{Deserialize, Serialize};
 pub use shares::*;

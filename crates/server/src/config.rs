@@ -42,8 +42,29 @@ pub struct ServerConfig {
     pub sites: SitesConfig,
     /// Logs.
     pub log: LogConfig,
+    /// The log of who did what.
+    pub audit: AuditConfig,
     /// Limits.
     pub limits: Limits,
+}
+
+/// Configuration of the audit log.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct AuditConfig {
+    /// Days an entry is kept.
+    pub days: u32,
+    /// Entries kept at most; the oldest go first.
+    pub entries_max: usize,
+    /// Write down changes of files, too.
+    pub files: bool,
+}
+
+impl Default for AuditConfig {
+    /// Three months, and some hundred megabytes.
+    fn default() -> Self {
+        Self { days: 90, entries_max: 1_000_000, files: false }
+    }
 }
 
 impl Default for ServerConfig {
@@ -62,6 +83,7 @@ impl Default for ServerConfig {
             tls: TlsConfig::default(),
             sites: SitesConfig::default(),
             log: LogConfig::default(),
+            audit: AuditConfig::default(),
             limits: Limits::default(),
         }
     }

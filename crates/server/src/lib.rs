@@ -24,6 +24,7 @@ pub mod listen;
 pub mod local;
 pub mod meter;
 pub mod metrics;
+mod monitor;
 pub mod peer;
 pub mod server;
 pub mod sites;
@@ -34,6 +35,7 @@ mod web;
 
 pub use config::ServerConfig;
 pub use data_dir::DataDir;
+pub use holdfast_api::{Setting, figures};
 pub use local::LocalDrive;
 pub use server::Server;
 pub use sites::SitesConfig;

@@ -3,12 +3,14 @@
 use crate::config::ServerConfig;
 use crate::data_dir::{DataDir, DataLock};
 use crate::engines::{OpenCatalogue, host_name};
+use crate::monitor::Monitor;
 use crate::server::Faces;
 use crate::sites::SitesConfig;
-use holdfast_api::Api;
+use holdfast_api::{Api, Setting};
 use holdfast_auth::passkey::RelyingParty;
-use holdfast_auth::{Accounts, AuthOptions, Authenticator};
+use holdfast_auth::{Accounts, AuthOptions, Authenticator, Journal, JournalOptions};
 use holdfast_base::{Clock, Error, Result, SystemClock};
+use holdfast_blob::BlobStore;
 use holdfast_dav::{DavFace, DavOptions};
 use holdfast_drive::Drive;
 use holdfast_drive::care::{JobOptions, Jobs};
@@ -31,6 +33,10 @@ pub struct LocalDrive {
     authenticator: Authenticator,
     jobs: Jobs,
     sweeper: tokio::task::JoinHandle<()>,
+    store: Arc<dyn BlobStore>,
+    journal: Journal,
+    monitor: Monitor,
+    tasks: Vec<tokio::task::JoinHandle<()>>,
     _lock: DataLock,
 }
 
@@ -42,17 +48,36 @@ impl LocalDrive {
         let shared = catalogue.shared();
         let clock: Arc<dyn Clock> = Arc::new(SystemClock);
         let (store, _) = config.store.open(&directory).await?;
-        let instance = NewInstance {
-            uid: directory.uid(),
-            name: config.node_name.clone().unwrap_or_else(host_name),
-            version: env!("CARGO_PKG_VERSION").into(),
-        };
+        let name = config.node_name.clone().unwrap_or_else(host_name);
+        let instance =
+            NewInstance { uid: directory.uid(), name: name.clone(), version: env!("CARGO_PKG_VERSION").into() };
         let options = EngineOptions { scratch_folder: directory.scratch(), instance, ..EngineOptions::default() };
-        let engine = Engine::start(shared.clone(), store, clock.clone(), options).await?;
-        let authenticator = Authenticator::new(shared, clock, AuthOptions::default())?;
+        let engine = Engine::start(shared.clone(), store.clone(), clock.clone(), options).await?;
+        let authenticator = Authenticator::new(shared.clone(), clock.clone(), AuthOptions::default())?;
+        let (days, rows_max, files) = (config.audit.days, config.audit.entries_max, config.audit.files);
+        let kept = JournalOptions { node: name.clone(), days, rows_max, files };
+        let journal = Journal::new(shared.clone(), clock, kept);
+        authenticator.keep_journal(journal.clone());
+        let monitor = Monitor::new();
+        let tasks = vec![
+            tokio::spawn(journal.clone().keep()),
+            tokio::spawn(monitor.clone().keep_saying(shared, store.clone(), (engine.instance(), name))),
+        ];
         let jobs = Jobs::start(engine.clone(), JobOptions::default());
         let sweeper = tokio::spawn(sweep(authenticator.clone()));
-        Ok(Self { directory, catalogue, engine, authenticator, jobs, sweeper, _lock: lock })
+        Ok(Self {
+            directory,
+            catalogue,
+            engine,
+            authenticator,
+            jobs,
+            sweeper,
+            store,
+            journal,
+            monitor,
+            tasks,
+            _lock: lock,
+        })
     }
 
     /// The data directory.
@@ -97,8 +122,8 @@ impl LocalDrive {
         Serving::new(sites, checks, config.cache_bytes())
     }
 
-    /// Every face over this drive.
-    pub fn faces(&self, config: &ServerConfig) -> Result<Faces> {
+    /// Every face over this drive; `settings` are what administrators are shown.
+    pub fn faces(&self, config: &ServerConfig, settings: Vec<Setting>) -> Result<Faces> {
         let sites = &config.sites;
         let party = config.public_url.as_deref().map(party).transpose()?;
         let drive: Arc<dyn Drive> = Arc::new(self.engine.clone());
@@ -127,15 +152,26 @@ impl LocalDrive {
                 authenticator: self.authenticator.clone(),
                 sites: service,
                 party,
+                catalogue: self.catalogue.shared(),
+                store: self.store.clone(),
+                journal: self.journal.clone(),
+                reclaims: self.jobs.reclaims(),
+                settings: settings.into_iter().map(without_secrets).collect(),
             }),
             catalogue: self.catalogue.shared(),
             sites: serving,
+            monitor: self.monitor.clone(),
+            journal: self.journal.clone(),
         })
     }
 
     /// Closes the drive in good order, after the last request.
     pub async fn close(self) -> Result<()> {
         self.sweeper.abort();
+        self.tasks.iter().for_each(tokio::task::JoinHandle::abort);
+        if let Err(error) = self.journal.flush().await {
+            tracing::warn!(%error, "the last entries of the audit log could not be written");
+        }
         drop(self.jobs);
         self.engine.stop().await?;
         self.catalogue.close().await
@@ -149,6 +185,27 @@ fn party(url: &str) -> Result<RelyingParty> {
     })
 }
 
+/// A setting as it may be shown: secrets, and what of an address is one, are hidden.
+fn without_secrets(mut setting: Setting) -> Setting {
+    const SECRET: [&str; 4] = ["secret", "password", "token", "access_key"];
+    let is_secret = SECRET.iter().any(|word| setting.key.contains(word)) && !setting.key.ends_with("_file");
+    if let serde_json::Value::String(text) = &mut setting.value {
+        if is_secret && !text.is_empty() {
+            "***".clone_into(text);
+        } else if let Some((scheme, rest)) = text.split_once("://")
+            && let Some((_, place)) = rest.split('/').next().unwrap_or_default().rsplit_once('@')
+        {
+            let path = rest.split_once('/').map_or(String::new(), |(_, path)| format!("/{path}"));
+            *text = format!("{scheme}://***@{place}{path}");
+        }
+        // What follows a question mark may be a password as well.
+        if let Some((address, _)) = text.split_once('?') {
+            *text = format!("{address}?***");
+        }
+    }
+    setting
+}
+
 async fn sweep(authenticator: Authenticator) {
     let mut every = tokio::time::interval(SWEEP_EVERY);
     loop {
@@ -159,5 +216,23 @@ async fn sweep(authenticator: Authenticator) {
         metrics::gauge!("holdfast_sign_in_waiting").set(stats.argon2_waiting as f64);
         metrics::counter!("holdfast_sign_in_argon2_total").absolute(stats.argon2_runs);
         metrics::counter!("holdfast_sign_in_cache_hits_total").absolute(stats.cache_hits);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn secrets_are_not_shown() {
+        let shown = |key: &str, value: &str| {
+            let setting = Setting { key: key.into(), value: value.into(), origin: "default".into() };
+            without_secrets(setting).value
+        };
+        assert_eq!(shown("catalogue.url", "postgres://me:s3cret@db/drive"), "postgres://***@db/drive");
+        assert_eq!(shown("catalogue.url", "postgres://db/drive?password=x"), "postgres://db/drive?***");
+        assert_eq!(shown("store.secret_key", "x"), "***");
+        assert_eq!(shown("store.secret_key_file", "/etc/key"), "/etc/key");
+        assert_eq!(shown("store.url", "s3://bucket/a@b"), "s3://bucket/a@b");
     }
 }

@@ -96,7 +96,7 @@ fn process_figures() {
 }
 
 /// Resident memory of this process: `VmRSS` of `/proc/self/status`, which is in KiB.
-fn resident_bytes() -> Option<u64> {
+pub(crate) fn resident_bytes() -> Option<u64> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
     line.split_whitespace().next()?.parse::<u64>().ok().map(|kib| kib * 1_024)

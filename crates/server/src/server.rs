@@ -11,12 +11,14 @@ use crate::limits::{DESCRIPTORS_RESERVED, Limits, METRICS_CONNECTIONS_MAX};
 use crate::listen::{Bound, ListenOn, Listener, Reception};
 use crate::meter::{FLUSH_EVERY, Meter};
 use crate::metrics::{MetricsFace, UPKEEP_EVERY};
+use crate::monitor::Monitor;
 use crate::sites::SitesDoor;
 use crate::stop::{self, Signals, Stopper, Wish};
 use crate::tls::Certificate;
 use crate::web::record::RequestIds;
 use crate::web::{Dav, SignIn, Visiting, Web};
 use axum::Router;
+use holdfast_auth::Journal;
 use holdfast_base::{Error, Result};
 use holdfast_meta::Catalogue;
 use holdfast_site::serve::Serving;
@@ -75,6 +77,8 @@ pub struct Faces {
     /// For readiness and traffic sums.
     pub catalogue: Arc<dyn Catalogue>,
     pub(crate) sites: Serving,
+    pub(crate) monitor: Monitor,
+    pub(crate) journal: Journal,
 }
 
 /// A server whose listeners are bound and accepting.
@@ -219,6 +223,8 @@ fn web(config: &ServerConfig, faces: Faces, limits: &Limits) -> Result<Web> {
         allow_plain_http: config.allow_plain_http,
         access_log: config.log.access,
         meter: Arc::new(Meter::default()),
+        monitor: faces.monitor,
+        journal: faces.journal,
         room: Arc::new(Semaphore::new(limits.requests_max)),
         ids: RequestIds::new(),
         draining: false.into(),

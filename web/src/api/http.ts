@@ -98,7 +98,7 @@ export async function send(method: string, path: string, call: Call = {}): Promi
 /** Sends a call and answers the JSON that came back. */
 export async function ask<T>(method: string, path: string, call: Call = {}): Promise<T> {
   const response = await send(method, path, call);
-  return (response.status === 204 ? undefined : await response.json()) as T;
+  return (response.status === 204 || response.status === 202 ? undefined : await response.json()) as T;
 }
 
 export async function failure(response: Response): Promise<ApiError> {

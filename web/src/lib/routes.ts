@@ -12,6 +12,7 @@ export type Route =
   | { page: 'account'; section: string }
   | { page: 'shared' }
   | { page: 'link'; id: string; path: string; view: string | null; tab: Tab }
+  | { page: 'admin'; section: string; params: URLSearchParams }
   | { page: 'unknown' };
 
 export function parseRoute(pathname: string, search: string): Route {
@@ -39,6 +40,8 @@ export function parseRoute(pathname: string, search: string): Route {
     }
     case 'account':
       return { page: 'account', section: place[0] ?? '' };
+    case 'admin':
+      return { page: 'admin', section: place[0] ?? '', params };
     default:
       return { page: 'unknown' };
   }
@@ -80,4 +83,5 @@ export function fileUrl(at: Place, tab: Tab = 'preview'): string {
 export const sharedUrl = () => '/shared';
 export const trashUrl = (space: string) => `/trash/${placeUrl(space, '')}`;
 export const searchUrl = (params: URLSearchParams) => `/search?${params}`;
+export const adminUrl = (section = '') => (section === '' ? '/admin' : `/admin/${section}`);
 export const accountUrl = (section = '') => (section === '' ? '/account' : `/account/${section}`);

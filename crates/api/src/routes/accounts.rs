@@ -8,8 +8,10 @@ use axum::extract::State;
 use holdfast_auth::{NewPerson, Secret};
 use holdfast_base::Error;
 use holdfast_base::name::check_account_name;
+use holdfast_meta::audit::amend;
 use http::StatusCode;
 use serde::{Deserialize, Deserializer, Serialize};
+use std::collections::HashMap;
 use utoipa::ToSchema;
 
 /// An account.
@@ -24,16 +26,19 @@ pub(crate) struct AccountBody {
     /// Bytes its spaces may use together; absent is unlimited.
     #[serde(skip_serializing_if = "Option::is_none")]
     quota_bytes: Option<u64>,
+    /// Bytes its spaces use, with what uploads have reserved.
+    used_bytes: u64,
     /// When it was made.
     created_ms: i64,
 }
 
-fn body(account: holdfast_meta::Account) -> AccountBody {
+fn body(account: holdfast_meta::Account, used_bytes: u64) -> AccountBody {
     AccountBody {
         name: account.name,
         admin: account.admin,
         disabled: account.disabled,
         quota_bytes: account.quota_bytes,
+        used_bytes,
         created_ms: account.created_ms,
     }
 }
@@ -42,7 +47,16 @@ fn body(account: holdfast_meta::Account) -> AccountBody {
 #[utoipa::path(get, path = "/accounts", tag = "accounts", responses((status = 200, body = Vec<AccountBody>), Failures))]
 pub(crate) async fn list(State(api): State<Api>, caller: Caller) -> Result<axum::Json<Vec<AccountBody>>, Failure> {
     caller.require_admin()?;
-    Ok(axum::Json(api.accounts.list().await?.into_iter().map(body).collect()))
+    let mut used: HashMap<i64, u64> = HashMap::new();
+    for space in api.catalogue.all_spaces().await? {
+        *used.entry(space.owner.0).or_default() += space.usage.used_bytes + space.usage.reserved_bytes;
+    }
+    let accounts = api.accounts.list().await?.into_iter();
+    let bodies = accounts.map(|account| {
+        let used_bytes = used.get(&account.id.0).copied().unwrap_or_default();
+        body(account, used_bytes)
+    });
+    Ok(axum::Json(bodies.collect()))
 }
 
 /// An account to be made.
@@ -83,6 +97,7 @@ pub(crate) async fn create(
     Json(wanted): Json<NewAccountBody>,
 ) -> Result<(StatusCode, axum::Json<CreatedAccountBody>), Failure> {
     caller.require_admin()?.require_full()?;
+    amend(|note| note.object.clone_from(&wanted.name));
     let person = NewPerson {
         name: wanted.name,
         password: wanted.password.map(Secret::new),
@@ -91,7 +106,7 @@ pub(crate) async fn create(
     };
     let created = api.accounts.create(person).await?;
     let answer = CreatedAccountBody {
-        account: body(created.account),
+        account: body(created.account, 0),
         password: created.generated_password.map(|password| password.expose().to_owned()),
         recovery_code: created.recovery_code.expose().to_owned(),
     };
@@ -124,7 +139,7 @@ pub(crate) enum Wish<T> {
     Set(T),
 }
 
-fn present<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Wish<Option<u64>>, D::Error> {
+pub(crate) fn present<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Wish<Option<u64>>, D::Error> {
     Option::<u64>::deserialize(deserializer).map(Wish::Set)
 }
 
@@ -160,6 +175,8 @@ pub(crate) async fn change(
         return Err(Error::conflict("an administrator cannot shut themselves out: another one has to do it").into());
     }
     let mut account = api.accounts.get(&name).await?;
+    let wishes = (wanted.admin, wanted.disabled, &wanted.quota_bytes);
+    amend(|note| note.detail = said(wishes.0, wishes.1, wishes.2));
     if let Some(admin) = wanted.admin {
         account = api.accounts.set_admin(&name, admin).await?;
     }
@@ -169,5 +186,44 @@ pub(crate) async fn change(
     if let Wish::Set(quota_bytes) = wanted.quota_bytes {
         account = api.accounts.set_quota(&name, quota_bytes).await?;
     }
-    Ok(axum::Json(body(account)))
+    let used_bytes = api.catalogue.account_used_bytes(account.id).await?;
+    Ok(axum::Json(body(account, used_bytes)))
+}
+
+/// A change in words, for the log.
+fn said(admin: Option<bool>, disabled: Option<bool>, quota_bytes: &Wish<Option<u64>>) -> String {
+    let mut words = Vec::new();
+    words.extend(admin.map(|admin| format!("admin {admin}")));
+    words.extend(disabled.map(|disabled| format!("disabled {disabled}")));
+    match quota_bytes {
+        Wish::Keep => {}
+        Wish::Set(None) => words.push("quota unlimited".into()),
+        Wish::Set(Some(bytes)) => words.push(format!("quota {bytes}")),
+    }
+    words.join(", ")
+}
+
+/// What became of sessions.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct SignedOutBody {
+    /// Sessions that ended.
+    ended: usize,
+}
+
+/// End every session of an account, at once and everywhere. For administrators.
+///
+/// App tokens and the password stay: disable the account to shut it out.
+#[utoipa::path(post, path = "/accounts/{name}/sign-out", tag = "accounts", params(("name" = String, Path)),
+    responses((status = 200, body = SignedOutBody), Failures))]
+pub(crate) async fn sign_out(
+    State(api): State<Api>,
+    caller: Caller,
+    Path(name): Path<String>,
+) -> Result<axum::Json<SignedOutBody>, Failure> {
+    caller.require_admin()?.require_full()?;
+    check_account_name(&name)?;
+    let account = api.accounts.get(&name).await?;
+    let ended = api.accounts.end_sessions(account.id).await?;
+    amend(|note| note.detail = format!("{ended} sessions"));
+    Ok(axum::Json(SignedOutBody { ended }))
 }

@@ -43,12 +43,49 @@ pub(crate) struct How {
     modified_ms: Option<i64>,
 }
 
+/// Conditions on reading, and which part.
+#[derive(IntoParams)]
+#[into_params(parameter_in = Header)]
+#[expect(dead_code, reason = "a description only: holdfast_http reads them")]
+pub(crate) struct ReadHeaders {
+    /// Byte ranges, `bytes=0-499`, several separated by commas.
+    range: Option<String>,
+    /// Ranges only of the version with this entity tag or of this time; else everything.
+    #[param(rename = "If-Range")]
+    if_range: Option<String>,
+    /// Nothing (304) if the version is one of these.
+    #[param(rename = "If-None-Match")]
+    if_none_match: Option<String>,
+    /// Nothing (412) unless the version is one of these.
+    #[param(rename = "If-Match")]
+    if_match: Option<String>,
+    /// Nothing (304) if it did not change since.
+    #[param(rename = "If-Modified-Since")]
+    if_modified_since: Option<String>,
+    /// Nothing (412) if it changed since.
+    #[param(rename = "If-Unmodified-Since")]
+    if_unmodified_since: Option<String>,
+}
+
+/// Conditions on writing.
+#[derive(IntoParams)]
+#[into_params(parameter_in = Header)]
+#[expect(dead_code, reason = "a description only: they are read by hand")]
+pub(crate) struct WriteHeaders {
+    /// The entity tag of the version that may be replaced; another is 412.
+    #[param(rename = "If-Match")]
+    if_match: Option<String>,
+    /// `*`: only if there is no such file (else 412).
+    #[param(rename = "If-None-Match")]
+    if_none_match: Option<String>,
+}
+
 /// The bytes of a file.
 ///
 /// Ranges, several at once, and the conditional headers of RFC 9110 are answered. The type is made safe: every kind of text, and
 /// whatever else a browser could run, is plain text.
 #[utoipa::path(get, path = "/content/{space}/{path}", tag = "files",
-    params(("space" = String, Path), ("path" = String, Path), Which), responses(
+    params(("space" = String, Path), ("path" = String, Path), Which, ReadHeaders), responses(
     (status = 200, body = [u8], content_type = "application/octet-stream"),
     (status = 206, body = [u8], content_type = "application/octet-stream", description = "the ranges asked for"),
     (status = 304, description = "the client has it"), 
@@ -96,7 +133,7 @@ pub(crate) async fn read(
 
 /// The headers of a file's bytes, without them.
 #[utoipa::path(head, path = "/content/{space}/{path}", tag = "files",
-    params(("space" = String, Path), ("path" = String, Path), Which), responses(
+    params(("space" = String, Path), ("path" = String, Path), Which, ReadHeaders), responses(
     (status = 200), (status = 206, description = "of the ranges asked for"), (status = 304, description = "the client has it"),
     (status = 412), (status = 416), Failures))]
 pub(crate) async fn head(
@@ -137,7 +174,7 @@ type Written = (StatusCode, [(HeaderName, String); 1], axum::Json<NodeBody>);
 /// `If-Match` and `If-None-Match: *` are tested in the transaction that writes. Nothing changes unless the whole body came. The old
 /// content becomes a version.
 #[utoipa::path(put, path = "/content/{space}/{path}", tag = "files",
-    params(("space" = String, Path), ("path" = String, Path), How),
+    params(("space" = String, Path), ("path" = String, Path), How, WriteHeaders),
     request_body(content = [u8], content_type = "application/octet-stream"), responses(
     (status = 200, body = NodeBody, description = "written"), (status = 201, body = NodeBody, description = "made"), Failures, Refusals))]
 pub(crate) async fn write(

@@ -1,6 +1,7 @@
 //! The routes, one file a thing.
 
 mod accounts;
+pub(crate) mod admin;
 mod archive;
 mod batches;
 mod content;
@@ -19,6 +20,7 @@ mod tags;
 mod tokens;
 mod trash;
 mod uploads;
+mod uploads_headers;
 mod versions;
 
 pub(crate) use passkeys::QuestionBody;
@@ -38,31 +40,31 @@ use utoipa_axum::routes;
 pub(crate) enum Failures {
     /// The request is malformed.
     #[response(status = 400, content_type = "application/problem+json")]
-    Invalid(#[to_schema] Problem),
+    Invalid(Problem),
     /// No valid credential.
     #[response(status = 401, content_type = "application/problem+json")]
-    Unauthenticated(#[to_schema] Problem),
+    Unauthenticated(Problem),
     /// The credential does not allow this.
     #[response(status = 403, content_type = "application/problem+json")]
-    Forbidden(#[to_schema] Problem),
+    Forbidden(Problem),
     /// There is no such thing, or the caller may not see it.
     #[response(status = 404, content_type = "application/problem+json")]
-    NotFound(#[to_schema] Problem),
+    NotFound(Problem),
     /// The state of things does not allow it.
     #[response(status = 409, content_type = "application/problem+json")]
-    Conflict(#[to_schema] Problem),
+    Conflict(Problem),
     /// Something is over a limit.
     #[response(status = 413, content_type = "application/problem+json")]
-    TooLarge(#[to_schema] Problem),
+    TooLarge(Problem),
     /// Too many failed attempts to sign in; `Retry-After` says when the next one is looked at.
     #[response(status = 429, content_type = "application/problem+json")]
-    TooMany(#[to_schema] Problem),
+    TooMany(Problem),
     /// A defect of the server, or damaged data.
     #[response(status = 500, content_type = "application/problem+json")]
-    Internal(#[to_schema] Problem),
+    Internal(Problem),
     /// A part of the server is not reachable, or too much is going on; the same request may work later.
     #[response(status = 503, content_type = "application/problem+json")]
-    Unavailable(#[to_schema] Problem),
+    Unavailable(Problem),
 }
 
 /// What a route that changes files may answer besides.
@@ -71,16 +73,25 @@ pub(crate) enum Failures {
 pub(crate) enum Refusals {
     /// The body came too slowly.
     #[response(status = 408, content_type = "application/problem+json")]
-    Timeout(#[to_schema] Problem),
+    Timeout(Problem),
     /// The file is not as the request expects it.
     #[response(status = 412, content_type = "application/problem+json")]
-    Precondition(#[to_schema] Problem),
+    Precondition(Problem),
     /// Somebody has locked it.
     #[response(status = 423, content_type = "application/problem+json")]
-    Locked(#[to_schema] Problem),
+    Locked(Problem),
     /// No room: a quota, or the disk.
     #[response(status = 507, content_type = "application/problem+json")]
-    NoSpace(#[to_schema] Problem),
+    NoSpace(Problem),
+}
+
+/// Statuses that every route may answer, with what they mean.
+pub(crate) fn common_failures() -> Vec<(String, String)> {
+    let meaning = |answer| match answer {
+        utoipa::openapi::RefOr::T(utoipa::openapi::Response { description, .. }) => description,
+        utoipa::openapi::RefOr::Ref(_) => String::new(),
+    };
+    <Failures as IntoResponses>::responses().into_iter().map(|(status, answer)| (status, meaning(answer))).collect()
 }
 
 /// All routes, relative to the prefix.
@@ -126,6 +137,17 @@ pub(crate) fn all() -> OpenApiRouter<Api> {
         .routes(routes!(accounts::list, accounts::create))
         .routes(routes!(accounts::change))
         .routes(routes!(accounts::reset_factors))
+        .routes(routes!(accounts::sign_out))
+        .routes(routes!(admin::audit::list))
+        .routes(routes!(admin::audit::export))
+        .routes(routes!(admin::monitor::now))
+        .routes(routes!(admin::monitor::history))
+        .routes(routes!(admin::drive::cluster))
+        .routes(routes!(admin::drive::store))
+        .routes(routes!(admin::drive::reclaim))
+        .routes(routes!(admin::drive::settings))
+        .routes(routes!(admin::spaces::list))
+        .routes(routes!(admin::spaces::change))
         .routes(routes!(uploads::list, uploads::create, uploads::options))
         .routes(routes!(uploads::show, uploads::stands, uploads::go_on, uploads::give_up, uploads::overridden))
         .routes(routes!(uploads::finish))

@@ -13,6 +13,7 @@ use axum::response::{IntoResponse, Response};
 use holdfast_auth::passkey::Assertion;
 use holdfast_auth::{Second, Secret, Session, SignedIn};
 use holdfast_base::Error;
+use holdfast_meta::audit::amend;
 use http::header::SET_COOKIE;
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use serde::{Deserialize, Serialize};
@@ -85,6 +86,7 @@ pub(super) async fn open(
     who: &Session,
     remember: bool,
 ) -> Result<WithCookie<axum::Json<MeBody>>, Failure> {
+    amend(|note| note.account.clone_from(&who.name));
     let opened = api.accounts.open_session(who, device::label(headers, visitor.address), remember).await?;
     let answer = me(api, who).await?;
     Ok(([(SET_COOKIE, cookie::set(visitor, &opened.secret, remember)?)], axum::Json(answer)))

@@ -6,7 +6,8 @@
 //!
 //! Bodies are streamed to the drive as they come, and first asked for when everything that can be known before has been looked at.
 
-use super::{Failures, location};
+use super::uploads_headers::{CreationHeaders, OverrideHeader, PartHeaders, TusHeaders, TusRefusals, TusVersion};
+use super::{Failures, Refusals, location};
 use crate::Api;
 use crate::extract::{Caller, Json, Path};
 use crate::problem::Failure;
@@ -84,7 +85,9 @@ pub(crate) async fn options(_caller: Caller) -> Response {
 }
 
 /// Begin an upload (tus), with its first part if there is a body.
-#[utoipa::path(post, path = "/uploads", tag = "uploads", responses((status = 201, description = "Location names the upload"), Failures))]
+#[utoipa::path(post, path = "/uploads", tag = "uploads", params(TusHeaders, CreationHeaders),
+    request_body(content = [u8], content_type = "application/offset+octet-stream", description = "the first part, or nothing"),
+    responses((status = 201, description = "Location names the upload"), Failures, Refusals, TusRefusals))]
 pub(crate) async fn create(State(api): State<Api>, caller: Caller, headers: HeaderMap, body: Body) -> Response {
     tus::speak(&headers, begin(&api, &caller.0, &headers, body)).await
 }
@@ -178,8 +181,8 @@ pub(crate) async fn show(
 }
 
 /// Where an upload stands (tus).
-#[utoipa::path(head, path = "/uploads/{id}", tag = "uploads", params(("id" = String, Path)),
-    responses((status = 200, description = "Upload-Offset says where"), Failures))]
+#[utoipa::path(head, path = "/uploads/{id}", tag = "uploads", params(("id" = String, Path), TusHeaders),
+    responses((status = 200, description = "Upload-Offset says where"), Failures, TusVersion))]
 pub(crate) async fn stands(
     State(api): State<Api>,
     caller: Caller,
@@ -196,8 +199,9 @@ pub(crate) async fn stands(
 }
 
 /// Send the next part (tus). The last one makes the file: its entity tag is the file's.
-#[utoipa::path(patch, path = "/uploads/{id}", tag = "uploads", params(("id" = String, Path)),
-    responses((status = 204, description = "Upload-Offset says where it stands now"), Failures))]
+#[utoipa::path(patch, path = "/uploads/{id}", tag = "uploads", params(("id" = String, Path), TusHeaders, PartHeaders),
+    request_body(content = [u8], content_type = "application/offset+octet-stream", description = "the bytes from Upload-Offset on"),
+    responses((status = 204, description = "Upload-Offset says where it stands now"), Failures, Refusals, TusRefusals))]
 pub(crate) async fn go_on(
     State(api): State<Api>,
     caller: Caller,
@@ -224,8 +228,8 @@ async fn take_part(api: &Api, who: &Session, id: &str, headers: &HeaderMap, body
 }
 
 /// Give an upload up (tus).
-#[utoipa::path(delete, path = "/uploads/{id}", tag = "uploads", params(("id" = String, Path)),
-    responses((status = 204, description = "it is gone"), Failures))]
+#[utoipa::path(delete, path = "/uploads/{id}", tag = "uploads", params(("id" = String, Path), TusHeaders),
+    responses((status = 204, description = "it is gone"), Failures, TusVersion))]
 pub(crate) async fn give_up(
     State(api): State<Api>,
     caller: Caller,
@@ -241,8 +245,10 @@ async fn end(api: &Api, who: &Session, id: &str) -> Result<Response, Failure> {
 }
 
 /// The same as PATCH, DELETE or HEAD (tus), for who cannot send those: `X-HTTP-Method-Override` names it.
-#[utoipa::path(post, path = "/uploads/{id}", tag = "uploads", params(("id" = String, Path)),
-    responses((status = 204, description = "as that method has it"), Failures))]
+#[utoipa::path(post, path = "/uploads/{id}", tag = "uploads", params(("id" = String, Path), OverrideHeader, TusHeaders, PartHeaders),
+    request_body(content = [u8], content_type = "application/offset+octet-stream", description = "as PATCH has it, or nothing"),
+    responses((status = 200, description = "as HEAD has it"), (status = 204, description = "as PATCH and DELETE have it"),
+    Failures, Refusals, TusRefusals))]
 pub(crate) async fn overridden(
     state: State<Api>,
     caller: Caller,
@@ -269,7 +275,7 @@ pub(crate) struct FinishBody {
 
 /// Make the file of an upload that has all its bytes and was refused for its name.
 #[utoipa::path(post, path = "/uploads/{id}/finish", tag = "uploads", params(("id" = String, Path)),
-    request_body = FinishBody, responses((status = 200, body = UploadBody), Failures))]
+    request_body = FinishBody, responses((status = 200, body = UploadBody), Failures, Refusals))]
 pub(crate) async fn finish(
     State(api): State<Api>,
     caller: Caller,

@@ -75,6 +75,21 @@ impl Accounts {
         self.catalogue.remove_slot(account, slot).await
     }
 
+    /// Ends every session of an account; answers how many there were.
+    pub async fn end_sessions(&self, account: AccountId) -> Result<usize> {
+        let mut ended = 0;
+        for session in self.list_sessions(account).await? {
+            match self.catalogue.remove_slot(account, session.id).await {
+                Err(error) if error.kind() == ErrorKind::NotFound => {}
+                done => {
+                    done?;
+                    ended += 1;
+                }
+            }
+        }
+        Ok(ended)
+    }
+
     /// Removes the rows of sessions that have ended, and of those in use as many as there are too many for one more.
     async fn make_room(&self, account: AccountId) -> Result<()> {
         let going_on = self.list_sessions(account).await?;

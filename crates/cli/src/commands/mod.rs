@@ -1,6 +1,7 @@
 //! The commands, one file each, and the runtime they run on.
 
 pub(crate) mod account;
+pub(crate) mod audit;
 pub(crate) mod backup;
 pub(crate) mod bench;
 mod bench_catalogue;
@@ -21,6 +22,7 @@ pub(crate) mod site;
 pub(crate) mod space;
 pub(crate) mod tag;
 pub(crate) mod token;
+pub(crate) mod top;
 pub(crate) mod trash;
 pub(crate) mod version;
 
@@ -63,6 +65,8 @@ pub(crate) fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Cluster(command) => block_on(cluster::run(command, common.json)),
         Command::MigrateCatalogue(args) => block_on(migrate::catalogue(args, common.json)),
         Command::MigrateStore(args) => block_on(migrate::store(args, common.json)),
+        Command::Audit(args) => block_on(audit::run(args, common.json)),
+        Command::Top(args) => block_on(top::run(args, common.json)),
         Command::Config(command) => config::run(command, common.json),
         Command::Bench(command) => bench::run(command, common.json),
         Command::Completion(args) => Ok(completion::run(&args)),

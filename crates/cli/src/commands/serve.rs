@@ -9,7 +9,7 @@ use holdfast_auth::NewPerson;
 use holdfast_base::Error;
 use holdfast_server::address_file::AddressFile;
 use holdfast_server::tls::Certificate;
-use holdfast_server::{DataDir, LocalDrive, Server, ServerConfig, telemetry};
+use holdfast_server::{DataDir, LocalDrive, Server, ServerConfig, Setting, telemetry};
 use serde_json::json;
 use std::fmt::Write;
 use std::path::PathBuf;
@@ -90,10 +90,17 @@ pub(crate) fn run(args: ServeArgs, common: &Common) -> anyhow::Result<ExitCode> 
     let flags = args.flags(common)?;
     let merged = config::load(args.config.as_deref(), args.data.as_deref(), flags)?;
     telemetry::init(&merged.config.log)?;
-    block_on(serve(merged.config, args.init_admin, common.json))
+    let settings = merged.settings().into_iter();
+    let settings = settings.map(|it| Setting { key: it.key, value: it.value, origin: it.origin }).collect();
+    block_on(serve(merged.config, settings, args.init_admin, common.json))
 }
 
-async fn serve(config: ServerConfig, init_admin: Option<String>, json: bool) -> anyhow::Result<ExitCode> {
+async fn serve(
+    config: ServerConfig,
+    settings: Vec<Setting>,
+    init_admin: Option<String>,
+    json: bool,
+) -> anyhow::Result<ExitCode> {
     let data = config.data.as_deref().ok_or_else(|| {
         Error::invalid("where is the drive? Give --data DIR (or HOLDFAST_DATA, or data in the configuration file)")
     })?;
@@ -110,7 +117,7 @@ async fn serve(config: ServerConfig, init_admin: Option<String>, json: bool) -> 
         if let Some(name) = init_admin {
             first_account(&drive, name, json).await?;
         }
-        let server = Server::start(&config, drive.faces(&config)?, certificate)?;
+        let server = Server::start(&config, drive.faces(&config, settings)?, certificate)?;
         // Only `publish` and `site` look for it: no reason for a full or failing disk to stop the drive.
         let address = AddressFile::write(&drive.directory().address_file(), server.bound());
         let _address = address.inspect_err(|error| tracing::warn!(%error, "commands will not find this server"));

@@ -4,6 +4,8 @@ use super::heart;
 use super::index::keep_indexed;
 use super::reclaim::reclaim;
 use crate::engine::Engine;
+use parking_lot::Mutex;
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::task::JoinHandle;
@@ -27,14 +29,46 @@ impl Default for JobOptions {
 /// Running jobs; they end when this is dropped, between two steps.
 pub struct Jobs {
     running: Vec<JoinHandle<()>>,
-    now: std::sync::Arc<Notify>,
+    reclaims: Reclaims,
+}
+
+/// The reclaims of this node: what the last one did, and asking for one. Clones share everything.
+#[derive(Clone, Default)]
+pub struct Reclaims {
+    now: Arc<Notify>,
+    last: Arc<Mutex<Option<LastReclaim>>>,
+}
+
+/// A reclaim that this node ran.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LastReclaim {
+    /// When it ended.
+    pub at_ms: i64,
+    /// What it did, or why it failed.
+    pub outcome: std::result::Result<super::ReclaimReport, String>,
+}
+
+impl Reclaims {
+    /// Runs one as soon as possible.
+    pub fn ask(&self) {
+        self.now.notify_one();
+    }
+
+    /// The last one that did something or failed.
+    pub fn last(&self) -> Option<LastReclaim> {
+        self.last.lock().clone()
+    }
+
+    fn note(&self, engine: &Engine, outcome: std::result::Result<super::ReclaimReport, String>) {
+        *self.last.lock() = Some(LastReclaim { at_ms: engine.shared.clock.now_ms(), outcome });
+    }
 }
 
 impl Jobs {
     /// Starts them.
     pub fn start(engine: Engine, options: JobOptions) -> Self {
-        let now = std::sync::Arc::new(Notify::new());
-        let asked = now.clone();
+        let reclaims = Reclaims::default();
+        let known = reclaims.clone();
         let mut running = Vec::new();
         if engine.catalogue().is_shared() {
             running.push(tokio::spawn(heart::beat(engine.clone())));
@@ -44,25 +78,34 @@ impl Jobs {
             loop {
                 // Either the time is over or somebody asked; both begin a reclaim. Who asks wants all that can be had: the pack being
                 // written is closed too.
-                let asked = tokio::time::timeout(options.reclaim_every, asked.notified()).await.is_ok();
+                let asked = tokio::time::timeout(options.reclaim_every, known.now.notified()).await.is_ok();
                 match heart::under_lease(&engine, "reclaim", reclaim(&engine, asked)).await {
                     Ok(None) if asked => tracing::info!("another node reclaims already"),
                     Ok(None) => {}
-                    Ok(Some(report)) if report == super::ReclaimReport::default() => {}
+                    Ok(Some(report)) if report == super::ReclaimReport::default() && !asked => {}
                     Ok(Some(report)) => {
+                        known.note(&engine, Ok(report));
                         engine.give_memory_back();
                         tracing::info!(?report, "reclaimed");
                     }
-                    Err(error) => tracing::error!(?error, "reclaim failed; it is tried again"),
+                    Err(error) => {
+                        known.note(&engine, Err(error.to_string()));
+                        tracing::error!(?error, "reclaim failed; it is tried again");
+                    }
                 }
             }
         }));
-        Self { running, now }
+        Self { running, reclaims }
     }
 
     /// Runs a reclaim as soon as possible.
     pub fn reclaim_now(&self) {
-        self.now.notify_one();
+        self.reclaims.ask();
+    }
+
+    /// Asking for reclaims, and what became of them.
+    pub fn reclaims(&self) -> Reclaims {
+        self.reclaims.clone()
     }
 }
 

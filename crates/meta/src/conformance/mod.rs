@@ -7,6 +7,7 @@
 #![expect(missing_docs, reason = "the name of a case is a sentence about behaviour")]
 
 pub mod accounts;
+pub mod administration;
 pub mod concurrency;
 pub mod factors;
 pub mod instances;
@@ -96,6 +97,8 @@ macro_rules! catalogue_conformance {
                 there_are_so_many_visits, a_search_below_a_folder_looks_nowhere_else, an_upload_through_a_share_ends_with_it;
             tags: tags_are_added_and_removed, tags_go_where_their_node_goes, many_nodes_are_tagged_at_once,
                 a_node_has_so_many_tags;
+            administration: entries_are_found_newest_first_by_every_filter, the_log_is_bounded_by_age_and_number,
+                a_change_is_written_with_its_note_or_not_at_all, nodes_say_how_they_do, what_is_stored_is_summed;
             model: random_operations_do_what_the_model_does;
             concurrency: eight_callers_leave_a_sound_catalogue, one_of_many_makers_wins;
         }

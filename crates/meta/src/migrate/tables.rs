@@ -24,7 +24,7 @@ const TAIL_ROWS: usize = 16;
 
 /// Every table, in an order in which no row refers to one that comes later.
 #[rustfmt::skip]
-pub(super) const TABLES: [Table; 31] = [
+pub(super) const TABLES: [Table; 34] = [
     table("account", 1, &["id", "uid", "name", "admin", "disabled", "public_key", "quota_bytes", "generation", "created_ms"]),
     table(
         "space",
@@ -113,6 +113,9 @@ pub(super) const TABLES: [Table; 31] = [
     Table { batch_rows: TAIL_ROWS, ..table("tail", 1, &["content_id", "tag", "sealed"]) },
     table("spent", 1, &["content_id"]),
     table("block", 2, &["space_id", "id", "refs", "pack_id", "\"offset\"", "sealed_bytes", "raw_bytes"]),
+    table("audit", 1, &["id", "at_ms", "account", "address", "node", "action", "object", "detail", "result"]),
+    table("sample_minute", 2, &["at_ms", "node", "figures"]),
+    table("capacity", 1, &["hour", "packs", "total_bytes", "live_bytes", "used_bytes", "free_bytes"]),
     table("pack", 1, &["id", "name", "state", "total_bytes", "live_bytes", "created_ms", "instance_id"]),
 ];
 

@@ -50,7 +50,7 @@ impl Engine for PostgresCatalogue {
         T: Send + 'static,
         F: Fn(&Tx<'_>) -> Done<T> + Send + 'static,
     {
-        self.lanes.submit(name, scope, work, explain).await
+        crate::figures::timed(name, self.lanes.submit(name, scope, work, explain)).await
     }
 
     /// The database does so by itself.

@@ -4,18 +4,19 @@ use super::codec::{rows, unsigned};
 use super::engine::{Engine, Ops, Reading};
 use super::seam::Link;
 use super::{
-    accounts, factors, identities, index, members, metering, packs, properties, resumable, shares, slots, spaces,
-    state, tree_read,
+    accounts, audit, factors, identities, index, members, metering, monitor, packs, properties, resumable, shares,
+    slots, spaces, state, tree_read,
 };
 use crate::catalogue::{
     Attempts, Catalogue, Change, Changed, Found, Guard, Missing, MovedBlock, NewUpload, Relocation,
 };
 use crate::cluster::{Cluster, InstanceId, Joined, NewInstance};
 use crate::types::{
-    Account, AccountChange, BlockPlace, Content, Finding, Lock, ManifestChunk, Membership, NameTaken, NewAccount,
-    NewContent, NewLock, NewResumable, NewShare, NewSlot, NewSpace, NewVisit, Node, Pack, Property, PropertyChange,
-    Resumable, Role, SearchAnswer, SearchIn, SearchQuery, ShareChange, Shared, Slot, SlotKind, Space, SpaceChange,
-    StagedRun, TagChange, TagCount, Tail, Traffic, TrashEntry, UploadClaim, Version, Visit,
+    Account, AccountChange, AuditEntry, AuditNote, AuditQuery, BlockPlace, Capacity, Content, Finding, Lock,
+    ManifestChunk, Membership, NameTaken, NewAccount, NewContent, NewLock, NewResumable, NewShare, NewSlot, NewSpace,
+    NewVisit, Node, Pack, Pressure, Property, PropertyChange, Resumable, Role, Sample, SearchAnswer, SearchIn,
+    SearchQuery, ShareChange, Shared, Slot, SlotKind, Space, SpaceChange, StagedRun, TagChange, TagCount, Tail,
+    Traffic, TrashEntry, UploadClaim, Version, Visit,
 };
 use crate::types::{Factors, Identity, NewIdentity, NewPasskey, OpenGrant, Passkey, Ticket};
 use async_trait::async_trait;
@@ -595,5 +596,41 @@ impl<E: Engine> Catalogue for E {
 
     fn changes(&self) -> broadcast::Receiver<Change> {
         self.subscribe()
+    }
+
+    async fn add_audit(&self, notes: Vec<AuditNote>) -> Result<()> {
+        Ops(self).add_audit(notes).await
+    }
+
+    async fn audit(&self, query: AuditQuery) -> Result<Vec<AuditEntry>> {
+        self.read(Reading::Scan, move |link| audit::find(link, &query)).await
+    }
+
+    async fn trim_audit(&self, oldest_ms: i64, rows_max: usize, limit: usize) -> Result<usize> {
+        Ops(self).trim_audit(oldest_ms, rows_max, limit).await
+    }
+
+    async fn put_sample(&self, instance: InstanceId, now: Sample, minute: Option<Sample>, kept_ms: i64) -> Result<()> {
+        Ops(self).put_sample(instance, now, minute, kept_ms).await
+    }
+
+    async fn samples(&self) -> Result<Vec<Sample>> {
+        self.read(Reading::Point, monitor::samples).await
+    }
+
+    async fn sample_minutes(&self, from_ms: i64, limit: usize) -> Result<Vec<Sample>> {
+        self.read(Reading::Scan, move |link| monitor::minutes(link, from_ms, limit)).await
+    }
+
+    async fn put_capacity(&self, now: Capacity) -> Result<()> {
+        Ops(self).put_capacity(now).await
+    }
+
+    async fn capacities(&self, from_ms: i64) -> Result<Vec<Capacity>> {
+        self.read(Reading::Scan, move |link| monitor::capacities(link, from_ms)).await
+    }
+
+    async fn pressure(&self) -> Result<Pressure> {
+        self.read(Reading::Scan, monitor::pressure).await
     }
 }

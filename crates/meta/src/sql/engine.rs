@@ -5,6 +5,7 @@ use super::fault::{Done, Fault};
 use super::seam::Link;
 pub(crate) use super::tx::Scope;
 use super::tx::Tx;
+use crate::audit;
 use crate::catalogue::Change;
 use holdfast_base::Result;
 use tokio::sync::broadcast;
@@ -61,7 +62,24 @@ pub(crate) trait Engine: Send + Sync + 'static {
         T: Send + 'static,
         F: Fn(&Tx<'_>) -> Done<T> + Send + 'static,
     {
-        self.submit(name, scope, work, |fault| Err(fault.into()))
+        // What administers writes down who did it; see crate::audit.
+        let pending = if scope == Scope::Administration { audit::pending() } else { None };
+        async move {
+            let explain = |fault: Fault| Err(fault.into());
+            let Some((pending, note)) = pending.and_then(|it| it.note().map(|note| (it, note.bounded()))) else {
+                return self.submit(name, scope, work, explain).await;
+            };
+            let noted = move |tx: &Tx<'_>| {
+                let done = work(tx)?;
+                super::audit::insert(tx, &note)?;
+                Ok(done)
+            };
+            let done = self.submit(name, scope, noted, explain).await;
+            if done.is_ok() {
+                pending.is_written();
+            }
+            done
+        }
     }
 
     /// Gives space back to the file system, if the database does not do so by itself.

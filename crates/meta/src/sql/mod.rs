@@ -18,6 +18,7 @@
 //! with repair holds up writers for as long as a part that is damaged takes.
 
 mod accounts;
+pub(crate) mod audit;
 mod blocks;
 mod catalogue_impl;
 pub(crate) mod chain;
@@ -38,6 +39,7 @@ mod lock_check;
 mod locks;
 mod members;
 mod metering;
+mod monitor;
 mod packs;
 mod properties;
 pub(crate) mod query;

@@ -58,7 +58,7 @@ impl Engine for SqliteCatalogue {
         T: Send + 'static,
         F: Fn(&Tx<'_>) -> Done<T> + Send + 'static,
     {
-        self.writer.submit(name, scope, work, explain).await
+        crate::figures::timed(name, self.writer.submit(name, scope, work, explain)).await
     }
 
     async fn shrink(&self) -> Result<()> {

@@ -4,7 +4,7 @@
 //! |---|---|---|
 //! | anything, on a host that is a published site's | that site ([`crate::sites`]) | as the site asks |
 //! | `/dav`, `/dav/…` | WebDAV | always |
-//! | `/api/v1/openapi.json` | the API's description | none |
+//! | `/api/v1/openapi.json`, `/api/v1/reference` | the API's description, for programs and for people | none |
 //! | `POST /api/v1/session` and below | the JSON API | by what it sends |
 //! | `/api/v1/links/{id}/…` | the JSON API, for the visitor of a link ([`links`]) | by what it sends, or the link's own cookie |
 //! | `/api/…` | the JSON API | always |
@@ -24,15 +24,16 @@ pub(crate) mod reply;
 
 use crate::conn::{AnyBody, Handler, Peer, RequestBody, ResponseBody, Tally};
 use crate::meter::Meter;
+use crate::monitor::{Monitor, file_action};
 use crate::peer::{Client, Network, client};
 use crate::sites;
 use crate::telemetry::AccessLog;
 use axum::Router;
 use futures_util::future::BoxFuture;
 use holdfast_api::cookie::Visitor;
-use holdfast_auth::{Credential, Secret, Session};
+use holdfast_auth::{Credential, Journal, Secret, Session};
 use holdfast_base::{Error, ErrorKind, Result, Uid};
-use holdfast_meta::Catalogue;
+use holdfast_meta::{AuditNote, Catalogue};
 use holdfast_site::serve::{Door, Serving};
 use http::header::{
     ALLOW, CACHE_CONTROL, CONNECTION, CONTENT_SECURITY_POLICY, HeaderName, HeaderValue, REFERRER_POLICY, VARY,
@@ -81,6 +82,8 @@ pub(crate) struct Web {
     pub(crate) allow_plain_http: bool,
     pub(crate) access_log: AccessLog,
     pub(crate) meter: Arc<Meter>,
+    pub(crate) monitor: Monitor,
+    pub(crate) journal: Journal,
     pub(crate) room: Arc<Semaphore>,
     pub(crate) ids: RequestIds,
     pub(crate) draining: AtomicBool,
@@ -106,8 +109,8 @@ impl Handler for Web {
         let rest = (trusted && version < Version::HTTP_2).then(|| request.body_mut().over());
         let full = room.is_none() && face != Face::Page;
         let log = self.access_log;
-        let mut record =
-            Record::begin(&request, (id, face, client.address), tally.clone(), self.meter.clone(), log, room);
+        let counts = (self.meter.clone(), self.monitor.clone());
+        let mut record = Record::begin(&request, (id, face, client.address), tally.clone(), counts, log, room);
         let mut answer = if full {
             drop(request);
             metrics::counter!("holdfast_requests_refused_total").increment(1);
@@ -180,7 +183,7 @@ impl Web {
             Face::Dav => match self.admit(client, gate::credential(request.headers())).await {
                 Ok(session) => {
                     record.account = Some((session.account, session.name.clone()));
-                    (self.dav)(session, request).await
+                    self.call_dav(client, session, request).await
                 }
                 Err(error) => refuse(record, client, &error),
             },
@@ -195,7 +198,7 @@ impl Web {
             return self.link(client, record, request, link).await;
         }
         let admitted = match (request.method(), request.uri().path()) {
-            (&Method::GET | &Method::HEAD, "/api/v1/openapi.json") => Ok(None),
+            (&Method::GET | &Method::HEAD, path) if holdfast_api::is_public(path) => Ok(None),
             (&Method::POST, path) if is_sign_in(path) => browser::check_origin(&request, client.encrypted, false)
                 .and_then(|()| gate::check_transport(client, self.allow_plain_http))
                 .map(|()| None),
@@ -238,6 +241,27 @@ impl Web {
         let credential = credential
             .ok_or_else(|| Error::new(ErrorKind::Unauthenticated, "Sign in with your account's name and password."))?;
         (self.sign_in)(credential, client.address).await
+    }
+
+    async fn call_dav(
+        &self,
+        client: &Client,
+        session: Arc<Session>,
+        request: Request<RequestBody>,
+    ) -> Response<AnyBody> {
+        let action = file_action(request.method()).filter(|_| self.journal.keeps_files());
+        let note = action.map(|action| {
+            let note = self.journal.note(&session.name, Some(client.address), action);
+            AuditNote { object: request.uri().path().trim_start_matches("/dav/").to_owned(), ..note }
+        });
+        let answer = (self.dav)(session, request).await;
+        if let Some(mut note) = note {
+            if !answer.status().is_success() {
+                note.result = answer.status().as_str().to_owned();
+            }
+            self.journal.add(note);
+        }
+        answer
     }
 
     async fn call_api(&self, request: Request<RequestBody>) -> Response<AnyBody> {

@@ -2,7 +2,9 @@
 
 use crate::conn::{Finish, Tally};
 use crate::meter::Meter;
+use crate::monitor::{self, Ended, Monitor};
 use crate::telemetry::AccessLog;
+use holdfast_api::figures::Bytes;
 use holdfast_base::AccountId;
 use http::{HeaderMap, Method, StatusCode};
 use std::net::IpAddr;
@@ -99,6 +101,8 @@ pub(crate) struct Record {
     began: Instant,
     tally: Arc<Tally>,
     meter: Arc<Meter>,
+    monitor: Monitor,
+    program: String,
     log: AccessLog,
     _running: Option<OwnedSemaphorePermit>,
 }
@@ -108,11 +112,12 @@ impl Record {
         request: &http::Request<B>,
         (id, face, client): (String, Face, IpAddr),
         tally: Arc<Tally>,
-        meter: Arc<Meter>,
+        (meter, monitor): (Arc<Meter>, Monitor),
         log: AccessLog,
         running: Option<OwnedSemaphorePermit>,
     ) -> Self {
         metrics::gauge!("holdfast_requests_in_flight").increment(1);
+        monitor.begins();
         Self {
             id,
             face,
@@ -124,6 +129,8 @@ impl Record {
             began: Instant::now(),
             tally,
             meter,
+            program: monitor::client(client, request.headers()),
+            monitor,
             log,
             _running: running,
         }
@@ -147,6 +154,14 @@ impl Finish for Record {
         .record(took);
         metrics::counter!("holdfast_request_bytes_total", "operation" => operation).increment(bytes_in);
         metrics::counter!("holdfast_response_bytes_total", "operation" => operation).increment(bytes_out);
+        self.monitor.ended(Ended {
+            kind: self.monitor.kind(self.face.name(), operation, &self.path),
+            took,
+            well: !self.status.is_server_error(),
+            account: self.account.as_ref().map(|(_, name)| name.as_str()),
+            client: std::mem::take(&mut self.program),
+            bytes: Bytes { requests: 1, bytes_in, bytes_out },
+        });
         if let Some((account, _)) = &self.account {
             self.meter.add(*account, bytes_in, bytes_out);
         }

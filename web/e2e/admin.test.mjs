@@ -1,0 +1,152 @@
+/** Administration: monitor, accounts, spaces, store, nodes, audit log, settings; for administrators only, and fit to be used by all. SHOTS=1 keeps pictures. */
+import assert from 'node:assert/strict';
+import { mkdirSync, readFileSync } from 'node:fs';
+import { createRequire } from 'node:module';
+import { after, before, describe, test } from 'node:test';
+import { gone, launch, open, press, seen, signIn } from './lib/browser.mjs';
+import { startDrive } from './lib/drive.mjs';
+
+const axe = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
+const shots = new URL('./shots', import.meta.url).pathname;
+/** A minute is written when it has passed. */
+const MINUTE_MS = 100_000;
+const PAGES = [
+  ['now', '/admin', 'dl'],
+  ['accounts', '/admin/accounts', 'tbody tr'],
+  ['spaces', '/admin/spaces', 'tbody tr'],
+  ['store', '/admin/store', 'dl'],
+  ['nodes', '/admin/nodes', 'tbody tr'],
+  ['audit', '/admin/audit', 'tbody tr'],
+  ['settings', '/admin/settings', 'tbody tr'],
+];
+
+let drive;
+let browser;
+let tab;
+let page;
+let member;
+
+before(async () => {
+  if (process.env.SHOTS) mkdirSync(shots, { recursive: true });
+  drive = await startDrive();
+  browser = await launch();
+  for (let at = 0; at < 5; at += 1) await drive.put(`ana/${at}.txt`, 'x'.repeat(50_000));
+  tab = await open(browser, drive.url);
+  ({ page } = tab);
+  await signIn(page, drive);
+});
+after(async () => {
+  await browser?.close();
+  await drive?.stop();
+});
+
+const ask = (path, auth = drive.auth) => fetch(`${drive.url}/api/v1${path}`, { headers: { authorization: auth } });
+
+describe('administration', () => {
+  test('makes an account whose password is shown once and works', async () => {
+    await press(page, 'Administration', 'nav a');
+    await press(page, 'Accounts', 'nav a');
+    await page.waitForSelector('#account-name');
+    await page.type('#account-name', 'ben');
+    await page.type('#account-quota', '2');
+    await press(page, 'Make an account', 'form button');
+    await seen(page, 'it is shown this once', '.made');
+    const [password] = await page.$$eval('.made dd', (values) => values.map((value) => value.textContent));
+    await seen(page, '2 GiB', 'tbody td');
+    member = { ...drive, admin: 'ben', password, auth: `Basic ${Buffer.from(`ben:${password}`).toString('base64')}` };
+    assert.equal((await ask('/me', member.auth)).status, 200);
+  });
+
+  test('is not there for a member', async () => {
+    const other = await open(browser, drive.url);
+    await signIn(other.page, member);
+    await other.page.waitForSelector('nav a[href="/account"]');
+    assert.equal(await other.page.$('nav a[href="/admin"]'), null);
+    await other.page.goto(`${drive.url}/admin/audit`);
+    await seen(other.page, 'Only administrators see this page.');
+    assert.equal((await ask('/admin/audit', member.auth)).status, 403);
+    await press(page, 'Actions for ben');
+    await press(page, 'Sign out everywhere', '[role=menuitem]');
+    await seen(page, 'sessions of ben ended', '.toast');
+    await other.page.goto(`${drive.url}/files/ben`);
+    await other.page.waitForSelector('#password');
+    await other.close();
+  });
+
+  test('shuts an account out when its name was typed, and lets it in again', async () => {
+    await press(page, 'Actions for ben');
+    await press(page, 'Disable', '[role=menuitem]');
+    await page.waitForSelector('#disable-name');
+    assert.equal(await page.$eval('dialog .danger', (button) => button.disabled), true);
+    await page.type('#disable-name', 'ben');
+    await press(page, 'Disable', 'dialog button');
+    await seen(page, 'disabled', 'tbody td');
+    assert.equal((await ask('/me', member.auth)).status, 403);
+    await press(page, 'Actions for ben');
+    await press(page, 'Enable', '[role=menuitem]');
+    await gone(page, 'disabled', 'tbody td');
+    assert.equal((await ask('/me', member.auth)).status, 200);
+  });
+
+  test('changes the bounds of a space', async () => {
+    await press(page, 'Spaces', 'nav a');
+    await press(page, 'Change bounds of ben');
+    await page.waitForSelector('#space-quota');
+    await page.type('#space-quota', '0.5');
+    await press(page, 'Save', 'dialog button');
+    await seen(page, '512 MiB', 'tbody td');
+  });
+
+  test('tells who did what, by filter, and exports it', async () => {
+    await press(page, 'Audit log', 'nav a');
+    await seen(page, 'account.make', 'tbody td');
+    await page.type('#audit-action', 'account.change');
+    await press(page, 'Filter', 'form button');
+    await gone(page, 'account.make', 'tbody td');
+    await seen(page, 'disabled true', 'tbody td');
+    assert.equal(new URL(page.url()).searchParams.get('action'), 'account.change');
+    await page.goBack();
+    await seen(page, 'account.make', 'tbody td');
+    const href = await page.$eval('a[download]', (link) => link.getAttribute('href'));
+    const text = await (await fetch(`${drive.url}${href}`, { headers: { authorization: drive.auth } })).text();
+    assert.ok(text.startsWith('at_ms,account,') && text.includes('"account.make","ben"'), text);
+  });
+
+  test('asks for a reclaim, and tells what it did', async () => {
+    await press(page, 'Store', 'nav a');
+    await press(page, 'Reclaim now');
+    await seen(page, 'Reclaim has begun', '.toast');
+    await press(page, 'Nodes and jobs', 'nav a');
+    await seen(page, 'packs_deleted', 'tbody td');
+  });
+
+  test('tells what is done now, and keeps it for a day', async () => {
+    for (let at = 0; at < 20; at += 1) await drive.put(`ana/${at}.txt`, 'y'.repeat(20_000));
+    await page.goto(`${drive.url}/admin`);
+    await seen(page, 'dav PUT', 'tbody td');
+    await seen(page, '127.0.0.1', 'tbody td');
+    await page.waitForSelector('svg[role=img]', { timeout: MINUTE_MS });
+    await seen(page, 'The same by hour', 'summary');
+  }, { timeout: 2 * MINUTE_MS });
+
+  for (const [size, width, height] of [['wide', 1280, 800], ['small', 360, 740]]) {
+    for (const [name, url, mark] of PAGES) {
+      test(`${name} is fit to be used by all at ${width} pixels`, async () => {
+        await page.setViewport({ width, height });
+        await page.goto(drive.url + url);
+        await page.waitForSelector(mark);
+        for (const theme of ['light', 'dark', 'contrast']) {
+          await page.evaluate((chosen) => { document.documentElement.dataset.theme = chosen; }, theme);
+          if (process.env.SHOTS) await page.screenshot({ path: `${shots}/admin-${name}-${size}-${theme}.png` });
+          await page.evaluate(axe);
+          const { violations } = await page.evaluate(() => window.axe.run(document, { runOnly: ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa', 'best-practice'] }));
+          const serious = violations.filter(({ impact }) => impact === 'serious' || impact === 'critical').map(({ id, nodes }) => `${id}: ${nodes[0]?.html.slice(0, 160)} ${nodes[0]?.any[0]?.message ?? ''}`);
+          assert.deepEqual(serious, [], `${name}, ${size}, ${theme}`);
+        }
+        assert.ok((await page.evaluate(() => document.documentElement.scrollWidth - innerWidth)) <= 0, `${name} is wider than the window`);
+      });
+    }
+  }
+
+  test('nothing was refused by the policy, and no script failed', () => assert.deepEqual(tab.faults, []));
+});

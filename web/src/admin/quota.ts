@@ -1,0 +1,10 @@
+/** Quotas as people write them: GiB, nothing for none. */
+const GIB = 2 ** 30;
+
+export const gibOf = (bytes: number | undefined) => (bytes === undefined ? '' : String(Math.round((bytes / GIB) * 1_000) / 1_000));
+
+/** Null is unlimited. What is no number is refused by whoever asked, as NaN. */
+export function quotaOf(text: string): number | null {
+  const clean = text.trim().replace(',', '.');
+  return clean === '' ? null : Math.round(Number(clean) * GIB);
+}
