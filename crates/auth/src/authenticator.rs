@@ -159,7 +159,7 @@ impl Authenticator {
         self.0.cache.sweep(self.0.clock.now_ms());
     }
 
-/// Figures for the metrics.
+    /// Figures for the metrics.
     pub fn stats(&self) -> AuthStats {
         AuthStats {
             argon2_runs: self.0.worker.runs(),

@@ -80,7 +80,13 @@ impl Local {
     /// A guard for a change by the account, without conditions.
     pub(crate) fn guard(who: &Session) -> Guard {
         let now_ms = SystemClock.now_ms();
-        Guard { account: who.account, expect: holdfast_meta::Expect::Any, tokens: Vec::new(), through: Vec::new(), now_ms }
+        Guard {
+            account: who.account,
+            expect: holdfast_meta::Expect::Any,
+            tokens: Vec::new(),
+            through: Vec::new(),
+            now_ms,
+        }
     }
 
     /// Closes it.

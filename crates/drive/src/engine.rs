@@ -37,13 +37,13 @@ use holdfast_base::{Clock, Result, Uid};
 use holdfast_blob::BlobStore;
 use holdfast_meta::{Catalogue, InstanceId, NewInstance};
 pub(crate) use packer::PackLease;
-pub use view::LINK_VIEW;
 use packer::{PackBounds, Packer};
 use seat::Seat;
 use spill::Spill;
 use std::path::PathBuf;
 use std::sync::Arc;
 use tokio::sync::Semaphore;
+pub use view::LINK_VIEW;
 use workers::Workers;
 
 /// How the engine is set up. Every bound on memory and size is here.

@@ -8,12 +8,12 @@ pub mod care;
 pub mod engine;
 mod types;
 
+pub use engine::LINK_VIEW;
 pub use holdfast_meta::{
     Access, Changed, Compression, Cursor, Expect, HITS_MAX, Lock, MediaGroup, NameTaken, Node, NodeKind, Property,
-    PropertyChange, Retention, Role, SearchQuery, Shared, TAG_LIST_MAX, TAG_NAMESPACE, Tag, TagChange, TagCount, TrashEntry,
-    Usage, Version, entity_tag,
+    PropertyChange, Retention, Role, SearchQuery, Shared, TAG_LIST_MAX, TAG_NAMESPACE, Tag, TagChange, TagCount,
+    TrashEntry, Usage, Version, entity_tag,
 };
-pub use engine::LINK_VIEW;
 pub use types::*;
 
 use async_trait::async_trait;

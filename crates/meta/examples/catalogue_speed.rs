@@ -110,7 +110,13 @@ async fn prepare(catalogue: &Arc<dyn Catalogue>) -> Outcome<(AccountId, SpaceId)
 }
 
 fn guard(account: AccountId, index: usize) -> Guard {
-    Guard { account, expect: Expect::Any, tokens: Vec::new(), through: Vec::new(), now_ms: i64::try_from(index).unwrap_or(0) }
+    Guard {
+        account,
+        expect: Expect::Any,
+        tokens: Vec::new(),
+        through: Vec::new(),
+        now_ms: i64::try_from(index).unwrap_or(0),
+    }
 }
 
 fn path_of(caller: usize, index: usize, round: usize) -> Outcome<DrivePath> {

@@ -7,9 +7,9 @@
 use crate::cluster::{Cluster, InstanceId, Joined, NewInstance};
 use crate::types::{
     Account, AccountChange, BlockPlace, Content, Finding, Lock, ManifestChunk, Membership, NameTaken, NewAccount,
-    NewContent, NewLock, NewResumable, NewShare, NewSlot, NewSpace, NewVisit, Node, Pack, Place, Property, PropertyChange,
-    Resumable, Role, SearchAnswer, SearchIn, SearchQuery, ShareChange, Shared, Slot, SlotKind, Space, SpaceChange, StagedRun,
-    TagChange, TagCount, Tail, Through, Traffic, TrashEntry, UploadClaim, Version, Visit,
+    NewContent, NewLock, NewResumable, NewShare, NewSlot, NewSpace, NewVisit, Node, Pack, Place, Property,
+    PropertyChange, Resumable, Role, SearchAnswer, SearchIn, SearchQuery, ShareChange, Shared, Slot, SlotKind, Space,
+    SpaceChange, StagedRun, TagChange, TagCount, Tail, Through, Traffic, TrashEntry, UploadClaim, Version, Visit,
 };
 use async_trait::async_trait;
 use holdfast_base::{
@@ -357,13 +357,7 @@ pub trait Catalogue: Send + Sync + 'static {
     /// A resumable upload by its random name, finished or not, unless it has expired.
     async fn resumable(&self, uid: Uid, now_ms: i64) -> Result<Option<Resumable>>;
     /// An account's unfinished ones (0), or those of a visit in its name, oldest first, `limit` at most, without their metadata.
-    async fn resumables_of(
-        &self,
-        account: AccountId,
-        visit: i64,
-        now_ms: i64,
-        limit: usize,
-    ) -> Result<Vec<Resumable>>;
+    async fn resumables_of(&self, account: AccountId, visit: i64, now_ms: i64, limit: usize) -> Result<Vec<Resumable>>;
     /// Takes the right to continue an upload away from whoever has it. `Conflict` if it has not exactly `stored` bytes (where
     /// that is asked) or is finished; `NotFound` if it has expired.
     async fn claim_resumable(&self, upload: ContentId, stored: Option<u64>, now_ms: i64) -> Result<UploadClaim>;

@@ -8,8 +8,8 @@ mod uploads;
 pub use accounts::*;
 use holdfast_base::{AccountId, BlockId, ContentId, NodeId, NodeName, PackId, PackName, SpaceId};
 pub use search::*;
-pub use shares::*;
 use serde::{Deserialize, Serialize};
+pub use shares::*;
 use std::fmt::Write as _;
 pub use uploads::*;
 

@@ -5,10 +5,10 @@
 
 use super::Failures;
 use super::shares::share_id;
+use crate::Api;
 use crate::cookie;
 use crate::extract::{Caller, From, Json, Path};
 use crate::problem::Failure;
-use crate::Api;
 use axum::extract::State;
 use holdfast_auth::Secret;
 use holdfast_base::Error;

@@ -14,9 +14,7 @@ use crate::password::PASSWORD_BYTES_MAX;
 use crate::token::Token;
 use crate::{Secret, Session, base32};
 use holdfast_base::{DrivePath, Error, ErrorKind, NodeId, Result, SpaceId, Uid};
-use holdfast_meta::{
-    Access, LinkLock, NewShare, NewVisit, NodeKind, ShareChange, Shared, Visit,
-};
+use holdfast_meta::{Access, LinkLock, NewShare, NewVisit, NodeKind, ShareChange, Shared, Visit};
 use holdfast_seal::keys::{
     Argon2Params, CredentialKind, SlotContext, open_slot, random_bytes, seal_slot, wrap_space_key,
 };

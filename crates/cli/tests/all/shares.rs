@@ -88,7 +88,10 @@ impl Visitor {
         }
         let answer = self.call("POST", "/session", Some(&body));
         if let Some(set) = answer.header("set-cookie") {
-            assert!(set.contains("HttpOnly") && set.contains("SameSite=Strict") && !set.contains(&self.secret), "{set}");
+            assert!(
+                set.contains("HttpOnly") && set.contains("SameSite=Strict") && !set.contains(&self.secret),
+                "{set}"
+            );
             self.cookie = set.split(';').next().map(ToOwned::to_owned);
         }
         answer
@@ -116,7 +119,8 @@ impl Visitor {
     /// Sends a file as tus does; the answer to its creation.
     fn upload(&mut self, path: &str, content: &str, conflict: &str) -> Response {
         let pairs = [("space", "link"), ("path", path), ("conflict", conflict)];
-        let metadata: Vec<String> = pairs.iter().map(|(key, value)| format!("{key} {}", STANDARD.encode(value))).collect();
+        let metadata: Vec<String> =
+            pairs.iter().map(|(key, value)| format!("{key} {}", STANDARD.encode(value))).collect();
         let request = self
             .request("POST", "/uploads")
             .header("tus-resumable", "1.0.0")
@@ -155,7 +159,11 @@ fn a_folder_is_shared_with_an_account_and_nothing_beside_it() {
     assert_eq!(call(&mut stage.ben, "PATCH", &address(&share), Some(&json!({"access": "write"}))).status, 404);
     // Over WebDAV it is a folder beside the spaces.
     let dav = stage.ben.send(&Request::with_target("PROPFIND", "/dav/").header("depth", "1")).expect("answers");
-    assert!(dav.text().contains("<D:displayname>trip (ana)</D:displayname>") && !dav.text().contains("/dav/ana/"), "{}", dav.text());
+    assert!(
+        dav.text().contains("<D:displayname>trip (ana)</D:displayname>") && !dav.text().contains("/dav/ana/"),
+        "{}",
+        dav.text()
+    );
     let file = call(&mut stage.ben, "GET", &format!("/dav/{VIEW}/map.txt"), None);
     assert_eq!(file.text(), "a map");
     assert_eq!(put(&mut stage.ben, &format!("/dav/{VIEW}/new.txt"), "x").status, 403);
@@ -198,6 +206,14 @@ fn who_may_write_writes_below_the_folder_only() {
     let ben = &mut stage.ben;
     let back = call(ben, "POST", &format!("/api/v1/spaces/{VIEW}/trash/{entry}"), Some(&json!({})));
     assert_eq!(back.status, 404, "what others removed is not theirs to see");
+    let lock = "<D:lockinfo xmlns:D='DAV:'><D:lockscope><D:exclusive/></D:lockscope><D:locktype><D:write/></D:locktype></D:lockinfo>";
+    let locked = ben.send(&Request::with_target("LOCK", &format!("/dav/{VIEW}/map.txt")).body(lock)).expect("answers");
+    assert!(locked.status == 200 && !locked.text().contains("private"), "{}", locked.text());
+    assert_eq!(put(&mut stage.ana, "/api/v1/content/ana/private/trip/map.txt", "x").status, 423);
+    let ben = &mut stage.ben;
+    let token = locked.header("lock-token").expect("a token").to_owned();
+    let unlock = Request::with_target("UNLOCK", &format!("/dav/{VIEW}/map.txt")).header("lock-token", token);
+    assert_eq!(ben.send(&unlock).expect("answers").status, 204);
     // A search finds what is below, and says where it is for them.
     let found = json(&call(ben, "GET", &format!("/api/v1/search?q=new&space={VIEW}"), None), 200);
     let places: Vec<&Value> = found["hits"].as_array().expect("hits").iter().map(|hit| &hit["path"]).collect();
@@ -209,7 +225,8 @@ fn who_may_write_writes_below_the_folder_only() {
     json(&call(&mut stage.ana, "POST", "/api/v1/move", Some(&away)), 200);
     let ben = &mut stage.ben;
     assert_eq!(call(ben, "GET", &format!("/api/v1/content/{VIEW}/day/new.txt"), None).text(), "by ben");
-    let gone = json(&call(&mut stage.ana, "POST", "/api/v1/remove", Some(&json!({"items": [to("ana", "/elsewhere")]}))), 200);
+    let gone =
+        json(&call(&mut stage.ana, "POST", "/api/v1/remove", Some(&json!({"items": [to("ana", "/elsewhere")]}))), 200);
     assert_eq!(put(&mut stage.ben, &format!("/api/v1/content/{VIEW}/late.txt"), "x").status, 404);
     let me = json(&call(&mut stage.ben, "GET", "/api/v1/me", None), 200);
     assert_eq!(me["spaces"].as_array().map(Vec::len), Some(1), "a folder in the trash is not shown");
@@ -264,7 +281,8 @@ fn a_link_opens_what_it_leads_to_and_nothing_else() {
     wrong.cookie = cookie.split_once('=').map(|(_, value)| format!("holdfast-link-{}={value}", wrong.id));
     assert_eq!(wrong.get("/folders/link/").status, 401);
     let target = format!("/api/v1/links/{}/folders/link/", visitor.id);
-    let evil = Request::with_target("GET", &target).header("cookie", cookie.as_str()).header("sec-fetch-site", "cross-site");
+    let evil =
+        Request::with_target("GET", &target).header("cookie", cookie.as_str()).header("sec-fetch-site", "cross-site");
     assert_eq!(visitor.client.send(&evil).expect("answers").status, 403);
     // A visit is over when its visitor says so, or when the link is taken back.
     assert_eq!(visitor.call("DELETE", "/session", None).status, 204);
@@ -428,4 +446,27 @@ fn members_are_set_by_owners_and_bad_shares_are_refused() {
         let answer = call(&mut stage.ana, "POST", "/api/v1/shares", Some(&body));
         assert_eq!(answer.status, status, "{body}: {}", answer.text());
     }
+}
+
+#[test]
+fn the_command_line_shares_links_lists_and_revokes() {
+    let drive = Drive::new();
+    let server = drive.start();
+    let mut ana = server.client_of("ana", PASSWORD);
+    assert_eq!(call(&mut ana, "POST", "/api/v1/folders/ana/trip", None).status, 201);
+    let as_ana = ["--user", "ana", "--password-file", "-"];
+    let run = |arguments: &[&str]| drive.json(&[arguments, &as_ana].concat(), PASSWORD);
+    let shared = run(&["share", "add", "ana", "/trip", "--with", "ben", "--write", "--days", "3"]);
+    assert_eq!((&shared["with"], &shared["access"]), (&json!("ben"), &json!("write")));
+    let mut ben = server.client_of("ben", OTHER_PASSWORD);
+    assert_eq!(put(&mut ben, &format!("/api/v1/content/{VIEW}/x.txt"), "x").status, 201);
+    let link = run(&["share", "link", "ana", "/trip", "--access", "upload", "--label", "box"]);
+    assert!(link["link"].as_str().is_some_and(|link| link.starts_with("/l/") && link.contains('#')));
+    let listed = run(&["share", "list"]);
+    assert_eq!(listed.as_array().map(Vec::len), Some(2));
+    run(&["share", "revoke", shared["id"].as_str().expect("an id")]);
+    assert_eq!(call(&mut ben, "GET", &format!("/api/v1/folders/{VIEW}/"), None).status, 404);
+    let (code, message) =
+        drive.fails(&[&["share", "add", "ana", "/none", "--with", "ben"], &as_ana[..]].concat(), PASSWORD);
+    assert!(code != 0 && message.contains("does not exist"), "{message}");
 }

@@ -20,7 +20,12 @@ impl Engine {
         };
         let visible = own.into_iter().filter(|(space, _)| who.scope.space.is_none_or(|only| only == space.id));
         let mut all: Vec<Entered> = visible
-            .map(|(space, membership)| Entered { role: effective_role(who, &membership), space, membership, view: None })
+            .map(|(space, membership)| Entered {
+                role: effective_role(who, &membership),
+                space,
+                membership,
+                view: None,
+            })
             .collect();
         let shared = self.shared_with(who).await?;
         all.extend(shared.into_iter().filter(|entered| !entered.uploads_only()));

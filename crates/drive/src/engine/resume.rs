@@ -13,8 +13,8 @@
 use super::Engine;
 use super::access::Entered;
 use super::intake::Intake;
-use super::view::LINK_VIEW;
 use super::resume_part::Claimed;
+use super::view::LINK_VIEW;
 use crate::{CHECKED_PART_BYTES_MAX, Conditions, ContentStream, Location, UploadPart, UploadRequest, UploadView};
 use holdfast_auth::Session;
 use holdfast_base::limits::BLOCK_BYTES;

@@ -229,7 +229,13 @@ impl Claimed {
     async fn finish(&self, content: NewContent, name_taken: Option<NameTaken>) -> Result<Changed> {
         let shared = &self.target.shared;
         let now_ms = shared.clock.now_ms();
-        let guard = Guard { account: self.account, expect: Expect::Any, tokens: Vec::new(), through: self.through.clone(), now_ms };
+        let guard = Guard {
+            account: self.account,
+            expect: Expect::Any,
+            tokens: Vec::new(),
+            through: self.through.clone(),
+            now_ms,
+        };
         shared.catalogue.finish_resumable(self.claim, content, name_taken, remembered(now_ms), &guard).await
     }
 

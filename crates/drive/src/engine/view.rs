@@ -80,7 +80,9 @@ impl Entered {
     /// Refuses what is only for those who are in the space itself.
     pub(crate) fn refuse_view(&self, what: &str) -> Result<()> {
         match self.view {
-            Some(_) => Err(Error::forbidden(format!("{what} is for members of the space, not for whom a folder was shared with"))),
+            Some(_) => Err(Error::forbidden(format!(
+                "{what} is for members of the space, not for whom a folder was shared with"
+            ))),
             None => Ok(()),
         }
     }

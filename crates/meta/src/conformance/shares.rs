@@ -43,8 +43,7 @@ async fn link(stage: &Stage, number: u8, node: NodeId) -> Shared {
 }
 
 async fn begin(stage: &Stage, share: i64, lookup: &str) -> Visit {
-    let new =
-        NewVisit { share, lookup: lookup.to_owned(), sealed: vec![5; 60], now_ms: 3_000, expires_ms: 9_000 };
+    let new = NewVisit { share, lookup: lookup.to_owned(), sealed: vec![5; 60], now_ms: 3_000, expires_ms: 9_000 };
     stage.catalogue.begin_visit(new).await.expect("begins")
 }
 
@@ -178,13 +177,8 @@ pub async fn a_visit_ends_with_its_link(catalogue: &Place) {
     begin(&stage, shared.share.id, "three").await;
     catalogue.remove_share(shared.share.id).await.expect("takes back");
     assert!(catalogue.visit("three").await.expect("reads").is_none());
-    let late = NewVisit {
-        share: shared.share.id,
-        lookup: "four".into(),
-        sealed: vec![5],
-        now_ms: 3_000,
-        expires_ms: 9_000,
-    };
+    let late =
+        NewVisit { share: shared.share.id, lookup: "four".into(), sealed: vec![5], now_ms: 3_000, expires_ms: 9_000 };
     assert_eq!(kind(catalogue.begin_visit(late).await), ErrorKind::NotFound);
 }
 

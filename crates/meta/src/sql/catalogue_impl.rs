@@ -3,7 +3,9 @@
 use super::codec::unsigned;
 use super::engine::{Engine, Ops, Reading};
 use super::seam::Link;
-use super::{accounts, index, members, metering, packs, properties, resumable, shares, slots, spaces, state, tree_read};
+use super::{
+    accounts, index, members, metering, packs, properties, resumable, shares, slots, spaces, state, tree_read,
+};
 use crate::catalogue::{
     Attempts, Catalogue, Change, Changed, Found, Guard, Missing, MovedBlock, NewUpload, Relocation,
 };
@@ -11,8 +13,8 @@ use crate::cluster::{Cluster, InstanceId, Joined, NewInstance};
 use crate::types::{
     Account, AccountChange, BlockPlace, Content, Finding, Lock, ManifestChunk, Membership, NameTaken, NewAccount,
     NewContent, NewLock, NewResumable, NewShare, NewSlot, NewSpace, NewVisit, Node, Pack, Property, PropertyChange,
-    Resumable, Role, SearchAnswer, SearchIn, SearchQuery, ShareChange, Shared, Slot, SlotKind, Space, SpaceChange, StagedRun,
-    TagChange, TagCount, Tail, Traffic, TrashEntry, UploadClaim, Version, Visit,
+    Resumable, Role, SearchAnswer, SearchIn, SearchQuery, ShareChange, Shared, Slot, SlotKind, Space, SpaceChange,
+    StagedRun, TagChange, TagCount, Tail, Traffic, TrashEntry, UploadClaim, Version, Visit,
 };
 use async_trait::async_trait;
 use holdfast_base::{
@@ -377,13 +379,7 @@ impl<E: Engine> Catalogue for E {
         self.read(Reading::Point, move |link| resumable::find(link, uid, now_ms)).await
     }
 
-    async fn resumables_of(
-        &self,
-        account: AccountId,
-        visit: i64,
-        now_ms: i64,
-        limit: usize,
-    ) -> Result<Vec<Resumable>> {
+    async fn resumables_of(&self, account: AccountId, visit: i64, now_ms: i64, limit: usize) -> Result<Vec<Resumable>> {
         self.read(Reading::Scan, move |link| resumable::of_account(link, (account, visit), now_ms, limit)).await
     }
 

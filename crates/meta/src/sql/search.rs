@@ -186,7 +186,8 @@ impl<'s> Search<'s> {
         let mut rarest: Option<Matches> = None;
         for tag in &self.asked.query.tags {
             let (link, limit) = (self.link, NODES_MAX);
-            let found = matches(&self.within.spaces, limit, |space, limit| nodes_tagged(link, space, tag.folded(), limit))?;
+            let found =
+                matches(&self.within.spaces, limit, |space, limit| nodes_tagged(link, space, tag.folded(), limit))?;
             if found.complete && rarest.as_ref().is_none_or(|other| other.ids.len() > found.ids.len()) {
                 rarest = Some(found);
             } else if !found.complete && self.asked.words.is_empty() && rarest.is_none() {

@@ -238,7 +238,10 @@ fn put(tx: &Tx<'_>, new: &NewShare) -> Done<Shared> {
     tx.lock_space(new.space)?;
     let at = place(tx, new.node)?.ok_or_else(|| Error::not_found("what is to be shared was removed"))?;
     if new.link.is_none() && at.1 != NodeKind::Folder {
-        return refuse(ErrorKind::WrongKind, "only a folder is shared with an account: make a link, or share its folder");
+        return refuse(
+            ErrorKind::WrongKind,
+            "only a folder is shared with an account: make a link, or share its folder",
+        );
     }
     refuse_too_many(tx, "by_id", new.by, SHARES_BY_ACCOUNT_MAX)?;
     let mut name = String::new();
@@ -324,7 +327,8 @@ fn change(tx: &Tx<'_>, space: SpaceId, id: i64, change: &ShareChange) -> Done<Sh
         sql::put(tx, "UPDATE share SET access = ?2 WHERE id = ?1", (id, access_number(access)))?;
     }
     if let Some((lock, wrapped_key)) = &change.lock {
-        let sql = "UPDATE share SET sealed = ?2, proof = ?3, secret = ?4, has_password = ?5, wrapped_key = ?6 WHERE id = ?1";
+        let sql =
+            "UPDATE share SET sealed = ?2, proof = ?3, secret = ?4, has_password = ?5, wrapped_key = ?6 WHERE id = ?1";
         sql::put(tx, sql, (id, &lock.sealed, &lock.proof, &lock.secret, lock.has_password, wrapped_key))?;
     }
     if change.access.is_some() || change.lock.is_some() {
@@ -358,7 +362,8 @@ fn begin_visit(tx: &Tx<'_>, space: SpaceId, new: &NewVisit) -> Done<Visit> {
         sql::put(tx, sql, [new.share])?;
     }
     let id = tx.new_id()?;
-    let sql = "INSERT INTO visit (id, share_id, lookup, sealed, created_ms, expires_ms) VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
+    let sql =
+        "INSERT INTO visit (id, share_id, lookup, sealed, created_ms, expires_ms) VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
     sql::put(tx, sql, (id, new.share, &new.lookup, &new.sealed, new.now_ms, new.expires_ms))?;
     let limited = limit.is_some();
     Ok(Visit { id, share: new.share, sealed: new.sealed.clone(), expires_ms: new.expires_ms, limited })

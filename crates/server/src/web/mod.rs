@@ -16,9 +16,9 @@
 //! scripts as the drive.
 
 mod browser;
-mod links;
 pub(crate) mod gate;
 mod landing;
+mod links;
 pub(crate) mod record;
 pub(crate) mod reply;
 
