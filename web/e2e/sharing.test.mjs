@@ -101,9 +101,9 @@ describe('sharing', () => {
     await page.waitForSelector('#link-access');
     await press(page, 'Options', 'dialog button');
     await press(page, 'Make one up', 'dialog button');
-    const password = await page.$eval('#link-password', (input) => input.value);
+    const password = await page.$eval('[data-testid=link-password]', (input) => input.value);
     assert.match(password, /^(\w{4}-){3}\w{4}$/);
-    await page.type('#link-label', 'Our trip');
+    await page.type('[data-testid=link-label]', 'Our trip');
     await press(page, 'Make a link', 'dialog button');
     await seen(page, 'Our trip', 'dialog li');
     const address = await page.$eval('dialog .copy pre', (box) => box.textContent);
@@ -129,6 +129,13 @@ describe('sharing', () => {
     await seen(guest, 'one', '.code');
     const around = await guest.evaluate(() => fetch('/api/v1/me', { headers: { 'X-Requested-With': 'holdfast' } }).then((answer) => answer.status));
     assert.equal(around, 401);
+    // Its terms are changed where it is.
+    await press(page, 'Change how Our trip is shared', 'dialog button');
+    await page.waitForSelector('dialog li [data-testid=link-downloads]');
+    await page.type('dialog li [data-testid=link-downloads]', '5');
+    await looks(page, 'link-edit');
+    await press(page, 'Save', 'dialog button');
+    await seen(page, '0 of 5 downloads', 'dialog li');
     await press(page, 'Done', 'dialog button');
 
     // The page of shares takes it back, and who is there is told.

@@ -2,7 +2,7 @@
 
 use crate::commands::{
     account, audit, backup, bench, check, cluster, completion, config as config_command, man, migrate, publish,
-    reclaim, restore, search, serve, site, space, tag, token, top, trash, version,
+    reclaim, restore, search, serve, share, site, space, tag, token, top, trash, version,
 };
 use crate::config;
 use clap::{Args, Parser, Subcommand, ValueEnum};
@@ -103,6 +103,9 @@ pub(crate) enum Command {
     /// Add, remove and list tags of files and folders.
     #[command(subcommand)]
     Tag(tag::TagCommand),
+    /// Share folders with accounts, make links, and take both back.
+    #[command(subcommand)]
+    Share(share::ShareCommand),
     /// Find files and folders by name, path and tags.
     Search(search::SearchArgs),
     /// Publish a folder as a web site.

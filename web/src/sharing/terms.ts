@@ -24,11 +24,25 @@ export function endOfDay(text: string): number | undefined {
   return new Date(year, month - 1, day, 23, 59, 59).getTime();
 }
 
-/** Today as `<input type="date">` takes it. */
-export function today(): string {
-  const now = new Date();
-  return [now.getFullYear(), now.getMonth() + 1, now.getDate()].map((part) => String(part).padStart(2, '0')).join('-');
+/** A moment's day as `<input type="date">` takes it. */
+export function dayOf(ms: number | undefined): string {
+  if (ms === undefined) return '';
+  const day = new Date(ms);
+  return [day.getFullYear(), day.getMonth() + 1, day.getDate()].map((part) => String(part).padStart(2, '0')).join('-');
 }
+
+/** Today as `<input type="date">` takes it. */
+export const today = () => dayOf(Date.now());
+
+/** What a form asks for a link. */
+export interface LinkTerms {
+  password: string;
+  ends: string;
+  downloads: number | null;
+  label: string;
+}
+
+export const noTerms = (): LinkTerms => ({ password: '', ends: '', downloads: null, label: '' });
 
 const LETTERS = 'abcdefghijkmnpqrstuvwxyz23456789';
 /** Four groups of four letters and digits that are told apart easily: 79 bits. */

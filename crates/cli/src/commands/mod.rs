@@ -18,6 +18,7 @@ pub(crate) mod reclaim;
 pub(crate) mod restore;
 pub(crate) mod search;
 pub(crate) mod serve;
+pub(crate) mod share;
 pub(crate) mod site;
 pub(crate) mod space;
 pub(crate) mod tag;
@@ -55,6 +56,7 @@ pub(crate) fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Version(command) => block_on(version::run(command, common.json)),
         Command::Trash(command) => block_on(trash::run(command, common.json)),
         Command::Tag(command) => block_on(tag::run(command, common.json)),
+        Command::Share(command) => block_on(share::run(command, common.json)),
         Command::Search(args) => block_on(search::run(args, common.json)),
         Command::Publish(args) => block_on(publish::run(args, common.json)),
         Command::Site(command) => block_on(site::run(command, common.json)),

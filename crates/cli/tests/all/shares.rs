@@ -206,6 +206,14 @@ fn who_may_write_writes_below_the_folder_only() {
     let ben = &mut stage.ben;
     let back = call(ben, "POST", &format!("/api/v1/spaces/{VIEW}/trash/{entry}"), Some(&json!({})));
     assert_eq!(back.status, 404, "what others removed is not theirs to see");
+    let lock = "<D:lockinfo xmlns:D='DAV:'><D:lockscope><D:exclusive/></D:lockscope><D:locktype><D:write/></D:locktype></D:lockinfo>";
+    let locked = ben.send(&Request::with_target("LOCK", &format!("/dav/{VIEW}/map.txt")).body(lock)).expect("answers");
+    assert!(locked.status == 200 && !locked.text().contains("private"), "{}", locked.text());
+    assert_eq!(put(&mut stage.ana, "/api/v1/content/ana/private/trip/map.txt", "x").status, 423);
+    let ben = &mut stage.ben;
+    let token = locked.header("lock-token").expect("a token").to_owned();
+    let unlock = Request::with_target("UNLOCK", &format!("/dav/{VIEW}/map.txt")).header("lock-token", token);
+    assert_eq!(ben.send(&unlock).expect("answers").status, 204);
     // A search finds what is below, and says where it is for them.
     let found = json(&call(ben, "GET", &format!("/api/v1/search?q=new&space={VIEW}"), None), 200);
     let places: Vec<&Value> = found["hits"].as_array().expect("hits").iter().map(|hit| &hit["path"]).collect();
@@ -438,4 +446,27 @@ fn members_are_set_by_owners_and_bad_shares_are_refused() {
         let answer = call(&mut stage.ana, "POST", "/api/v1/shares", Some(&body));
         assert_eq!(answer.status, status, "{body}: {}", answer.text());
     }
+}
+
+#[test]
+fn the_command_line_shares_links_lists_and_revokes() {
+    let drive = Drive::new();
+    let server = drive.start();
+    let mut ana = server.client_of("ana", PASSWORD);
+    assert_eq!(call(&mut ana, "POST", "/api/v1/folders/ana/trip", None).status, 201);
+    let as_ana = ["--user", "ana", "--password-file", "-"];
+    let run = |arguments: &[&str]| drive.json(&[arguments, &as_ana].concat(), PASSWORD);
+    let shared = run(&["share", "add", "ana", "/trip", "--with", "ben", "--write", "--days", "3"]);
+    assert_eq!((&shared["with"], &shared["access"]), (&json!("ben"), &json!("write")));
+    let mut ben = server.client_of("ben", OTHER_PASSWORD);
+    assert_eq!(put(&mut ben, &format!("/api/v1/content/{VIEW}/x.txt"), "x").status, 201);
+    let link = run(&["share", "link", "ana", "/trip", "--access", "upload", "--label", "box"]);
+    assert!(link["link"].as_str().is_some_and(|link| link.starts_with("/l/") && link.contains('#')));
+    let listed = run(&["share", "list"]);
+    assert_eq!(listed.as_array().map(Vec::len), Some(2));
+    run(&["share", "revoke", shared["id"].as_str().expect("an id")]);
+    assert_eq!(call(&mut ben, "GET", &format!("/api/v1/folders/{VIEW}/"), None).status, 404);
+    let (code, message) =
+        drive.fails(&[&["share", "add", "ana", "/none", "--with", "ben"], &as_ana[..]].concat(), PASSWORD);
+    assert!(code != 0 && message.contains("does not exist"), "{message}");
 }
