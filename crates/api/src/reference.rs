@@ -20,7 +20,9 @@ trait Form {
 
 /// The reference as Markdown.
 pub fn markdown(document: &OpenApi) -> String {
-    let mut form = Markdown(String::from("<!-- Made by `cargo run -p holdfast-api --example reference`; a test compares. -->\n\n"));
+    let mut form = Markdown(String::from(
+        "<!-- Made by `cargo run -p holdfast-api --example reference`; a test compares. -->\n\n",
+    ));
     write(&mut form, document);
     form.0
 }
@@ -85,7 +87,13 @@ fn describe(form: &mut impl Form, (path, method, operation): (&str, &str, &Value
         .flatten()
         .map(|it| {
             let must = if it["required"] == true { "yes" } else { "" };
-            vec![code(text(&it["name"])), text(&it["in"]).into(), kind(&it["schema"]), must.into(), line(&it["description"])]
+            vec![
+                code(text(&it["name"])),
+                text(&it["in"]).into(),
+                kind(&it["schema"]),
+                must.into(),
+                line(&it["description"]),
+            ]
         })
         .collect();
     form.table("Parameters", &["Name", "In", "Type", "Needed", "What"], &parameters);
@@ -95,7 +103,9 @@ fn describe(form: &mut impl Form, (path, method, operation): (&str, &str, &Value
     }
     let answers: Vec<Vec<String>> = object(&operation["responses"])
         .iter()
-        .filter(|(status, answer)| !common.iter().any(|(known, what)| known == *status && what == text(&answer["description"])))
+        .filter(|(status, answer)| {
+            !common.iter().any(|(known, what)| known == *status && what == text(&answer["description"]))
+        })
         .map(|(status, answer)| vec![status.clone(), content(answer).join(", "), line(&answer["description"])])
         .collect();
     form.table("Answers", &["Status", "Body", "What"], &answers);
@@ -212,10 +222,11 @@ fn html(text: &str) -> String {
     let escaped = text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;");
     let parts: Vec<&str> = escaped.split('`').collect();
     // Without a closing mark it is none.
-    if parts.len() % 2 == 0 {
+    if parts.len().is_multiple_of(2) {
         return escaped;
     }
-    let tags = |(at, part): (usize, &&str)| if at % 2 == 1 { format!("<code>{part}</code>") } else { (*part).to_owned() };
+    let tags =
+        |(at, part): (usize, &&str)| if at % 2 == 1 { format!("<code>{part}</code>") } else { (*part).to_owned() };
     parts.iter().enumerate().map(tags).collect()
 }
 
@@ -238,9 +249,12 @@ impl Form for Html {
         if rows.is_empty() {
             return;
         }
-        let head: String = head.iter().map(|cell| format!("<th scope=\"col\">{}</th>", html(cell))).collect();
-        let row = |row: &Vec<String>| format!("<tr>{}</tr>", row.iter().map(|cell| format!("<td>{}</td>", html(cell))).collect::<String>());
-        let rows: String = rows.iter().map(row).collect();
+        let cells = |row: &[String], begin: &str, end: &str| {
+            row.iter().fold(String::new(), |cells, cell| cells + begin + &html(cell) + end)
+        };
+        let heads: Vec<String> = head.iter().map(|&cell| cell.to_owned()).collect();
+        let head = cells(&heads, "<th scope=\"col\">", "</th>");
+        let rows = rows.iter().fold(String::new(), |all, row| all + "<tr>" + &cells(row, "<td>", "</td>") + "</tr>");
         let _ = write!(
             self.body,
             "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"{title}\"><table><caption>{title}</caption><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table></div>"

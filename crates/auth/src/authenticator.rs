@@ -103,7 +103,9 @@ impl Authenticator {
             (Credential::Basic { name, .. }, Some(token)) => {
                 inner.noted("signin.token", name, peer, inner.check_token(hash, Some(name), &token).await).await
             }
-            (_, Some(token)) => inner.noted("signin.token", "", peer, inner.check_token(hash, None, &token).await).await,
+            (_, Some(token)) => {
+                inner.noted("signin.token", "", peer, inner.check_token(hash, None, &token).await).await
+            }
             (Credential::Basic { name, secret }, None) => {
                 if secret.expose().len() > PASSWORD_BYTES_MAX {
                     return Err(wrong_password());

@@ -1,8 +1,8 @@
 //! The command line's shape.
 
 use crate::commands::{
-    account, audit, backup, bench, check, cluster, completion, config as config_command, man, migrate, publish, reclaim,
-    restore, search, serve, site, space, tag, token, top, trash, version,
+    account, audit, backup, bench, check, cluster, completion, config as config_command, man, migrate, publish,
+    reclaim, restore, search, serve, site, space, tag, token, top, trash, version,
 };
 use crate::config;
 use clap::{Args, Parser, Subcommand, ValueEnum};

@@ -6,10 +6,10 @@
 
 use crate::cluster::{Cluster, InstanceId, Joined, NewInstance};
 use crate::types::{
-    Account, AccountChange, AuditEntry, AuditNote, AuditQuery, BlockPlace, Capacity, Pressure, Sample, Content, Finding, Lock, ManifestChunk, Membership, NameTaken, NewAccount,
-    NewContent, NewLock, NewResumable, NewSlot, NewSpace, Node, Pack, Place, Property, PropertyChange, Resumable, Role,
-    SearchAnswer, SearchQuery, Slot, SlotKind, Space, SpaceChange, StagedRun, TagChange, TagCount, Tail, Traffic,
-    TrashEntry, UploadClaim, Version,
+    Account, AccountChange, AuditEntry, AuditNote, AuditQuery, BlockPlace, Capacity, Content, Finding, Lock,
+    ManifestChunk, Membership, NameTaken, NewAccount, NewContent, NewLock, NewResumable, NewSlot, NewSpace, Node, Pack,
+    Place, Pressure, Property, PropertyChange, Resumable, Role, Sample, SearchAnswer, SearchQuery, Slot, SlotKind,
+    Space, SpaceChange, StagedRun, TagChange, TagCount, Tail, Traffic, TrashEntry, UploadClaim, Version,
 };
 use async_trait::async_trait;
 use holdfast_base::{

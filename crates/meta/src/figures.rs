@@ -6,7 +6,20 @@ use std::time::{Duration, Instant};
 
 /// Upper bounds of the buckets of latencies in microseconds; one more has what is longer.
 pub const BUCKETS_US: [u64; 14] = [
-    250, 500, 1_000, 2_500, 5_000, 10_000, 25_000, 50_000, 100_000, 250_000, 1_000_000, 5_000_000, 30_000_000, 120_000_000,
+    250,
+    500,
+    1_000,
+    2_500,
+    5_000,
+    10_000,
+    25_000,
+    50_000,
+    100_000,
+    250_000,
+    1_000_000,
+    5_000_000,
+    30_000_000,
+    120_000_000,
 ];
 
 /// An operation's count and latencies.

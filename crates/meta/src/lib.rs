@@ -9,9 +9,9 @@ pub mod catalogue;
 pub mod cluster;
 #[cfg(any(test, feature = "conformance"))]
 pub mod conformance;
+pub mod figures;
 pub mod migrate;
 pub mod postgres;
-pub mod figures;
 mod sql;
 pub mod sqlite;
 pub mod types;

@@ -8,8 +8,8 @@ mod uploads;
 
 pub use accounts::*;
 pub use audit::*;
-pub use monitor::*;
 use holdfast_base::{AccountId, BlockId, ContentId, NodeId, NodeName, PackId, PackName, SpaceId};
+pub use monitor::*;
 pub use search::*;
 use serde::{Deserialize, Serialize};
 use std::fmt::Write as _;

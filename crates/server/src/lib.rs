@@ -34,8 +34,8 @@ pub mod tls;
 mod web;
 
 pub use config::ServerConfig;
-pub use holdfast_api::{Setting, figures};
 pub use data_dir::DataDir;
+pub use holdfast_api::{Setting, figures};
 pub use local::LocalDrive;
 pub use server::Server;
 pub use sites::SitesConfig;

@@ -3,9 +3,9 @@
 use crate::config::ServerConfig;
 use crate::data_dir::{DataDir, DataLock};
 use crate::engines::{OpenCatalogue, host_name};
+use crate::monitor::Monitor;
 use crate::server::Faces;
 use crate::sites::SitesConfig;
-use crate::monitor::Monitor;
 use holdfast_api::{Api, Setting};
 use holdfast_auth::{Accounts, AuthOptions, Authenticator, Journal, JournalOptions};
 use holdfast_base::{Clock, Result, SystemClock};
@@ -48,11 +48,8 @@ impl LocalDrive {
         let clock: Arc<dyn Clock> = Arc::new(SystemClock);
         let (store, _) = config.store.open(&directory).await?;
         let name = config.node_name.clone().unwrap_or_else(host_name);
-        let instance = NewInstance {
-            uid: directory.uid(),
-            name: name.clone(),
-            version: env!("CARGO_PKG_VERSION").into(),
-        };
+        let instance =
+            NewInstance { uid: directory.uid(), name: name.clone(), version: env!("CARGO_PKG_VERSION").into() };
         let options = EngineOptions { scratch_folder: directory.scratch(), instance, ..EngineOptions::default() };
         let engine = Engine::start(shared.clone(), store.clone(), clock.clone(), options).await?;
         let authenticator = Authenticator::new(shared.clone(), clock.clone(), AuthOptions::default())?;
@@ -67,7 +64,19 @@ impl LocalDrive {
         ];
         let jobs = Jobs::start(engine.clone(), JobOptions::default());
         let sweeper = tokio::spawn(sweep(authenticator.clone()));
-        Ok(Self { directory, catalogue, engine, authenticator, jobs, sweeper, store, journal, monitor, tasks, _lock: lock })
+        Ok(Self {
+            directory,
+            catalogue,
+            engine,
+            authenticator,
+            jobs,
+            sweeper,
+            store,
+            journal,
+            monitor,
+            tasks,
+            _lock: lock,
+        })
     }
 
     /// The data directory.

@@ -95,7 +95,10 @@ impl Monitor {
             operations.into_iter().map(|(kind, timed)| (kind, timed.into())).collect();
         for (name, timed) in holdfast_meta::figures::take() {
             // What this itself does, and signs of life, are nobody's doing.
-            if !matches!(name, "put_sample" | "put_capacity" | "beat" | "ping" | "add_traffic" | "take_lease" | "give_up") {
+            if !matches!(
+                name,
+                "put_sample" | "put_capacity" | "beat" | "ping" | "add_traffic" | "take_lease" | "give_up"
+            ) {
                 all.insert(format!("catalogue {name}"), timed.into());
             }
         }
@@ -110,7 +113,12 @@ impl Monitor {
     }
 
     /// Says how the node does until it is dropped.
-    pub(crate) async fn keep_saying(self, catalogue: Arc<dyn Catalogue>, store: Arc<dyn BlobStore>, node: (InstanceId, String)) {
+    pub(crate) async fn keep_saying(
+        self,
+        catalogue: Arc<dyn Catalogue>,
+        store: Arc<dyn BlobStore>,
+        node: (InstanceId, String),
+    ) {
         let mut every = tokio::time::interval(SAY_EVERY);
         every.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         every.tick().await;
@@ -169,7 +177,8 @@ async fn say(
 ) -> holdfast_base::Result<()> {
     let sample = |(at_ms, figures): (i64, Figures)| {
         let figures = serde_json::to_string(&figures.bounded());
-        let figures = figures.map_err(|error| holdfast_base::Error::internal("figures cannot be written").with_source(error));
+        let figures =
+            figures.map_err(|error| holdfast_base::Error::internal("figures cannot be written").with_source(error));
         Ok::<_, holdfast_base::Error>(Sample { node: name.clone(), at_ms, figures: figures? })
     };
     catalogue.put_sample(*instance, sample(now)?, minute.map(sample).transpose()?, KEPT_MS).await

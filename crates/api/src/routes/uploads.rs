@@ -6,8 +6,8 @@
 //!
 //! Bodies are streamed to the drive as they come, and first asked for when everything that can be known before has been looked at.
 
-use super::{Failures, Refusals, location};
 use super::uploads_headers::{CreationHeaders, OverrideHeader, PartHeaders, TusHeaders, TusRefusals, TusVersion};
+use super::{Failures, Refusals, location};
 use crate::Api;
 use crate::extract::{Caller, Json, Path};
 use crate::problem::Failure;

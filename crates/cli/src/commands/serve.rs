@@ -9,7 +9,7 @@ use holdfast_auth::NewPerson;
 use holdfast_base::Error;
 use holdfast_server::address_file::AddressFile;
 use holdfast_server::tls::Certificate;
-use holdfast_server::{DataDir, Setting, LocalDrive, Server, ServerConfig, telemetry};
+use holdfast_server::{DataDir, LocalDrive, Server, ServerConfig, Setting, telemetry};
 use serde_json::json;
 use std::fmt::Write;
 use std::path::PathBuf;
@@ -95,7 +95,12 @@ pub(crate) fn run(args: ServeArgs, common: &Common) -> anyhow::Result<ExitCode> 
     block_on(serve(merged.config, settings, args.init_admin, common.json))
 }
 
-async fn serve(config: ServerConfig, settings: Vec<Setting>, init_admin: Option<String>, json: bool) -> anyhow::Result<ExitCode> {
+async fn serve(
+    config: ServerConfig,
+    settings: Vec<Setting>,
+    init_admin: Option<String>,
+    json: bool,
+) -> anyhow::Result<ExitCode> {
     let data = config.data.as_deref().ok_or_else(|| {
         Error::invalid("where is the drive? Give --data DIR (or HOLDFAST_DATA, or data in the configuration file)")
     })?;

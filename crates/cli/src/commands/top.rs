@@ -4,10 +4,10 @@ use crate::args::DataArg;
 use crate::local::Local;
 use crate::output::{print, table};
 use clap::Args;
-use holdfast_server::figures::{Figures, Operations};
 use holdfast_base::size::format_bytes;
 use holdfast_base::{Clock, Error, Result, SystemClock};
 use holdfast_meta::Pressure;
+use holdfast_server::figures::{Figures, Operations};
 use serde::Serialize;
 use std::io::IsTerminal;
 use std::process::ExitCode;
@@ -102,9 +102,12 @@ fn words(top: &Top, kinds: usize) -> String {
     for (title, sums) in [("ACCOUNT", &all.accounts), ("CLIENT", &all.clients)] {
         let mut sums: Vec<_> = sums.iter().collect();
         sums.sort_by_key(|(_, it)| std::cmp::Reverse(it.bytes_in + it.bytes_out));
-        let rate = |bytes: u64| format!("{}/s", format_bytes((bytes as f64 / seconds) as u64));
-        let rows: Vec<Vec<String>> =
-            sums.into_iter().take(5).map(|(name, it)| vec![name.clone(), rate(it.bytes_in), rate(it.bytes_out)]).collect();
+        let rate = |bytes: u64| format!("{}/s", format_bytes(bytes.saturating_mul(1_000) / all.ms.max(1_000)));
+        let rows: Vec<Vec<String>> = sums
+            .into_iter()
+            .take(5)
+            .map(|(name, it)| vec![name.clone(), rate(it.bytes_in), rate(it.bytes_out)])
+            .collect();
         text += "\n";
         text += &table(&[title, "IN", "OUT"], &rows);
     }

@@ -24,16 +24,20 @@ fn administration_is_for_administrators() {
     let (mut ana, mut ben) = (server.client_of("ana", PASSWORD), server.client_of("ben", OTHER_PASSWORD));
     let made = json(&call(&mut ana, "POST", "/api/v1/tokens", Some(&json!({"label": "x", "read_only": true}))), 201);
     let mut reader = server.client_of("ana", made["token"].as_str().expect("shown"));
-    for path in ["audit", "audit/export?format=csv", "monitor", "monitor/history", "cluster", "store", "settings", "spaces"] {
+    for path in
+        ["audit", "audit/export?format=csv", "monitor", "monitor/history", "cluster", "store", "settings", "spaces"]
+    {
         let path = format!("/api/v1/admin/{path}");
         assert_eq!(call(&mut ana, "GET", &path, None).status, 200, "{path}");
         assert_eq!(call(&mut ben, "GET", &path, None).status, 403, "{path}");
         assert_eq!(call(&mut reader, "GET", &path, None).status, 403, "{path}");
         assert_eq!(call(&mut server.client(), "GET", &path, None).status, 401, "{path}");
     }
-    for (method, path) in
-        [("POST", "/api/v1/admin/reclaim"), ("PATCH", "/api/v1/admin/spaces/ben"), ("POST", "/api/v1/accounts/ana/sign-out")]
-    {
+    for (method, path) in [
+        ("POST", "/api/v1/admin/reclaim"),
+        ("PATCH", "/api/v1/admin/spaces/ben"),
+        ("POST", "/api/v1/accounts/ana/sign-out"),
+    ] {
         assert_eq!(call(&mut ben, method, path, Some(&json!({}))).status, 403, "{path}");
     }
 }
@@ -53,7 +57,11 @@ fn who_did_what_is_written_down_found_and_exported() {
     let told = |entry: &Value, field: &str| entry[field].as_str().expect("text").to_owned();
     let lines: Vec<[String; 4]> =
         entries.iter().map(|entry| ["account", "action", "object", "result"].map(|field| told(entry, field))).collect();
-    assert_eq!(lines, [["ana", "account.change", "eva", "ok"], ["ana", "account.make", "eva", "ok"]].map(|line| line.map(str::to_owned)));
+    assert_eq!(
+        lines,
+        [["ana", "account.change", "eva", "ok"], ["ana", "account.make", "eva", "ok"]]
+            .map(|line| line.map(str::to_owned))
+    );
     assert_eq!(told(&entries[0], "detail"), "disabled true, quota 1000");
     assert_eq!(told(&entries[0], "address"), "127.0.0.1");
 
@@ -69,7 +77,8 @@ fn who_did_what_is_written_down_found_and_exported() {
         let failed: Vec<Value> = entries.into_iter().filter(|entry| entry["result"] == "401").collect();
         (failed.len() >= 2).then(|| json!(failed))
     });
-    let names: Vec<&str> = failed.as_array().expect("a list").iter().map(|it| it["account"].as_str().expect("text")).collect();
+    let names: Vec<&str> =
+        failed.as_array().expect("a list").iter().map(|it| it["account"].as_str().expect("text")).collect();
     assert!(names.contains(&"ana") && names.contains(&""), "{failed}");
     until("a refusal is written", || {
         let page = json(&call(&mut ana, "GET", "/api/v1/admin/audit?account=ben&action=account", None), 200);
@@ -132,7 +141,10 @@ fn the_monitor_tells_what_is_done_by_whom_and_how_long_it_takes() {
     let all = &now["all"];
     let puts = &all["operations"]["dav PUT"];
     assert_eq!((&puts["count"], &puts["failed"]), (&json!(20), &json!(0)));
-    assert_eq!(puts["buckets"].as_array().expect("a list").iter().map(|it| it.as_u64().expect("a number")).sum::<u64>(), 20);
+    assert_eq!(
+        puts["buckets"].as_array().expect("a list").iter().map(|it| it.as_u64().expect("a number")).sum::<u64>(),
+        20
+    );
     assert!(all["operations"]["catalogue commit_file"]["count"].as_u64().expect("a number") >= 20, "{now}");
     assert!(all["accounts"]["ana"]["bytes_in"].as_u64().expect("a number") >= 20_000, "{now}");
     assert!(all["clients"]["127.0.0.1 rclone"]["bytes_out"].as_u64().expect("a number") >= 1_000, "{now}");
@@ -155,7 +167,10 @@ fn an_administrator_bounds_spaces_signs_out_and_sees_nodes_jobs_and_settings() {
     let (mut ana, mut ben) = (server.client_of("ana", PASSWORD), server.client_of("ben", OTHER_PASSWORD));
     let change = json!({"quota_bytes": 100, "retention_days": 3});
     let space = json(&call(&mut ana, "PATCH", "/api/v1/admin/spaces/ben", Some(&change)), 200);
-    assert_eq!((&space["quota_bytes"], &space["retention_days"], &space["owner"]), (&json!(100), &json!(3), &json!("ben")));
+    assert_eq!(
+        (&space["quota_bytes"], &space["retention_days"], &space["owner"]),
+        (&json!(100), &json!(3), &json!("ben"))
+    );
     assert_eq!(ben.put("/dav/ben/x", vec![0; 200]).expect("answers").status, 507);
     json(&call(&mut ana, "PATCH", "/api/v1/admin/spaces/ben", Some(&json!({"quota_bytes": null}))), 200);
     assert_eq!(ben.put("/dav/ben/x", vec![0; 200]).expect("answers").status, 201);
@@ -183,7 +198,10 @@ fn an_administrator_bounds_spaces_signs_out_and_sees_nodes_jobs_and_settings() {
     });
     let settings = json(&call(&mut ana, "GET", "/api/v1/admin/settings", None), 200);
     let setting = |key: &str| settings.as_array().expect("a list").iter().find(|it| it["key"] == key).cloned();
-    assert_eq!(setting("audit.days").expect("is there"), json!({"key": "audit.days", "value": 90, "origin": "default"}));
+    assert_eq!(
+        setting("audit.days").expect("is there"),
+        json!({"key": "audit.days", "value": 90, "origin": "default"})
+    );
     assert_eq!(setting("listen").expect("is there")["origin"], "command line");
 }
 

@@ -31,7 +31,8 @@ async fn times(catalogue: &Place, query: AuditQuery) -> Vec<i64> {
 }
 
 pub async fn entries_are_found_newest_first_by_every_filter(catalogue: &Place) {
-    let notes = [(3, "ana", "session.begin"), (1, "ben", "session.end"), (2, "ana", "space.change"), (3, "", "session.begin")];
+    let notes =
+        [(3, "ana", "session.begin"), (1, "ben", "session.end"), (2, "ana", "space.change"), (3, "", "session.begin")];
     catalogue.add_audit(notes.iter().map(|(at, who, what)| note(*at, who, what)).collect()).await.expect("writes");
     assert_eq!(times(catalogue, query()).await, [3, 3, 2, 1]);
     assert_eq!(times(catalogue, AuditQuery { account: Some("ana".into()), ..query() }).await, [3, 2]);
@@ -76,7 +77,8 @@ pub async fn a_change_is_written_with_its_note_or_not_at_all(catalogue: &Place) 
     assert_eq!((entries.len(), entries[0].note.detail.as_str()), (1, "disabled"));
     // One that is refused leaves nothing behind but the note in the caller's hand.
     let nobody = AccountId(i64::MAX);
-    let (done, left) = noting(note(2, "root", "account.change"), catalogue.change_account(nobody, disable.clone())).await;
+    let (done, left) =
+        noting(note(2, "root", "account.change"), catalogue.change_account(nobody, disable.clone())).await;
     assert!(done.is_err() && left == Some(note(2, "root", "account.change")));
     // Two changes are one entry, and what changes no account leaves the note to the caller.
     let ((), left) = noting(note(3, "root", "account.change"), async {
@@ -119,7 +121,10 @@ pub async fn what_is_stored_is_summed(catalogue: &Place) {
     let upload = catalogue.begin_upload(upload).await.expect("begins");
     catalogue.stage(upload, run(0, vec![written(1, pack)])).await.expect("stages").expect("misses nothing");
     let now = catalogue.pressure().await.expect("reads");
-    assert_eq!((now.packs_open, now.uploads, now.reserved_bytes), (1, before.uploads + 1, before.reserved_bytes + 5_000));
+    assert_eq!(
+        (now.packs_open, now.uploads, now.reserved_bytes),
+        (1, before.uploads + 1, before.reserved_bytes + 5_000)
+    );
     assert!(now.live_bytes > before.live_bytes, "{now:?}");
     catalogue.abandon_upload(upload).await.expect("gives up");
     while catalogue.release_garbage(100).await.expect("frees") > 0 {}

@@ -3,16 +3,18 @@
 use super::codec::unsigned;
 use super::engine::{Engine, Ops, Reading};
 use super::seam::Link;
-use super::{accounts, audit, index, members, metering, monitor, packs, properties, resumable, slots, spaces, state, tree_read};
+use super::{
+    accounts, audit, index, members, metering, monitor, packs, properties, resumable, slots, spaces, state, tree_read,
+};
 use crate::catalogue::{
     Attempts, Catalogue, Change, Changed, Found, Guard, Missing, MovedBlock, NewUpload, Relocation,
 };
 use crate::cluster::{Cluster, InstanceId, Joined, NewInstance};
 use crate::types::{
-    Account, AccountChange, AuditEntry, AuditNote, AuditQuery, BlockPlace, Capacity, Pressure, Sample, Content, Finding, Lock, ManifestChunk, Membership, NameTaken, NewAccount,
-    NewContent, NewLock, NewResumable, NewSlot, NewSpace, Node, Pack, Property, PropertyChange, Resumable, Role,
-    SearchAnswer, SearchQuery, Slot, SlotKind, Space, SpaceChange, StagedRun, TagChange, TagCount, Tail, Traffic,
-    TrashEntry, UploadClaim, Version,
+    Account, AccountChange, AuditEntry, AuditNote, AuditQuery, BlockPlace, Capacity, Content, Finding, Lock,
+    ManifestChunk, Membership, NameTaken, NewAccount, NewContent, NewLock, NewResumable, NewSlot, NewSpace, Node, Pack,
+    Pressure, Property, PropertyChange, Resumable, Role, Sample, SearchAnswer, SearchQuery, Slot, SlotKind, Space,
+    SpaceChange, StagedRun, TagChange, TagCount, Tail, Traffic, TrashEntry, UploadClaim, Version,
 };
 use async_trait::async_trait;
 use holdfast_base::{

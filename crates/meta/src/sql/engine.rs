@@ -1,11 +1,11 @@
 //! What a database engine gives the operations: reads, writes, and the feed of changes.
 
 use super::check::Part;
-use crate::audit;
 use super::fault::{Done, Fault};
 use super::seam::Link;
 pub(crate) use super::tx::Scope;
 use super::tx::Tx;
+use crate::audit;
 use crate::catalogue::Change;
 use holdfast_base::Result;
 use tokio::sync::broadcast;

@@ -104,8 +104,7 @@ impl Handler for Web {
         let full = room.is_none() && face != Face::Page;
         let log = self.access_log;
         let counts = (self.meter.clone(), self.monitor.clone());
-        let mut record =
-            Record::begin(&request, (id, face, client.address), tally.clone(), counts, log, room);
+        let mut record = Record::begin(&request, (id, face, client.address), tally.clone(), counts, log, room);
         let mut answer = if full {
             drop(request);
             metrics::counter!("holdfast_requests_refused_total").increment(1);
@@ -239,7 +238,7 @@ impl Web {
         let answer = (self.dav)(session, request).await;
         if let Some(mut note) = note {
             if !answer.status().is_success() {
-                note.result = answer.status().as_str().to_owned();
+                answer.status().as_str().clone_into(&mut note.result);
             }
             self.journal.add(note);
         }
