@@ -88,6 +88,13 @@ describe('administration', () => {
     await press(page, 'Enable', '[role=menuitem]');
     await gone(page, 'disabled', 'tbody td');
     assert.equal((await ask('/me', member.auth)).status, 200);
+    await press(page, 'Actions for ben');
+    await press(page, 'Change quota', '[role=menuitem]');
+    await page.waitForSelector('#quota-of');
+    await page.$eval('#quota-of', (input) => input.select());
+    await page.type('#quota-of', '3');
+    await press(page, 'Save', 'dialog button');
+    await seen(page, '3\u00a0GiB', 'tbody td');
   });
 
   test('changes the bounds of a space', async () => {
