@@ -14,6 +14,7 @@ const PAGES = [
   ['now', '/admin', 'dl'],
   ['accounts', '/admin/accounts', 'tbody tr'],
   ['spaces', '/admin/spaces', 'tbody tr'],
+  ['sites', '/admin/sites', 'tbody tr'],
   ['store', '/admin/store', 'dl'],
   ['nodes', '/admin/nodes', 'tbody tr'],
   ['audit', '/admin/audit', 'tbody tr'],
@@ -30,6 +31,7 @@ before(async () => {
   if (process.env.SHOTS) mkdirSync(shots, { recursive: true });
   drive = await startDrive();
   browser = await launch();
+  await drive.folder('ana/site');
   for (let at = 0; at < 5; at += 1) await drive.put(`ana/${at}.txt`, 'x'.repeat(50_000));
   tab = await open(browser, drive.url);
   ({ page } = tab);
@@ -52,7 +54,7 @@ describe('administration', () => {
     await press(page, 'Make an account', 'form button');
     await seen(page, 'it is shown this once', '.made');
     const [password] = await page.$$eval('.made dd', (values) => values.map((value) => value.textContent));
-    await seen(page, '2 GiB', 'tbody td');
+    await seen(page, '2\u00a0GiB', 'tbody td');
     member = { ...drive, admin: 'ben', password, auth: `Basic ${Buffer.from(`ben:${password}`).toString('base64')}` };
     assert.equal((await ask('/me', member.auth)).status, 200);
   });
@@ -76,9 +78,9 @@ describe('administration', () => {
   test('shuts an account out when its name was typed, and lets it in again', async () => {
     await press(page, 'Actions for ben');
     await press(page, 'Disable', '[role=menuitem]');
-    await page.waitForSelector('#disable-name');
+    await page.waitForSelector('dialog input');
     assert.equal(await page.$eval('dialog .danger', (button) => button.disabled), true);
-    await page.type('#disable-name', 'ben');
+    await page.type('dialog input', 'ben');
     await press(page, 'Disable', 'dialog button');
     await seen(page, 'disabled', 'tbody td');
     assert.equal((await ask('/me', member.auth)).status, 403);
@@ -86,6 +88,13 @@ describe('administration', () => {
     await press(page, 'Enable', '[role=menuitem]');
     await gone(page, 'disabled', 'tbody td');
     assert.equal((await ask('/me', member.auth)).status, 200);
+    await press(page, 'Actions for ben');
+    await press(page, 'Change quota', '[role=menuitem]');
+    await page.waitForSelector('#quota-of');
+    await page.$eval('#quota-of', (input) => input.select());
+    await page.type('#quota-of', '3');
+    await press(page, 'Save', 'dialog button');
+    await seen(page, '3\u00a0GiB', 'tbody td');
   });
 
   test('changes the bounds of a space', async () => {
@@ -94,7 +103,7 @@ describe('administration', () => {
     await page.waitForSelector('#space-quota');
     await page.type('#space-quota', '0.5');
     await press(page, 'Save', 'dialog button');
-    await seen(page, '512 MiB', 'tbody td');
+    await seen(page, '512\u00a0MiB', 'tbody td');
   });
 
   test('tells who did what, by filter, and exports it', async () => {
@@ -110,6 +119,29 @@ describe('administration', () => {
     const href = await page.$eval('a[download]', (link) => link.getAttribute('href'));
     const text = await (await fetch(`${drive.url}${href}`, { headers: { authorization: drive.auth } })).text();
     assert.ok(text.startsWith('at_ms,account,') && text.includes('"account.make","ben"'), text);
+  });
+
+  test('rolls a site back, and takes it off when its name was typed', async () => {
+    await drive.put('ana/site/index.html', '<p>one</p>');
+    const post = (path, body) => fetch(`${drive.url}/api/v1/sites/blog/${path}`, { method: 'POST', body: JSON.stringify(body), headers: { authorization: drive.auth, 'content-type': 'application/json' } });
+    for (const text of ['one', 'two']) {
+      await drive.put('ana/site/index.html', `<p>${text}</p>`);
+      assert.equal((await post('publish', { space: 'ana', path: 'site' })).status, 200);
+    }
+    const live = async () => (await (await ask('/sites/blog')).json()).live;
+    const second = await live();
+    await press(page, 'Sites', 'nav a');
+    await press(page, 'Actions for site blog');
+    await press(page, 'Roll back', '[role=menuitem]');
+    await seen(page, 'shows the snapshot before', '.toast');
+    assert.notEqual(await live(), second);
+    await press(page, 'Actions for site blog');
+    await press(page, 'Unpublish', '[role=menuitem]');
+    await page.waitForSelector('dialog input');
+    await page.type('dialog input', 'blog');
+    await press(page, 'Unpublish', 'dialog button');
+    await seen(page, 'off', 'tbody td');
+    assert.equal(await live(), undefined);
   });
 
   test('asks for a reclaim, and tells what it did', async () => {

@@ -94,7 +94,7 @@ pub(crate) async fn keep(State(api): State<Api>, request: Request, next: Next) -
     // Who is not let in was written down where that was found out.
     if let Some(mut note) = left.filter(|_| answer.status() != StatusCode::UNAUTHORIZED) {
         if !answer.status().is_success() {
-            note.result = answer.status().as_str().to_owned();
+            answer.status().as_str().clone_into(&mut note.result);
         }
         api.journal.add(note);
     }

@@ -222,7 +222,7 @@ fn html(text: &str) -> String {
     let escaped = text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;");
     let parts: Vec<&str> = escaped.split('`').collect();
     // Without a closing mark it is none.
-    if parts.len() % 2 == 0 {
+    if parts.len().is_multiple_of(2) {
         return escaped;
     }
     let tags =
@@ -249,11 +249,12 @@ impl Form for Html {
         if rows.is_empty() {
             return;
         }
-        let head: String = head.iter().map(|cell| format!("<th scope=\"col\">{}</th>", html(cell))).collect();
-        let row = |row: &Vec<String>| {
-            format!("<tr>{}</tr>", row.iter().map(|cell| format!("<td>{}</td>", html(cell))).collect::<String>())
+        let cells = |row: &[String], begin: &str, end: &str| {
+            row.iter().fold(String::new(), |cells, cell| cells + begin + &html(cell) + end)
         };
-        let rows: String = rows.iter().map(row).collect();
+        let heads: Vec<String> = head.iter().map(|&cell| cell.to_owned()).collect();
+        let head = cells(&heads, "<th scope=\"col\">", "</th>");
+        let rows = rows.iter().fold(String::new(), |all, row| all + "<tr>" + &cells(row, "<td>", "</td>") + "</tr>");
         let _ = write!(
             self.body,
             "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"{title}\"><table><caption>{title}</caption><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table></div>"

@@ -85,6 +85,13 @@ export interface Setting {
   value: unknown;
   origin: string;
 }
+export interface Site {
+  name: string;
+  path: string;
+  url?: string;
+  live?: string;
+  used_bytes: number;
+}
 export type AuditFilter = { account?: string; action?: string; address?: string; from_ms?: number };
 
 const account = (name: string) => `/accounts/${encodeURIComponent(name)}`;
@@ -102,6 +109,9 @@ export const history = () => ask<{ now_ms: number; minutes: Minute[] }>('GET', '
 export const store = () => ask<Store>('GET', '/admin/store');
 export const cluster = () => ask<Cluster>('GET', '/admin/cluster');
 export const reclaim = () => ask<unknown>('POST', '/admin/reclaim');
+export const sites = () => ask<Site[]>('GET', '/sites');
+export const unpublish = (name: string) => ask<Site>('POST', `/sites/${encodeURIComponent(name)}/unpublish`, { json: {} });
+export const rollBack = (name: string) => ask<Site>('POST', `/sites/${encodeURIComponent(name)}/rollback`, { json: {} });
 export const settings = () => ask<Setting[]>('GET', '/admin/settings');
 export const audit = (filter: AuditFilter, before?: string) =>
   ask<{ entries: AuditEntry[]; next?: string }>('GET', '/admin/audit', { query: { ...filter, before, limit: 100 } });

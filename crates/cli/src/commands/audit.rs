@@ -50,7 +50,9 @@ pub(crate) async fn run(args: AuditArgs, json: bool) -> anyhow::Result<ExitCode>
         query.before = entries.last().map(|last| (last.note.at_ms, last.id));
         let is_last = entries.len() < query.limit;
         if json {
-            entries.iter().for_each(|entry| print(&line(entry)));
+            for entry in &entries {
+                print(&line(entry));
+            }
         } else {
             rows.extend(entries.into_iter().map(row));
         }

@@ -102,7 +102,7 @@ fn words(top: &Top, kinds: usize) -> String {
     for (title, sums) in [("ACCOUNT", &all.accounts), ("CLIENT", &all.clients)] {
         let mut sums: Vec<_> = sums.iter().collect();
         sums.sort_by_key(|(_, it)| std::cmp::Reverse(it.bytes_in + it.bytes_out));
-        let rate = |bytes: u64| format!("{}/s", format_bytes((bytes as f64 / seconds) as u64));
+        let rate = |bytes: u64| format!("{}/s", format_bytes(bytes.saturating_mul(1_000) / all.ms.max(1_000)));
         let rows: Vec<Vec<String>> = sums
             .into_iter()
             .take(5)

@@ -257,7 +257,7 @@ impl Web {
         let answer = (self.dav)(session, request).await;
         if let Some(mut note) = note {
             if !answer.status().is_success() {
-                note.result = answer.status().as_str().to_owned();
+                answer.status().as_str().clone_into(&mut note.result);
             }
             self.journal.add(note);
         }
