@@ -193,7 +193,7 @@ impl Authenticator {
 
     /// Counts that something was tried in vain.
     pub(crate) async fn tried_in_vain(&self, name: &str, from: AddressGroup) -> Result<()> {
-        self.0.limiter.failed(name, from).await.map(|_| ())
+        self.0.limiter.failed(name, from).await
     }
 
     /// Forgets cached credentials that are idle or old, and their keys with them; the server calls this every minute or so.
