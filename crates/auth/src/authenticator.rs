@@ -143,7 +143,7 @@ impl Authenticator {
 
     /// Counts that something was tried in vain.
     pub(crate) async fn tried_in_vain(&self, name: &str, from: AddressGroup) -> Result<()> {
-        self.0.limiter.failed(name, from).await.map(|_| ())
+        self.0.limiter.failed(name, from).await
     }
 
     pub(crate) fn catalogue(&self) -> &Arc<dyn Catalogue> {

@@ -97,7 +97,7 @@ pub async fn a_share_is_named_beside_others(catalogue: &Place) {
     assert_eq!(catalogue.shares_with(ben.id).await.expect("reads").len(), 2);
     assert_eq!(catalogue.shares_by(stage.account.id).await.expect("reads").len(), 3);
     assert_eq!(catalogue.shares_of(stage.space, None).await.expect("reads").len(), 3);
-    assert_eq!(catalogue.shares_of(stage.space, Some(file.id)).await.expect("reads"), [linked.clone()]);
+    assert_eq!(catalogue.shares_of(stage.space, Some(file.id)).await.expect("reads"), std::slice::from_ref(&linked));
     let change = ShareChange {
         label: Some("new".into()),
         access: Some(Access::Read),
