@@ -211,8 +211,8 @@ fn who_may_write_writes_below_the_folder_only() {
     assert!(locked.status == 200 && !locked.text().contains("private"), "{}", locked.text());
     assert_eq!(put(&mut stage.ana, "/api/v1/content/ana/private/trip/map.txt", "x").status, 423);
     let ben = &mut stage.ben;
-    let token = locked.header("lock-token").expect("a token").to_owned();
-    let unlock = Request::with_target("UNLOCK", &format!("/dav/{VIEW}/map.txt")).header("lock-token", token);
+    let lock_token = locked.header("lock-token").expect("a token").to_owned();
+    let unlock = Request::with_target("UNLOCK", &format!("/dav/{VIEW}/map.txt")).header("lock-token", lock_token);
     assert_eq!(ben.send(&unlock).expect("answers").status, 204);
     // A search finds what is below, and says where it is for them.
     let found = json(&call(ben, "GET", &format!("/api/v1/search?q=new&space={VIEW}"), None), 200);
@@ -342,8 +342,8 @@ fn a_link_ends_in_time_and_counts_downloads() {
     assert_eq!(one.get("/content/link/map.txt").status, 200, "the same once more is the same download");
     let rest = one.request("GET", "/content/link/map.txt").header("range", "bytes=2-");
     assert_eq!(one.client.send(&rest).expect("answers").status, 206);
-    let part = two.request("GET", "/content/link/map.txt").header("range", "bytes=1-");
-    assert_eq!(two.client.send(&part).expect("answers").status, 206, "a part counts as well");
+    let second = two.request("GET", "/content/link/map.txt").header("range", "bytes=1-");
+    assert_eq!(two.client.send(&second).expect("answers").status, 206, "a part counts as well");
     let over = two.get("/archive/link/day");
     assert!(over.status == 403 && over.text().contains("as many downloads"), "{}", over.text());
     assert_eq!(one.get("/content/link/day/one.txt").status, 403);
@@ -358,7 +358,7 @@ fn a_link_ends_in_time_and_counts_downloads() {
     let soon = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).expect("after 1970").as_millis();
     let soon = i64::try_from(soon).expect("fits") + 400;
     json(&stage.change(&share, &json!({"expires_ms": soon})), 200);
-    let ended = (0..500).any(|_| two.get("/folders/link/").status == 401);
+    let ended = (0..50_000).any(|_| two.get("/folders/link/").status == 401);
     assert!(ended, "the visit is over with the link");
     let late = two.open(None);
     assert!(late.status == 403 && late.text().contains("expired"), "{}", late.text());

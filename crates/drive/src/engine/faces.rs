@@ -218,8 +218,8 @@ impl Drive for Engine {
             return Err(Error::forbidden("tags are no properties that can be changed by themselves"));
         }
         let (path, guard) = (entered.place(&at.path)?, self.guard(who, &entered, guard));
-        let changed = self.shared.catalogue.change_properties(entered.space.id, &path, changes, &guard).await;
-        changed.map_err(|error| entered.told(error))
+        let node = self.shared.catalogue.change_properties(entered.space.id, &path, changes, &guard).await;
+        node.map_err(|error| entered.told(error))
     }
 
     async fn lock(

@@ -43,9 +43,9 @@ impl Engine {
         let answer = self.shared.catalogue.search(&places, query).await?;
         // A member's own way to it comes first.
         let found = answer.hits.into_iter().filter_map(|hit| {
-            let same_space = visible.iter().filter(|entered| entered.space.id == hit.node.space);
+            let mut same_space = visible.iter().filter(|entered| entered.space.id == hit.node.space);
             let (space, path) =
-                same_space.filter_map(|entered| Some((&entered.space.name, entered.relative(&hit.path)?))).next()?;
+                same_space.find_map(|entered| Some((&entered.space.name, entered.relative(&hit.path)?)))?;
             Some(FoundNode { at: Location { space: space.clone(), path }, node: hit.node, tags: hit.tags })
         });
         Ok(FoundNodes { found: found.collect(), next: answer.next, more: answer.more, indexing: answer.indexing })
