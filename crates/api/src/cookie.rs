@@ -23,37 +23,61 @@ pub struct Visitor {
     pub encrypted: bool,
 }
 
+/// The cookie that holds a sign-in by a provider together: it lives for as long as the sign-in may take.
+const FLOW_SECONDS: i64 = 600;
+
+/// Longest value of that cookie.
+const FLOW_BYTES_MAX: usize = 3 << 10;
+
+const fn flow_name(encrypted: bool) -> &'static str {
+    if encrypted { "__Host-holdfast-flow" } else { "holdfast-flow" }
+}
+
 const fn name(encrypted: bool) -> &'static str {
     if encrypted { "__Host-holdfast" } else { "holdfast" }
 }
 
 /// The session's secret, if the request has exactly one such cookie. Two are of somebody who planted one: neither counts.
 pub fn read(headers: &HeaderMap, encrypted: bool) -> Option<Secret> {
-    let name = name(encrypted);
+    read_named(headers, name(encrypted), VALUE_BYTES_MAX)
+}
+
+/// What a sign-in by a provider began with in this browser.
+pub(crate) fn read_flow(headers: &HeaderMap, encrypted: bool) -> Option<Secret> {
+    read_named(headers, flow_name(encrypted), FLOW_BYTES_MAX)
+}
+
+/// The header that keeps it; none takes it away.
+pub(crate) fn set_flow(visitor: Visitor, value: Option<&str>) -> Result<HeaderValue> {
+    let seconds = if value.is_some() { FLOW_SECONDS } else { 0 };
+    header(flow_name(visitor.encrypted), visitor, value.unwrap_or_default(), Some(seconds))
+}
+
+fn read_named(headers: &HeaderMap, name: &str, bytes_max: usize) -> Option<Secret> {
     let values = headers.get_all(COOKIE).iter().filter_map(|value| value.to_str().ok());
     let mut found = values
         .flat_map(|value| value.split(';'))
         .filter_map(|pair| pair.trim().split_once('='))
         .filter_map(|(key, value)| (key == name).then_some(value));
-    let value = found.next().filter(|value| !value.is_empty() && value.len() <= VALUE_BYTES_MAX)?;
+    let value = found.next().filter(|value| !value.is_empty() && value.len() <= bytes_max)?;
     found.next().is_none().then(|| Secret::new(value))
 }
 
 /// The header that hands a session to the browser: for the time it stays open, or for the session's whole time.
 pub(crate) fn set(visitor: Visitor, secret: &Secret, remember: bool) -> Result<HeaderValue> {
     let lasts = if remember { Some(SESSION_REMEMBERED_MS / 1_000) } else { None };
-    header(visitor, secret.expose(), lasts)
+    header(name(visitor.encrypted), visitor, secret.expose(), lasts)
 }
 
 /// The header that takes it away.
 pub(crate) fn clear(visitor: Visitor) -> Result<HeaderValue> {
-    header(visitor, "", Some(0))
+    header(name(visitor.encrypted), visitor, "", Some(0))
 }
 
-fn header(visitor: Visitor, value: &str, seconds: Option<i64>) -> Result<HeaderValue> {
+fn header(name: &str, visitor: Visitor, value: &str, seconds: Option<i64>) -> Result<HeaderValue> {
     let age = seconds.map_or_else(String::new, |seconds| format!("; Max-Age={seconds}"));
     let secure = if visitor.encrypted { "; Secure" } else { "" };
-    let text = format!("{}={value}; Path=/{age}; HttpOnly; SameSite=Strict{secure}", name(visitor.encrypted));
+    let text = format!("{name}={value}; Path=/{age}; HttpOnly; SameSite=Strict{secure}");
     let mut header = HeaderValue::try_from(text)
         .map_err(|error| Error::internal("a session's cookie cannot be written").with_source(error))?;
     header.set_sensitive(true);

@@ -15,11 +15,13 @@ mod archive;
 pub mod cookie;
 mod device;
 mod extract;
+pub mod federation;
 mod party;
 mod problem;
 mod routes;
 mod tus;
 
+pub use federation::Federation;
 pub use problem::SESSION_CHALLENGE;
 
 use axum::Router;
@@ -63,6 +65,8 @@ pub struct Api {
     pub sites: Sites,
     /// What passkeys know the drive as, if it is configured; otherwise what each request was sent to.
     pub party: Option<RelyingParty>,
+    /// Providers whose people may sign in.
+    pub federation: Arc<Federation>,
 }
 
 #[derive(OpenApi)]

@@ -49,7 +49,7 @@ impl LocalDrive {
         };
         let options = EngineOptions { scratch_folder: directory.scratch(), instance, ..EngineOptions::default() };
         let engine = Engine::start(shared.clone(), store, clock.clone(), options).await?;
-        let authenticator = Authenticator::new(shared, clock, AuthOptions::default())?;
+        let authenticator = Authenticator::new(shared, clock, options_of(config)?)?;
         let jobs = Jobs::start(engine.clone(), JobOptions::default());
         let sweeper = tokio::spawn(sweep(authenticator.clone()));
         Ok(Self { directory, catalogue, engine, authenticator, jobs, sweeper, _lock: lock })
@@ -123,6 +123,7 @@ impl LocalDrive {
                 authenticator: self.authenticator.clone(),
                 sites: service,
                 party,
+                federation: Arc::new(config.sign_in.federation()?),
             }),
             catalogue: self.catalogue.shared(),
             sites: serving,
@@ -136,6 +137,12 @@ impl LocalDrive {
         self.engine.stop().await?;
         self.catalogue.close().await
     }
+}
+
+/// With an escrow key at hand, accounts get their escrow slots.
+fn options_of(config: &ServerConfig) -> Result<AuthOptions> {
+    let escrow = config.sign_in.escrow()?;
+    Ok(AuthOptions { escrow_public_key: escrow.map(|key| key.public()), ..AuthOptions::default() })
 }
 
 /// What passkeys know the drive as, from the address in the configuration.

@@ -10,6 +10,7 @@ export type Route =
   | { page: 'trash'; space: string }
   | { page: 'search'; params: URLSearchParams }
   | { page: 'account'; section: string }
+  | { page: 'signin' }
   | { page: 'unknown' };
 
 export function parseRoute(pathname: string, search: string): Route {
@@ -28,6 +29,8 @@ export function parseRoute(pathname: string, search: string): Route {
       return place[0] === undefined ? { page: 'unknown' } : { page: 'trash', space: place[0] };
     case 'search':
       return { page: 'search', params };
+    case 'signin':
+      return { page: 'signin' };
     case 'account':
       return { page: 'account', section: place[0] ?? '' };
     default:

@@ -4,7 +4,7 @@
 //! |---|---|---|
 //! | anything, on a host that is a published site's | that site ([`crate::sites`]) | as the site asks |
 //! | `/dav`, `/dav/…` | WebDAV | always |
-//! | `/api/v1/openapi.json` | the API's description | none |
+//! | `/api/v1/openapi.json`, `/api/v1/sign-in` | the API's description; ways to sign in | none |
 //! | `POST /api/v1/session` and below | the JSON API | by what it sends |
 //! | `/api/…` | the JSON API | always |
 //! | `/healthz`, `/readyz` | this module | none |
@@ -185,7 +185,7 @@ impl Web {
         let visitor = Visitor { address: client.address, encrypted: client.encrypted };
         request.extensions_mut().insert(visitor);
         let admitted = match (request.method(), request.uri().path()) {
-            (&Method::GET | &Method::HEAD, "/api/v1/openapi.json") => Ok(None),
+            (&Method::GET | &Method::HEAD, "/api/v1/openapi.json" | "/api/v1/sign-in") => Ok(None),
             (&Method::POST, path) if is_sign_in(path) => browser::check_origin(&request, client.encrypted, false)
                 .and_then(|()| gate::check_transport(client, self.allow_plain_http))
                 .map(|()| None),
