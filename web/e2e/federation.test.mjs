@@ -151,44 +151,55 @@ test('an account that was there before is linked by its owner, and by nobody els
 });
 
 describe('an answer is refused', () => {
-  /** Lets somebody sign in and changes what comes back. */
-  async function changed(change) {
-    const { page, close } = await leave();
-    await page.setRequestInterception(true);
-    page.on('request', (request) => {
-      if (!request.url().endsWith('/session/provider/answer')) return void request.continue();
-      request.continue({ postData: JSON.stringify(change(JSON.parse(request.postData()))) });
-    });
+  /** A window whose page sends and hears something else than it should: `changes` go into what is sent to an address of the API or comes from it. */
+  async function tampered(path, changes, pattern = '', replacement = '') {
+    const { page, close } = await open(browser, drive.url);
+    await page.evaluateOnNewDocument(
+      (where, into, from, to) => {
+        const real = window.fetch;
+        window.fetch = async (at, call) => {
+          if (!String(at).endsWith(where)) return real(at, call);
+          window.sent = call.body;
+          const response = await real(at, { ...call, body: JSON.stringify({ ...JSON.parse(call.body), ...into }) });
+          if (from === '') return response;
+          return new Response((await response.text()).replace(new RegExp(from), to), { status: response.status, headers: response.headers });
+        };
+      },
+      path,
+      changes,
+      pattern,
+      replacement,
+    );
+    await page.reload();
+    await page.waitForSelector('#password');
+    await press(page, 'Sign in with The lab');
     await atProvider(page, 'dora');
+    return { page, close };
+  }
+
+  /** What somebody is told whose browser sent something else. */
+  async function changed(changes) {
+    const { page, close } = await tampered('/session/provider/answer', changes);
     await seen(page, 'You are not signed in');
     const text = await page.$eval('[role=alert]', (alert) => alert.textContent);
     await close();
     return text;
   }
 
-  test('with another state', async () => assert.match(await changed((answer) => ({ ...answer, state: 'another' })), /another request/));
-  test('with a code nobody gave', async () => assert.match(await changed((answer) => ({ ...answer, code: 'made-up' })), /refused a call/));
-  test('of another issuer', async () => assert.match(await changed((answer) => ({ ...answer, issuer: 'https://evil.example' })), /Another provider/));
+  test('with another state', async () => assert.match(await changed({ state: 'another' }), /another request/));
+  test('with a code nobody gave', async () => assert.match(await changed({ code: 'made-up' }), /refused a call/));
+  test('of another issuer', async () => assert.match(await changed({ issuer: 'https://evil.example' }), /Another provider/));
 
   test('with the token of another request', async () => {
-    const { page, close } = await open(browser, drive.url);
-    await page.waitForSelector('#password');
-    await page.setRequestInterception(true);
-    page.on('request', (request) => void request.continue({ url: request.url().replace(/nonce=[^&]+/, 'nonce=another') }));
-    await press(page, 'Sign in with The lab');
-    await atProvider(page, 'dora');
+    const { page, close } = await tampered('/session/provider', {}, 'nonce=[^&]+', 'nonce=another');
     await seen(page, 'its token answers another request', '[role=alert]');
     await close();
   });
 
   test('in a browser that did not begin it, and a second time', async () => {
-    const { page, close } = await leave();
-    let answer = '';
-    page.on('request', (request) => {
-      if (request.url().endsWith('/session/provider/answer')) answer = request.postData();
-    });
-    await atProvider(page, 'dora');
+    const { page, close } = await tampered('/session/provider/answer', {});
     await page.waitForSelector('#passphrase');
+    const answer = await page.evaluate(() => window.sent);
     const send = (where) =>
       where.evaluate(async (body) => {
         const headers = { 'Content-Type': 'application/json', 'X-Requested-With': 'holdfast' };
