@@ -30,6 +30,7 @@ const PAGES = [
   ['connect', '/account/connect', '.copy pre'],
   ['devices', '/account/devices', '.card li'],
   ['password', '/account/password', '#password-new'],
+  ['sign-in', '/account/security', '.card h2'],
   ['appearance', '/account/look', 'fieldset'],
   ['missing', '/files/ana/nowhere', '.problem'],
 ];

@@ -23,6 +23,16 @@ pub struct Visitor {
     pub encrypted: bool,
 }
 
+/// The cookie that holds a sign-in by a provider together: it lives for as long as the sign-in may take.
+const FLOW_SECONDS: i64 = 600;
+
+/// Longest value of that cookie.
+const FLOW_BYTES_MAX: usize = 3 << 10;
+
+const fn flow_name(encrypted: bool) -> &'static str {
+    if encrypted { "__Host-holdfast-flow" } else { "holdfast-flow" }
+}
+
 const fn name(encrypted: bool) -> &'static str {
     if encrypted { "__Host-holdfast" } else { "holdfast" }
 }
@@ -34,46 +44,57 @@ fn link_name(encrypted: bool, link: Uid) -> String {
 
 /// The session's secret, if the request has exactly one such cookie. Two are of somebody who planted one: neither counts.
 pub fn read(headers: &HeaderMap, encrypted: bool) -> Option<Secret> {
-    read_named(headers, name(encrypted))
+    read_named(headers, name(encrypted), VALUE_BYTES_MAX)
 }
 
 /// The secret of the visit of a link, likewise.
 pub fn read_link(headers: &HeaderMap, encrypted: bool, link: Uid) -> Option<Secret> {
-    read_named(headers, &link_name(encrypted, link))
+    read_named(headers, &link_name(encrypted, link), VALUE_BYTES_MAX)
 }
 
-fn read_named(headers: &HeaderMap, name: &str) -> Option<Secret> {
+/// What a sign-in by a provider began with in this browser.
+pub(crate) fn read_flow(headers: &HeaderMap, encrypted: bool) -> Option<Secret> {
+    read_named(headers, flow_name(encrypted), FLOW_BYTES_MAX)
+}
+
+/// The header that keeps it; none takes it away.
+pub(crate) fn set_flow(visitor: Visitor, value: Option<&str>) -> Result<HeaderValue> {
+    let seconds = if value.is_some() { FLOW_SECONDS } else { 0 };
+    header(flow_name(visitor.encrypted), visitor, value.unwrap_or_default(), Some(seconds))
+}
+
+fn read_named(headers: &HeaderMap, name: &str, bytes_max: usize) -> Option<Secret> {
     let values = headers.get_all(COOKIE).iter().filter_map(|value| value.to_str().ok());
     let mut found = values
         .flat_map(|value| value.split(';'))
         .filter_map(|pair| pair.trim().split_once('='))
         .filter_map(|(key, value)| (key == name).then_some(value));
-    let value = found.next().filter(|value| !value.is_empty() && value.len() <= VALUE_BYTES_MAX)?;
+    let value = found.next().filter(|value| !value.is_empty() && value.len() <= bytes_max)?;
     found.next().is_none().then(|| Secret::new(value))
 }
 
 /// The header that hands a session to the browser: for the time it stays open, or for the session's whole time.
 pub(crate) fn set(visitor: Visitor, secret: &Secret, remember: bool) -> Result<HeaderValue> {
     let lasts = if remember { Some(SESSION_REMEMBERED_MS / 1_000) } else { None };
-    header(visitor, name(visitor.encrypted), secret.expose(), lasts)
+    header(name(visitor.encrypted), visitor, secret.expose(), lasts)
 }
 
 /// The header that hands the visit of a link to the browser, for the time it stays open.
 pub(crate) fn set_link(visitor: Visitor, link: Uid, secret: &Secret) -> Result<HeaderValue> {
-    header(visitor, &link_name(visitor.encrypted, link), secret.expose(), None)
+    header(&link_name(visitor.encrypted, link), visitor, secret.expose(), None)
 }
 
 /// The header that takes that away.
 pub(crate) fn clear_link(visitor: Visitor, link: Uid) -> Result<HeaderValue> {
-    header(visitor, &link_name(visitor.encrypted, link), "", Some(0))
+    header(&link_name(visitor.encrypted, link), visitor, "", Some(0))
 }
 
 /// The header that takes it away.
 pub(crate) fn clear(visitor: Visitor) -> Result<HeaderValue> {
-    header(visitor, name(visitor.encrypted), "", Some(0))
+    header(name(visitor.encrypted), visitor, "", Some(0))
 }
 
-fn header(visitor: Visitor, name: &str, value: &str, seconds: Option<i64>) -> Result<HeaderValue> {
+fn header(name: &str, visitor: Visitor, value: &str, seconds: Option<i64>) -> Result<HeaderValue> {
     let age = seconds.map_or_else(String::new, |seconds| format!("; Max-Age={seconds}"));
     let secure = if visitor.encrypted { "; Secure" } else { "" };
     let text = format!("{name}={value}; Path=/{age}; HttpOnly; SameSite=Strict{secure}");

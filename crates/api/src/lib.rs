@@ -16,6 +16,7 @@ mod audit;
 pub mod cookie;
 mod device;
 mod extract;
+pub mod federation;
 pub mod figures;
 mod party;
 mod problem;
@@ -23,6 +24,7 @@ pub mod reference;
 mod routes;
 mod tus;
 
+pub use federation::Federation;
 pub use problem::SESSION_CHALLENGE;
 pub use routes::admin::drive::Setting;
 
@@ -71,9 +73,12 @@ pub const REFERENCE: &str = "/api/v1/reference";
 /// What that page looks like.
 const REFERENCE_STYLE: &str = "/api/v1/reference.css";
 
+/// Where the ways to sign in are.
+const SIGN_IN: &str = "/api/v1/sign-in";
+
 /// Whether an address tells everybody the same, so that nobody has to sign in for it.
 pub fn is_public(path: &str) -> bool {
-    [DOCUMENT, REFERENCE, REFERENCE_STYLE].contains(&path)
+    [DOCUMENT, REFERENCE, REFERENCE_STYLE, SIGN_IN].contains(&path)
 }
 
 /// What the routes need.
@@ -99,6 +104,8 @@ pub struct Api {
     pub reclaims: Reclaims,
     /// What is set on this node, without secrets.
     pub settings: Arc<[Setting]>,
+    /// Providers whose people may sign in.
+    pub federation: Arc<Federation>,
 }
 
 #[derive(OpenApi)]

@@ -24,7 +24,7 @@ impl FromRequestParts<Api> for Party {
         let host = host.or_else(|| parts.uri.authority().map(http::uri::Authority::as_str)).unwrap_or_default();
         let origin = format!("{}://{host}", if encrypted { "https" } else { "http" });
         // At an address that is no name there are no passkeys: nothing any browser answers fits this.
-        let party = RelyingParty::of_origin(&origin);
-        Ok(Self(party.unwrap_or_else(|| RelyingParty { origin, id: String::new() })))
+        let named = RelyingParty::of_origin(&origin);
+        Ok(Self(named.unwrap_or_else(|| RelyingParty { origin, id: String::new() })))
     }
 }

@@ -25,7 +25,7 @@ pub(crate) struct Problem {
     detail: String,
     /// With `urn:holdfast:second-factor`: what the account wants besides the password.
     #[serde(skip_serializing_if = "Option::is_none")]
-    second_factor: Option<SecondFactorBody>,
+    second_factor: Option<Box<SecondFactorBody>>,
 }
 
 /// The second factors an account has, of which one is wanted.
@@ -76,7 +76,7 @@ impl Problem {
         let detail = "the password is right; this account also wants a second factor".to_owned();
         let problem = Self {
             kind: "urn:holdfast:second-factor",
-            second_factor: Some(wanted),
+            second_factor: Some(Box::new(wanted)),
             ..Self::new(StatusCode::UNAUTHORIZED, detail)
         };
         let mut response = problem.into_response();

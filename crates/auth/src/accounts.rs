@@ -31,7 +31,7 @@ use crate::sites::check_new_name;
 use crate::worker::Worker;
 use crate::{AuthOptions, RecoveryCode, Secret, check_password, generate_password};
 use holdfast_base::{AccountId, Clock, Error, Result, Uid};
-use holdfast_meta::{Account, AccountChange, Catalogue, NewAccount, NewSlot, Slot, SlotKind};
+use holdfast_meta::{Account, AccountChange, Catalogue, NewAccount, NewIdentity, NewSlot, Slot, SlotKind};
 use holdfast_seal::keys::{Argon2Params, CredentialKind, SlotContext, random_bytes, seal_slot, wrap_space_key};
 use holdfast_seal::{AccountKey, SpaceKey};
 use std::sync::Arc;
@@ -86,6 +86,15 @@ impl Accounts {
 
     /// Makes an account with its home space. A taken name is `AlreadyExists`, a weak password `InvalidInput`.
     pub async fn create(&self, person: NewPerson) -> Result<Created> {
+        self.create_linked(person, None).await.map(|(created, _)| created)
+    }
+
+    /// The same with an identity of a provider, as one; answers the account's key, too.
+    pub(crate) async fn create_linked(
+        &self,
+        person: NewPerson,
+        identity: Option<NewIdentity>,
+    ) -> Result<(Created, AccountKey)> {
         check_new_name(&person.name)?;
         let (password, generated_password) = self.password_or_new(&person.name, person.password).await?;
         let recovery_code = RecoveryCode::generate()?;
@@ -109,8 +118,11 @@ impl Accounts {
             home_wrapped_key: wrap_space_key(&public_key, home_uid, &SpaceKey::generate()?)?,
             now_ms: self.clock.now_ms(),
         };
-        let account = self.catalogue.create_account(new).await?;
-        Ok(Created { account, generated_password, recovery_code: recovery_code.text() })
+        let account = match identity {
+            Some(identity) => self.catalogue.create_linked_account(new, identity).await?,
+            None => self.catalogue.create_account(new).await?,
+        };
+        Ok((Created { account, generated_password, recovery_code: recovery_code.text() }, key))
     }
 
     /// All accounts in name order.

@@ -117,7 +117,18 @@ impl Authenticator {
         &self.0.tickets
     }
 
-    pub(crate) fn now_ms(&self) -> i64 {
+    /// Who is signed in at this node, as far as it remembers.
+    pub(crate) fn sessions(&self) -> Vec<Arc<Session>> {
+        self.0.cache.sessions(self.0.clock.now_ms())
+    }
+
+    /// The operator's escrow public key, if escrow is switched on.
+    pub fn escrow_public_key(&self) -> Option<[u8; 32]> {
+        self.0.options.escrow_public_key
+    }
+
+    /// The time, as the clock of this one says.
+    pub fn now_ms(&self) -> i64 {
         self.0.clock.now_ms()
     }
 

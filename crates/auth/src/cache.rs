@@ -98,6 +98,12 @@ impl Cache {
         Some(entry)
     }
 
+    /// The sessions of live entries.
+    pub(crate) fn sessions(&self, now_ms: i64) -> Vec<Arc<Session>> {
+        let entries = self.entries.lock();
+        entries.values().filter(|entry| self.is_live(entry, now_ms)).map(|entry| entry.session.clone()).collect()
+    }
+
     /// Keeps an entry; with no room left, the one that was idle for longest goes.
     pub(crate) fn put(&self, hash: CredentialHash, entry: Arc<Entry>) {
         let mut entries = self.entries.lock();

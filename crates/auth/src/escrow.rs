@@ -58,6 +58,11 @@ impl EscrowKey {
             .map_err(|mistake| Error::invalid(format!("this is not an escrow public key: {mistake}")))
     }
 
+    /// The public part.
+    pub const fn public(&self) -> [u8; 32] {
+        self.0.public()
+    }
+
     pub(crate) const fn key(&self) -> &AccountKey {
         &self.0
     }

@@ -1,6 +1,7 @@
 //! What a server can be told. Plain data: the command line merges file, environment and flags into it.
 
 use crate::engines::{CatalogueConfig, StoreConfig};
+use crate::federation::SignInConfig;
 use crate::limits::Limits;
 use crate::sites::SitesConfig;
 use crate::telemetry::LogConfig;
@@ -38,6 +39,8 @@ pub struct ServerConfig {
     pub trusted_proxies: Vec<String>,
     /// TLS.
     pub tls: TlsConfig,
+    /// Sign-in by providers.
+    pub sign_in: SignInConfig,
     /// Published sites.
     pub sites: SitesConfig,
     /// Logs.
@@ -81,6 +84,7 @@ impl Default for ServerConfig {
             allow_plain_http: false,
             trusted_proxies: Vec::new(),
             tls: TlsConfig::default(),
+            sign_in: SignInConfig::default(),
             sites: SitesConfig::default(),
             log: LogConfig::default(),
             audit: AuditConfig::default(),

@@ -19,6 +19,7 @@ pub mod config;
 pub mod conn;
 pub mod data_dir;
 pub mod engines;
+pub mod federation;
 pub mod limits;
 pub mod listen;
 pub mod local;

@@ -53,7 +53,7 @@ impl LocalDrive {
             NewInstance { uid: directory.uid(), name: name.clone(), version: env!("CARGO_PKG_VERSION").into() };
         let options = EngineOptions { scratch_folder: directory.scratch(), instance, ..EngineOptions::default() };
         let engine = Engine::start(shared.clone(), store.clone(), clock.clone(), options).await?;
-        let authenticator = Authenticator::new(shared.clone(), clock.clone(), AuthOptions::default())?;
+        let authenticator = Authenticator::new(shared.clone(), clock.clone(), options_of(config)?)?;
         let (days, rows_max, files) = (config.audit.days, config.audit.entries_max, config.audit.files);
         let kept = JournalOptions { node: name.clone(), days, rows_max, files };
         let journal = Journal::new(shared.clone(), clock, kept);
@@ -157,6 +157,7 @@ impl LocalDrive {
                 journal: self.journal.clone(),
                 reclaims: self.jobs.reclaims(),
                 settings: settings.into_iter().map(without_secrets).collect(),
+                federation: Arc::new(config.sign_in.federation()?),
             }),
             catalogue: self.catalogue.shared(),
             sites: serving,
@@ -176,6 +177,12 @@ impl LocalDrive {
         self.engine.stop().await?;
         self.catalogue.close().await
     }
+}
+
+/// With an escrow key at hand, accounts get their escrow slots.
+fn options_of(config: &ServerConfig) -> Result<AuthOptions> {
+    let escrow = config.sign_in.escrow()?;
+    Ok(AuthOptions { escrow_public_key: escrow.map(|key| key.public()), ..AuthOptions::default() })
 }
 
 /// What passkeys know the drive as, from the address in the configuration.

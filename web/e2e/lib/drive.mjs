@@ -1,6 +1,6 @@
 /** A drive for tests: the program named by HOLDFAST_BIN on a free port of this machine, with a folder that is thrown away. */
 import { spawn, spawnSync } from 'node:child_process';
-import { mkdtempSync, rmSync } from 'node:fs';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -18,13 +18,17 @@ export function freePort() {
   });
 }
 
-export async function startDrive(admin = 'ana') {
+/** `config` is the text of a configuration file; a port that was asked for before may be given. */
+export async function startDrive(admin = 'ana', { config = '', port: wanted = 0 } = {}) {
   const program = process.env.HOLDFAST_BIN;
   if (!program) throw new Error('HOLDFAST_BIN names no program');
   const data = mkdtempSync(join(tmpdir(), 'holdfast-e2e-'));
-  const port = await freePort();
+  const port = wanted || (await freePort());
+  const file = `${data}.toml`;
+  writeFileSync(file, config);
   const child = spawn(program, ['serve', '--data', data, '--listen', `127.0.0.1:${port}`, '--init-admin', admin], {
     stdio: ['ignore', 'pipe', 'inherit'],
+    env: { ...process.env, HOLDFAST_CONFIG: file },
   });
   const password = await new Promise((resolve, reject) => {
     let out = '';
@@ -80,6 +84,7 @@ export async function startDrive(admin = 'ana') {
       child.kill('SIGTERM');
       await gone;
       rmSync(data, { recursive: true, force: true });
+      rmSync(file, { force: true });
     },
   };
   return drive;

@@ -1,6 +1,6 @@
 /** The caller: session, devices, tokens, password. */
 import { ask } from './http';
-import type { Device, Factors, Me, NewCodes, NewToken, Passkey, PasskeyAnswer, PasskeyQuestion, Space, Token } from './types';
+import type { Arrival, Device, Factors, Identity, Me, NewCodes, NewToken, Passkey, PasskeyAnswer, PasskeyQuestion, Space, Token, Ways } from './types';
 
 export const me = () => ask<Me>('GET', '/me', { signingIn: true });
 
@@ -34,5 +34,17 @@ export const addPasskey = (passkey: { ticket: string; label: string; client_data
   ask<Passkey>('POST', '/me/passkeys', { json: passkey });
 export const renamePasskey = (id: number, label: string) => ask<void>('PATCH', `/me/passkeys/${id}`, { json: { label } });
 export const removePasskey = (id: number, password: string) => ask<void>('POST', `/me/passkeys/${id}/remove`, { json: { password } });
+
+export const ways = () => ask<Ways>('GET', '/sign-in', { signingIn: true });
+export const beginProvider = (provider: string) => ask<{ url: string }>('POST', '/session/provider', { json: { provider }, signingIn: true });
+interface Answer { code: string; state: string; issuer?: string }
+export const answerProvider = (answer: Answer & { remember: boolean }) =>
+  ask<Arrival>('POST', '/session/provider/answer', { json: answer, signingIn: true });
+export const sendPassphrase = (answer: { ticket: string; passphrase: string; remember: boolean } & Partial<Second>) =>
+  ask<Arrival>('POST', '/session/provider/passphrase', { json: answer, signingIn: true });
+export const identities = () => ask<Identity[]>('GET', '/me/identities');
+export const beginLink = (provider: string, password: string) => ask<{ url: string }>('POST', '/me/identities/begin', { json: { provider, password } });
+export const link = (answer: Answer) => ask<Identity>('POST', '/me/identities', { json: answer });
+export const unlink = (id: number) => ask<void>('DELETE', `/me/identities/${id}`);
 
 export const space = (name: string) => ask<Space>('GET', `/spaces/${encodeURIComponent(name)}`);

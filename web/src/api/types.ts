@@ -178,6 +178,27 @@ export interface Factors {
   passkeys: Passkey[];
 }
 
+/** Ways to sign in besides name and password. */
+export interface Ways {
+  providers: { id: string; name: string }[];
+  escrow: boolean;
+}
+
+/** How somebody who came from a provider goes on. */
+export interface Arrival {
+  me?: Me;
+  recovery_code?: string;
+  passphrase?: { ticket: string; account: string; first: boolean };
+}
+
+export interface Identity {
+  id: number;
+  provider: string;
+  label: string;
+  created_ms: number;
+  used_ms?: number;
+}
+
 export interface NewCodes {
   secret: string;
   uri: string;

@@ -13,6 +13,7 @@ export type Route =
   | { page: 'shared' }
   | { page: 'link'; id: string; path: string; view: string | null; tab: Tab }
   | { page: 'admin'; section: string; params: URLSearchParams }
+  | { page: 'signin' }
   | { page: 'unknown' };
 
 export function parseRoute(pathname: string, search: string): Route {
@@ -38,6 +39,8 @@ export function parseRoute(pathname: string, search: string): Route {
       if (id === undefined) return { page: 'unknown' };
       return { page: 'link', id, path: path.join('/'), view: params.get('view') || null, tab: tabOf(params.get('tab')) };
     }
+    case 'signin':
+      return { page: 'signin' };
     case 'account':
       return { page: 'account', section: place[0] ?? '' };
     case 'admin':

@@ -6,6 +6,7 @@ mod archive;
 mod batches;
 mod content;
 mod factors;
+mod federation;
 pub(crate) mod links;
 mod me;
 mod nodes;
@@ -114,6 +115,13 @@ pub(crate) fn all() -> OpenApiRouter<Api> {
         .routes(routes!(factors::begin, factors::switch_on))
         .routes(routes!(factors::switch_off))
         .routes(routes!(factors::renew_recovery_code))
+        .routes(routes!(federation::ways))
+        .routes(routes!(federation::begin))
+        .routes(routes!(federation::answer))
+        .routes(routes!(federation::passphrase))
+        .routes(routes!(federation::list, federation::link))
+        .routes(routes!(federation::begin_link))
+        .routes(routes!(federation::unlink))
         .routes(routes!(passkeys::ask_new))
         .routes(routes!(passkeys::add))
         .routes(routes!(passkeys::rename))

@@ -87,6 +87,10 @@ pub(super) async fn open(
     remember: bool,
 ) -> Result<WithCookie<axum::Json<MeBody>>, Failure> {
     amend(|note| note.account.clone_from(&who.name));
+    // Memberships that waited for a key this account has. Not worth keeping anybody out.
+    if let Err(error) = api.authenticator.make_grants(who).await {
+        tracing::warn!(?error, account = who.name, "memberships that groups give could not be made");
+    }
     let opened = api.accounts.open_session(who, device::label(headers, visitor.address), remember).await?;
     let answer = me(api, who).await?;
     Ok(([(SET_COOKIE, cookie::set(visitor, &opened.secret, remember)?)], axum::Json(answer)))

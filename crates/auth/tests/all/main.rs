@@ -2,6 +2,7 @@
 
 mod accounts;
 mod factors;
+mod federation;
 mod keys;
 mod limits;
 mod secrecy;

@@ -5,6 +5,7 @@ mod api;
 mod commands;
 mod common;
 mod factors;
+mod federation;
 mod files;
 mod hostile;
 mod serve;

@@ -4,7 +4,7 @@
 //! |---|---|---|
 //! | anything, on a host that is a published site's | that site ([`crate::sites`]) | as the site asks |
 //! | `/dav`, `/dav/…` | WebDAV | always |
-//! | `/api/v1/openapi.json`, `/api/v1/reference` | the API's description, for programs and for people | none |
+//! | `/api/v1/openapi.json`, `/api/v1/reference`, `/api/v1/sign-in` | the API's description, for programs and for people; ways to sign in | none |
 //! | `POST /api/v1/session` and below | the JSON API | by what it sends |
 //! | `/api/v1/links/{id}/…` | the JSON API, for the visitor of a link ([`links`]) | by what it sends, or the link's own cookie |
 //! | `/api/…` | the JSON API | always |
