@@ -149,7 +149,7 @@ describe('administration', () => {
     await press(page, 'Reclaim now');
     await seen(page, 'Reclaim has begun', '.toast');
     await press(page, 'Nodes and jobs', 'nav a');
-    await seen(page, 'packs_deleted', 'tbody td');
+    await seen(page, 'packs deleted', 'tbody td');
   });
 
   test('tells what is done now, and keeps it for a day', async () => {

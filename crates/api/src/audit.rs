@@ -71,12 +71,18 @@ fn action(method: &str, route: &str) -> Option<(&'static str, Kept)> {
     found.map(|(_, _, action, kept)| (*action, *kept))
 }
 
-/// What an address is about: what follows its first words.
-fn object(path: &str) -> String {
-    let rest = path.strip_prefix(PREFIX).unwrap_or(path).trim_start_matches('/');
-    let rest = rest.strip_prefix("admin/").unwrap_or(rest);
-    let rest = rest.split_once('/').map_or("", |(_, rest)| rest);
-    percent_decode_str(rest).decode_utf8_lossy().into_owned()
+/// What an address is about: what it has where its route has names in braces.
+fn object(route: &str, path: &str) -> String {
+    let mut segments = path.split('/');
+    let mut found = Vec::new();
+    for part in route.split('/') {
+        if part.starts_with("{*") {
+            found.extend(segments.by_ref());
+        } else if let Some(segment) = segments.next().filter(|_| part.starts_with('{')) {
+            found.push(segment);
+        }
+    }
+    percent_decode_str(&found.join("/")).decode_utf8_lossy().into_owned()
 }
 
 /// Runs a request and has it written down.
@@ -89,7 +95,7 @@ pub(crate) async fn keep(State(api): State<Api>, request: Request, next: Next) -
     let account = request.extensions().get::<Arc<Session>>().map_or("", |session| &session.name);
     let address = request.extensions().get::<Visitor>().map(|visitor| visitor.address);
     let mut note = api.journal.note(account, address, action);
-    note.object = object(request.uri().path());
+    note.object = object(route, request.uri().path());
     let (answer, left) = noting(note, next.run(request)).await;
     // Who is not let in was written down where that was found out.
     if let Some(mut note) = left.filter(|_| answer.status() != StatusCode::UNAUTHORIZED) {
@@ -122,8 +128,10 @@ mod tests {
 
     #[test]
     fn an_entry_says_what_it_is_about() {
-        assert_eq!(object("/api/v1/accounts/ben%20b"), "ben b");
-        assert_eq!(object("/api/v1/admin/spaces/team"), "team");
-        assert_eq!(object("/api/v1/session"), "");
+        let route = |rest: &str| format!("{PREFIX}{rest}");
+        assert_eq!(object(&route("/accounts/{name}"), "/api/v1/accounts/ben%20b"), "ben b");
+        assert_eq!(object(&route("/sites/{site}/publish"), "/api/v1/sites/blog/publish"), "blog");
+        assert_eq!(object(&route("/content/{space}/{path}/{*rest}"), "/api/v1/content/ana/a/b/c"), "ana/a/b/c");
+        assert_eq!(object(&route("/session"), "/api/v1/session"), "");
     }
 }

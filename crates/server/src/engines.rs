@@ -179,7 +179,7 @@ impl OpenCatalogue {
 }
 
 /// This machine's name, for people.
-pub(crate) fn host_name() -> String {
+pub fn host_name() -> String {
     let uname = rustix::system::uname();
     uname.nodename().to_string_lossy().into_owned()
 }

@@ -3,6 +3,7 @@
 mod accounts;
 mod factors;
 mod federation;
+mod journal;
 mod keys;
 mod limits;
 mod secrecy;

@@ -28,7 +28,9 @@ pub(crate) mod trash;
 pub(crate) mod version;
 
 use crate::args::{Cli, Command, Common};
-use holdfast_base::Error;
+use holdfast_base::{Clock, Error, SystemClock};
+use holdfast_meta::AuditNote;
+use holdfast_meta::audit::noting;
 use holdfast_server::telemetry::{self, LogConfig, LogFormat};
 use rustix::fs::Mode;
 use std::future::Future;
@@ -50,9 +52,9 @@ pub(crate) fn run(cli: Cli) -> anyhow::Result<ExitCode> {
     log_of_a_command(&common)?;
     match cli.command {
         Command::Serve(_) => Ok(ExitCode::SUCCESS),
-        Command::Account(command) => block_on(account::run(command, common.json)),
-        Command::Space(command) => block_on(space::run(command, common.json)),
-        Command::Token(command) => block_on(token::run(command, common.json)),
+        Command::Account(command) => block_on(noted("command.account", account::run(command, common.json))),
+        Command::Space(command) => block_on(noted("command.space", space::run(command, common.json))),
+        Command::Token(command) => block_on(noted("command.token", token::run(command, common.json))),
         Command::Version(command) => block_on(version::run(command, common.json)),
         Command::Trash(command) => block_on(trash::run(command, common.json)),
         Command::Tag(command) => block_on(tag::run(command, common.json)),
@@ -74,6 +76,20 @@ pub(crate) fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Completion(args) => Ok(completion::run(&args)),
         Command::Man(args) => man::run(&args),
     }
+}
+
+/// Has what a command changes written down with the change: nobody is signed in, and there is no address. No argument is a secret.
+async fn noted<T>(action: &str, work: impl Future<Output = T>) -> T {
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    let note = AuditNote {
+        at_ms: SystemClock.now_ms(),
+        node: holdfast_server::engines::host_name(),
+        action: action.to_owned(),
+        object: words.join(" "),
+        result: "ok".into(),
+        ..AuditNote::default()
+    };
+    noting(note, work).await.0
 }
 
 /// Runs a future on a runtime of its own.

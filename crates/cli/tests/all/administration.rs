@@ -120,6 +120,10 @@ fn who_did_what_is_written_down_found_and_exported() {
     assert!(said.contains("account.change") && said.contains("eva (disabled true, quota 1000)"), "{said}");
     let said = drive.ok(&["audit", "--limit", "0", "--json"], "");
     assert!(said.lines().count() >= 5 && said.lines().all(|line| line.starts_with('{')), "{said}");
+    // What is done on the drive's own machine is written down as well.
+    drive.ok(&["account", "disable", "eva"], "");
+    let said = drive.ok(&["audit", "--action", "command.account"], "");
+    assert!(said.contains("account disable eva"), "{said}");
     drop(server);
     drive.ok(&["check"], "");
 }

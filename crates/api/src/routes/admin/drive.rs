@@ -87,7 +87,10 @@ pub(crate) async fn cluster(State(api): State<Api>, caller: Caller) -> Result<ax
         job.last_ms = Some(last.at_ms);
         job.failed = last.outcome.is_err();
         job.last = Some(match last.outcome {
-            Ok(report) => serde_json::to_string(&report).unwrap_or_default(),
+            Ok(it) => format!(
+                "{} expired, {} rows freed, {} packs rewritten, {} packs deleted, {} bytes freed, {} bytes moved",
+                it.expired, it.rows_freed, it.packs_rewritten, it.packs_deleted, it.bytes_freed, it.bytes_moved
+            ),
             Err(error) => error,
         });
     }

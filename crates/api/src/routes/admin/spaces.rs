@@ -123,9 +123,16 @@ pub(crate) async fn change(
         Wish::Keep => None,
         Wish::Set(quota) => Some(quota),
     };
-    amend(|note| note.detail = format!("quota {quota_bytes:?}, retention {:?}", wanted.retention_days));
+    amend(|note| note.detail = said(quota_bytes, wanted.retention_days));
     let change = SpaceChange { retention, quota_bytes, ..SpaceChange::default() };
     let space = api.catalogue.change_space(space.id, change).await?;
     let names = names(api.accounts.list().await?);
     Ok(axum::Json(body(&api, &names, space).await?))
+}
+
+/// A change in words, for the log.
+fn said(quota_bytes: Option<Option<u64>>, days: Option<u32>) -> String {
+    let quota = |bytes: Option<u64>| bytes.map_or_else(|| "quota unlimited".into(), |bytes| format!("quota {bytes}"));
+    let words = [quota_bytes.map(quota), days.map(|days| format!("{days} days kept"))];
+    words.into_iter().flatten().collect::<Vec<String>>().join(", ")
 }
