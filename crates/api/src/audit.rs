@@ -18,8 +18,12 @@ use std::sync::Arc;
 /// What is written down of a route.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kept {
-    /// Always.
+    /// Always, but for requests that nobody let in: those are written down by who looks at credentials.
     Always,
+    /// Always: the route looks at the credential itself.
+    Entrance,
+    /// Not at all: it asks a question.
+    Never,
     /// If changes of files are.
     Files,
 }
@@ -27,13 +31,37 @@ enum Kept {
 /// Routes, below the prefix, and what they do. A test knows that no route that changes something is missing.
 const ACTIONS: &[(&str, &str, &str, Kept)] = &[
     ("POST", "/session", "session.begin", Kept::Always),
+    ("POST", "/session/passkey", "signin.passkey", Kept::Entrance),
+    ("POST", "/session/passkey/question", "signin.ask", Kept::Never),
+    ("POST", "/session/provider", "signin.ask", Kept::Never),
+    ("POST", "/session/provider/answer", "signin.provider", Kept::Entrance),
+    ("POST", "/session/provider/passphrase", "signin.provider", Kept::Entrance),
     ("DELETE", "/session", "session.end", Kept::Always),
     ("DELETE", "/sessions/{id}", "session.end", Kept::Always),
     ("PUT", "/me/password", "password.change", Kept::Always),
+    ("POST", "/me/codes", "codes.ask", Kept::Never),
+    ("PUT", "/me/codes", "codes.switch-on", Kept::Entrance),
+    ("POST", "/me/codes/remove", "codes.switch-off", Kept::Entrance),
+    ("POST", "/me/recovery-code", "recovery-code.make", Kept::Entrance),
+    ("POST", "/me/passkeys", "passkey.add", Kept::Entrance),
+    ("POST", "/me/passkeys/question", "passkey.ask", Kept::Never),
+    ("PATCH", "/me/passkeys/{id}", "passkey.rename", Kept::Always),
+    ("POST", "/me/passkeys/{id}/remove", "passkey.remove", Kept::Entrance),
+    ("POST", "/me/identities", "identity.link", Kept::Entrance),
+    ("POST", "/me/identities/begin", "identity.ask", Kept::Never),
+    ("DELETE", "/me/identities/{id}", "identity.unlink", Kept::Always),
+    ("POST", "/shares", "share.make", Kept::Always),
+    ("PATCH", "/shares/{id}", "share.change", Kept::Always),
+    ("DELETE", "/shares/{id}", "share.remove", Kept::Always),
+    ("POST", "/links/{id}/session", "link.open", Kept::Entrance),
+    ("DELETE", "/links/{id}/session", "link.close", Kept::Always),
+    ("PUT", "/spaces/{space}/members/{account}", "member.set", Kept::Always),
+    ("DELETE", "/spaces/{space}/members/{account}", "member.remove", Kept::Always),
     ("POST", "/tokens", "token.make", Kept::Always),
     ("DELETE", "/tokens/{id}", "token.revoke", Kept::Always),
     ("POST", "/accounts", "account.make", Kept::Always),
     ("PATCH", "/accounts/{name}", "account.change", Kept::Always),
+    ("DELETE", "/accounts/{name}/factors", "account.reset-factors", Kept::Always),
     ("POST", "/accounts/{name}/sign-out", "account.sign-out", Kept::Always),
     ("PATCH", "/admin/spaces/{space}", "space.change", Kept::Always),
     ("POST", "/admin/reclaim", "reclaim.ask", Kept::Always),
@@ -89,7 +117,7 @@ fn object(route: &str, path: &str) -> String {
 pub(crate) async fn keep(State(api): State<Api>, request: Request, next: Next) -> Response {
     let route = request.extensions().get::<MatchedPath>().map_or("", MatchedPath::as_str);
     let Some((action, kept)) = action(request.method().as_str(), route) else { return next.run(request).await };
-    if kept == Kept::Files && !api.journal.keeps_files() {
+    if kept == Kept::Never || kept == Kept::Files && !api.journal.keeps_files() {
         return next.run(request).await;
     }
     let account = request.extensions().get::<Arc<Session>>().map_or("", |session| &session.name);
@@ -97,8 +125,7 @@ pub(crate) async fn keep(State(api): State<Api>, request: Request, next: Next) -
     let mut note = api.journal.note(account, address, action);
     note.object = object(route, request.uri().path());
     let (answer, left) = noting(note, next.run(request)).await;
-    // Who is not let in was written down where that was found out.
-    if let Some(mut note) = left.filter(|_| answer.status() != StatusCode::UNAUTHORIZED) {
+    if let Some(mut note) = left.filter(|_| kept == Kept::Entrance || answer.status() != StatusCode::UNAUTHORIZED) {
         if !answer.status().is_success() {
             answer.status().as_str().clone_into(&mut note.result);
         }

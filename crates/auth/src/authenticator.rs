@@ -101,6 +101,11 @@ impl Authenticator {
         if session.awaits_second { Err(needs_token()) } else { Ok(session) }
     }
 
+    /// Writes down that an account's second factor was refused.
+    pub(crate) fn note_second_refused(&self, name: &str, peer: Option<IpAddr>, error: &Error) {
+        self.0.note_refused("signin.second", name, peer, error);
+    }
+
     pub(crate) fn limiter(&self) -> &Limiter {
         &self.0.limiter
     }
@@ -244,12 +249,18 @@ impl Inner {
             Ok(session) => journal.add(journal.note(&session.name, peer, action)),
             Err(error) if matches!(error.kind(), ErrorKind::Unauthenticated | ErrorKind::Forbidden) => {
                 let known = matches!(self.catalogue.account_by_name(name).await, Ok(Some(_)));
-                let note = journal.note(if known { name } else { "" }, peer, action);
-                journal.add(AuditNote { result: error.kind().status().to_string(), ..note });
+                self.note_refused(action, if known { name } else { "" }, peer, error);
             }
             Err(_) => {}
         }
         checked
+    }
+
+    fn note_refused(&self, action: &str, name: &str, peer: Option<IpAddr>, error: &Error) {
+        if let Some(journal) = self.journal.get() {
+            let note = journal.note(name, peer, action);
+            journal.add(AuditNote { result: error.kind().status().to_string(), ..note });
+        }
     }
 
     /// The session of a cached credential, if it is still right.

@@ -96,7 +96,8 @@ impl Authenticator {
         self.limiter().check(&who.name, from).await?;
         let factors = self.accounts().factors(who.account).await?;
         let checked = self.check_one(who, &factors, second, party).await;
-        if checked.as_ref().is_err_and(|error| error.kind() == ErrorKind::Unauthenticated) {
+        if let Some(error) = checked.as_ref().err().filter(|error| error.kind() == ErrorKind::Unauthenticated) {
+            self.note_second_refused(&who.name, peer, error);
             self.limiter().failed(&who.name, from).await?;
         }
         // Kept until the failure is counted: the next in the queue must see it.

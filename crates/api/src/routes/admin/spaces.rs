@@ -119,20 +119,26 @@ pub(crate) async fn change(
         return Err(Error::invalid(format!("retention_days is {DAYS_MAX} at most")).into());
     }
     let retention = wanted.retention_days.map(|days| Retention { days, ..space.retention });
+    amend(|note| note.detail = wanted.words());
     let quota_bytes = match wanted.quota_bytes {
         Wish::Keep => None,
         Wish::Set(quota) => Some(quota),
     };
-    amend(|note| note.detail = said(quota_bytes, wanted.retention_days));
     let change = SpaceChange { retention, quota_bytes, ..SpaceChange::default() };
     let space = api.catalogue.change_space(space.id, change).await?;
     let names = names(api.accounts.list().await?);
     Ok(axum::Json(body(&api, &names, space).await?))
 }
 
-/// A change in words, for the log.
-fn said(quota_bytes: Option<Option<u64>>, days: Option<u32>) -> String {
-    let quota = |bytes: Option<u64>| bytes.map_or_else(|| "quota unlimited".into(), |bytes| format!("quota {bytes}"));
-    let words = [quota_bytes.map(quota), days.map(|days| format!("{days} days kept"))];
-    words.into_iter().flatten().collect::<Vec<String>>().join(", ")
+impl AdminSpaceChangeBody {
+    /// For the log.
+    fn words(&self) -> String {
+        let quota = match self.quota_bytes {
+            Wish::Keep => None,
+            Wish::Set(None) => Some("quota unlimited".to_owned()),
+            Wish::Set(Some(bytes)) => Some(format!("quota {bytes}")),
+        };
+        let kept = self.retention_days.map(|days| format!("{days} days kept"));
+        quota.into_iter().chain(kept).collect::<Vec<_>>().join(", ")
+    }
 }
