@@ -94,7 +94,8 @@ macro_rules! catalogue_conformance {
                 a_file_is_found_by_its_folder_among_many_of_its_name;
             shares: a_share_goes_where_its_folder_goes, a_share_is_named_beside_others, a_change_through_a_share_needs_it,
                 a_share_ends_with_its_maker_space_and_account, a_visit_ends_with_its_link, downloads_are_counted_once_a_visit,
-                there_are_so_many_visits, a_search_below_a_folder_looks_nowhere_else, an_upload_through_a_share_ends_with_it;
+                there_are_so_many_visits, a_search_below_a_folder_looks_nowhere_else, an_upload_through_a_share_ends_with_it,
+                an_upload_through_a_share_does_not_end_elsewhere;
             tags: tags_are_added_and_removed, tags_go_where_their_node_goes, many_nodes_are_tagged_at_once,
                 a_node_has_so_many_tags;
             administration: entries_are_found_newest_first_by_every_filter, the_log_is_bounded_by_age_and_number,

@@ -5,7 +5,7 @@ use crate::catalogue::{Catalogue, Guard};
 use crate::types::{
     Access, LinkLock, NewShare, NewVisit, NodeKind, SearchIn, ShareChange, Shared, Through, VISITS_PER_LINK_MAX, Visit,
 };
-use crate::types::{NameTaken, NewResumable, Role, SearchQuery};
+use crate::types::{NameTaken, NewContent, NewResumable, Role, SearchQuery};
 use holdfast_base::{AccountId, ErrorKind, NodeId, Uid};
 use std::sync::Arc;
 
@@ -250,23 +250,7 @@ pub async fn an_upload_through_a_share_ends_with_it(catalogue: &Place) {
     let folder = stage.folder("d").await;
     let shared = link(&stage, 1, folder.id).await;
     let visit = begin(&stage, shared.share.id, "one").await;
-    let upload = |number: u8| NewResumable {
-        uid: Uid([number; 16]),
-        space: stage.space,
-        account: stage.account.id,
-        share: shared.share.id,
-        visit: visit.id,
-        path: path("d/f"),
-        length: 5,
-        name_taken: NameTaken::KeepBoth,
-        expect_seq: None,
-        modified_ms: None,
-        metadata: String::new(),
-        block_bytes: 1_000,
-        nonce: [number; 16],
-        now_ms: 3_000,
-        expires_ms: 9_000,
-    };
+    let upload = |number: u8| upload(&stage, &shared, &visit, number, 5);
     let listed = async |visit| catalogue.resumables_of(stage.account.id, visit, 3_000, 9).await.expect("reads");
     for number in [1, 2] {
         catalogue.begin_resumable(upload(number)).await.expect("begins");
@@ -278,4 +262,46 @@ pub async fn an_upload_through_a_share_ends_with_it(catalogue: &Place) {
     catalogue.remove_share(shared.share.id).await.expect("takes back");
     assert!(catalogue.resumable(Uid([1; 16]), 3_000).await.expect("reads").is_none());
     assert_eq!(stage.usage().await.reserved_bytes, 0, "what was reserved is given back at once");
+}
+
+fn upload(stage: &Stage, shared: &Shared, visit: &Visit, number: u8, length: u64) -> NewResumable {
+    NewResumable {
+        uid: Uid([number; 16]),
+        space: stage.space,
+        account: stage.account.id,
+        share: shared.share.id,
+        visit: visit.id,
+        path: path("d/f"),
+        length,
+        name_taken: NameTaken::KeepBoth,
+        expect_seq: None,
+        modified_ms: None,
+        metadata: String::new(),
+        block_bytes: 1_000,
+        nonce: [number; 16],
+        now_ms: 3_000,
+        expires_ms: 9_000,
+    }
+}
+
+pub async fn an_upload_through_a_share_does_not_end_elsewhere(catalogue: &Place) {
+    let stage = Stage::new(catalogue).await;
+    let folder = stage.folder("d").await;
+    let shared = link(&stage, 1, folder.id).await;
+    let visit = begin(&stage, shared.share.id, "one").await;
+    let content = catalogue.begin_resumable(upload(&stage, &shared, &visit, 1, 0)).await.expect("begins");
+    // Another folder is now where the shared one was.
+    stage.relocate("d", "moved", false).await.expect("moves");
+    stage.folder("d").await;
+    let finish = async |base: &str| {
+        let claim = catalogue.claim_resumable(content, None, 3_000).await.expect("claims");
+        let guard = through(&stage, &shared, base, 3_000);
+        catalogue.finish_resumable(claim, NewContent::Empty, None, 9_000, &guard).await
+    };
+    assert_eq!(kind(finish("moved").await), ErrorKind::Conflict);
+    assert_eq!(kind(finish("d").await), ErrorKind::NotFound);
+    assert!(stage.node("d/f").await.is_none() && stage.node("moved/f").await.is_none());
+    stage.remove("d").await.expect("removes");
+    stage.relocate("moved", "d", false).await.expect("moves back");
+    finish("d").await.expect("is where it was meant to be");
 }

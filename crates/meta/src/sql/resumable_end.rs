@@ -51,6 +51,10 @@ fn finish(
     guard: &Guard,
 ) -> Done<Changed> {
     let purpose = purpose(tx, claim)?;
+    // What it came in through leads elsewhere now; another folder may be where this one was.
+    if guard.through.iter().any(|through| through.space == state.id && !through.base.contains(&purpose.path)) {
+        return refuse(ErrorKind::Conflict, "the folder of this upload was moved meanwhile: begin it again");
+    }
     let upload = claim.content;
     check_whole(content, upload, purpose.length)?;
     if !matches!(content, NewContent::Staged { .. }) {
