@@ -123,16 +123,17 @@ pub(crate) async fn change(
         Wish::Keep => None,
         Wish::Set(quota) => Some(quota),
     };
-    amend(|note| note.detail = said(quota_bytes, wanted.retention_days));
     let change = SpaceChange { retention, quota_bytes, ..SpaceChange::default() };
+    amend(|note| note.detail = said(&change));
     let space = api.catalogue.change_space(space.id, change).await?;
     let names = names(api.accounts.list().await?);
     Ok(axum::Json(body(&api, &names, space).await?))
 }
 
 /// A change in words, for the log.
-fn said(quota_bytes: Option<Option<u64>>, days: Option<u32>) -> String {
+fn said(change: &SpaceChange) -> String {
     let quota = |bytes: Option<u64>| bytes.map_or_else(|| "quota unlimited".into(), |bytes| format!("quota {bytes}"));
-    let words = [quota_bytes.map(quota), days.map(|days| format!("{days} days kept"))];
+    let kept = change.retention.map(|retention| format!("{} days kept", retention.days));
+    let words = [change.quota_bytes.map(quota), kept];
     words.into_iter().flatten().collect::<Vec<String>>().join(", ")
 }
