@@ -44,6 +44,9 @@ impl Operations {
 
     /// Milliseconds within which so large a part of them was done: the upper bound of the bucket.
     pub fn within_ms(&self, share: f64) -> f64 {
+        if self.count == 0 {
+            return 0.0;
+        }
         let wanted = (self.count as f64 * share).ceil();
         let mut seen = 0;
         for (count, bound) in self.buckets.iter().zip(BUCKETS_US) {

@@ -272,13 +272,10 @@ mod tests {
         let (markdown, page) = (markdown(&document), page(&document));
         let value = serde_json::to_value(&document).expect("serializes");
         for (path, methods) in object(&value["paths"]) {
-            for (method, operation) in object(methods) {
+            for method in object(methods).keys() {
                 let name = format!("{} {path}", method.to_uppercase());
                 assert!(markdown.contains(&code(&name)), "{name}");
                 assert!(page.contains(&format!(">{}</h3>", html(&name))), "{name}");
-                for answer in object(&operation["responses"]).values() {
-                    assert!(!text(&answer["description"]).is_empty() || answer.get("content").is_none(), "{name}");
-                }
             }
         }
         assert_eq!(html("a<b> `c&d` \"e\""), "a&lt;b&gt; <code>c&amp;d</code> &quot;e&quot;");

@@ -125,6 +125,7 @@ pub(crate) async fn change(
         Wish::Set(quota) => Some(quota),
     };
     let change = SpaceChange { retention, quota_bytes, ..SpaceChange::default() };
+    amend(|note| note.detail = said(&change));
     let space = api.catalogue.change_space(space.id, change).await?;
     let names = names(api.accounts.list().await?);
     Ok(axum::Json(body(&api, &names, space).await?))
