@@ -119,7 +119,6 @@ pub(crate) async fn change(
         return Err(Error::invalid(format!("retention_days is {DAYS_MAX} at most")).into());
     }
     let retention = wanted.retention_days.map(|days| Retention { days, ..space.retention });
-    amend(|note| note.detail = wanted.words());
     let quota_bytes = match wanted.quota_bytes {
         Wish::Keep => None,
         Wish::Set(quota) => Some(quota),
@@ -131,15 +130,10 @@ pub(crate) async fn change(
     Ok(axum::Json(body(&api, &names, space).await?))
 }
 
-impl AdminSpaceChangeBody {
-    /// For the log.
-    fn words(&self) -> String {
-        let quota = match self.quota_bytes {
-            Wish::Keep => None,
-            Wish::Set(None) => Some("quota unlimited".to_owned()),
-            Wish::Set(Some(bytes)) => Some(format!("quota {bytes}")),
-        };
-        let kept = self.retention_days.map(|days| format!("{days} days kept"));
-        quota.into_iter().chain(kept).collect::<Vec<_>>().join(", ")
-    }
+/// A change in words, for the log.
+fn said(change: &SpaceChange) -> String {
+    let quota = |bytes: Option<u64>| bytes.map_or_else(|| "quota unlimited".into(), |bytes| format!("quota {bytes}"));
+    let kept = change.retention.map(|retention| format!("{} days kept", retention.days));
+    let words = [change.quota_bytes.map(quota), kept];
+    words.into_iter().flatten().collect::<Vec<String>>().join(", ")
 }
