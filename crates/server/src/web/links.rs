@@ -60,6 +60,11 @@ impl Web {
                 Err(error) => refuse(record, client, &error),
             };
         }
+        let known = [Method::GET, Method::HEAD, Method::DELETE].contains(request.method());
+        if asked.is_session() && !known {
+            // The API says which methods there are.
+            return self.call_api(request).await;
+        }
         let session = match self.visitor(client, &request, &asked).await {
             Ok(session) => session,
             Err(error) => {
