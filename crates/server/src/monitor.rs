@@ -3,7 +3,7 @@
 //! Every ten seconds what was counted is taken away and, unless nothing happened, written to the catalogue, where any node finds it: behind a
 //! balancer a page may ask any of them. Every minute its sum is kept there for a day. Once in ten minutes what is stored is noted, too.
 //!
-//! Limits: kinds are those of [`kind`], which no client can add to; of accounts and clients [`SOURCES_MAX`] are counted by name in ten
+//! Limits: kinds are those of a fixed list, which no client can add to; of accounts and clients [`SOURCES_MAX`] are counted by name in ten
 //! seconds, and the rest together. A catalogue that does not answer costs the figures of that time and nothing else.
 
 use holdfast_api::figures::{Bytes, Figures, Operations};

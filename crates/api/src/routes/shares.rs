@@ -9,6 +9,7 @@ use holdfast_auth::accounts::{ShareRequest, ShareWish};
 use holdfast_auth::{Secret, Session};
 use holdfast_base::{DrivePath, Error, Uid};
 use holdfast_drive::{Access, NodeKind, Shared};
+use holdfast_meta::audit::amend;
 use http::StatusCode;
 use serde::{Deserialize, Deserializer, Serialize};
 use utoipa::{IntoParams, ToSchema};
@@ -180,6 +181,10 @@ pub(crate) async fn create(
         downloads_max: wanted.downloads_max,
     };
     let path = DrivePath::parse(&wanted.path)?;
+    amend(|note| {
+        note.object = format!("{}{path}", wanted.space);
+        note.detail = request.account.as_ref().map_or_else(|| "a link".to_owned(), |account| format!("with {account}"));
+    });
     let shared = api.accounts.share(&caller.0, &wanted.space, &path, request).await?;
     Ok((StatusCode::CREATED, axum::Json(ShareBody::managed(&api, &caller.0, shared))))
 }
