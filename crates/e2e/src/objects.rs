@@ -112,9 +112,14 @@ impl Objects {
         }
     }
 
-    /// How long all are together.
+    /// How long all are together. One that goes away between the list and the question for its length has none.
     pub fn bytes(&self) -> Outcome<u64> {
-        self.names()?.iter().map(|name| self.bytes_of(name)).sum()
+        let names = self.names()?;
+        let lengths = names.iter().map(|name| match self.bytes_of(name) {
+            Err(_) if !self.names()?.contains(name) => Ok(0),
+            length => length,
+        });
+        lengths.sum()
     }
 }
 

@@ -1,7 +1,7 @@
 //! Shares: below one node of a space, what an account or whoever knows a link may do.
 //!
 //! A share names a node by its row, so it goes where the node goes; it leads nowhere while that is in the trash, and ends when it is gone for good. Whoever changes
-//! something through a share says where its node was when the path was made ([`Through`]). That, and that the share is still there, is tested
+//! something through a share says where its node was when the path was made ([`Through`](crate::types::Through)). That, and that the share is still there, is tested
 //! in the transaction of the change ([`check`]), so nothing is changed outside the folder, or after the share was taken back.
 //!
 //! **Limits.** [`SHARES_BY_ACCOUNT_MAX`], [`SHARES_WITH_ACCOUNT_MAX`], [`VISITS_PER_LINK_MAX`]. What a visit downloaded is written down only
