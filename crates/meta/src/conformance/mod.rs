@@ -91,7 +91,8 @@ macro_rules! catalogue_conformance {
                 what_changed_is_found_as_it_is, better_hits_come_first, filters_let_through_what_they_say,
                 only_the_spaces_asked_for_are_searched, a_query_has_bounds,
                 a_word_that_is_everywhere_is_looked_for_up_to_a_bound,
-                a_file_is_found_by_its_folder_among_many_of_its_name;
+                a_file_is_found_by_its_folder_among_many_of_its_name,
+                a_file_is_found_by_its_folder_however_large_both_are;
             shares: a_share_goes_where_its_folder_goes, a_share_is_named_beside_others, a_change_through_a_share_needs_it,
                 a_share_ends_with_its_maker_space_and_account, a_visit_ends_with_its_link, downloads_are_counted_once_a_visit,
                 there_are_so_many_visits, a_search_below_a_folder_looks_nowhere_else, an_upload_through_a_share_ends_with_it,

@@ -222,3 +222,24 @@ pub async fn a_file_is_found_by_its_folder_among_many_of_its_name(catalogue: &Pl
     let found = answer.hits.iter().map(|hit| hit.path.to_string()).collect();
     assert_eq!(sorted(found), sorted(wanted));
 }
+
+pub async fn a_file_is_found_by_its_folder_however_large_both_are(catalogue: &Place) {
+    let stage = Stage::new(catalogue).await;
+    for (folder, name) in [("wanted0", "Note"), ("other0", "Zeta")] {
+        stage.folder(folder).await;
+        for number in 0..800 {
+            stage.write(&format!("{folder}/{name} {number}"), 1).await;
+        }
+    }
+    stage.write("wanted0/Zeta", 1).await;
+    // More names with the second word than rows of the index are read, and more below the first than nodes.
+    for (folder, copies) in [("wanted", 8), ("other", 24)] {
+        for number in 1..copies {
+            stage.copy(&format!("{folder}0"), &format!("{folder}{number}"), false).await.expect("copies");
+        }
+    }
+    stage.index_all().await;
+    let mut found = stage.search_paths("wanted zeta").await;
+    found.sort();
+    assert_eq!(found, (0..8).map(|number| format!("/wanted{number}/Zeta")).collect::<Vec<_>>());
+}

@@ -7,8 +7,9 @@
 //! **How it works.** With one word, the rows of the index that begin like it are the candidates. With several, each word's rows are read
 //! up to a bound. If all were read, whatever has one of the words is a candidate. If those are too many, what has all words in its own name and
 //! its folder's comes first ([`in_fitting_folders`](Search::in_fitting_folders)). Then, and if a word was too common to read all its rows, every hit
-//! has the rarest word on its path: the candidates are what has it, and everything below ([`below`](Search::below)). Tags that were asked for
-//! come before words: only what has them can be a hit.
+//! has the rarest word on its path: the candidates are what has it, what in such a folder begins with another word
+//! ([`named_in`](Search::named_in)), and everything below ([`below`](Search::below)). Tags that were asked for come before words: only what has
+//! them can be a hit.
 //!
 //! **Limits.** [`ROWS_MAX`] rows of the index, [`NODES_MAX`] candidates and as many folders above them: some tens of milliseconds
 //! at any size. An answer that had to stop there says that there may be more; then names that begin with the word are what was looked at first.
@@ -36,6 +37,8 @@ const ROWS_MAX: usize = 32_768;
 const NODES_MAX: usize = 4_096;
 /// Candidates that have several words in a row: the likeliest hits of all, looked at before others.
 const PHRASE_NODES: usize = 256;
+/// Folders in which names are looked up by their beginnings, some ranges of a B-tree for each.
+const FOLDERS_MAX: usize = 512;
 
 impl<E: Engine> Ops<'_, E> {
     pub(super) async fn search(&self, places: &[SearchIn], query: &SearchQuery) -> Result<SearchAnswer> {
@@ -114,6 +117,20 @@ impl Asked {
     /// All words, as a set of bits.
     fn all(&self) -> u16 {
         (1 << self.words.len()) - 1
+    }
+
+    /// What names that begin with one of the words may begin with: small, capitalized, capitals, as typed.
+    fn beginnings(&self) -> Vec<String> {
+        let typed = self.query.text.split_whitespace().map(str::to_owned);
+        let folded = self.words.iter().flat_map(|word| {
+            let mut letters = word.chars();
+            let first: String = letters.next().into_iter().flat_map(char::to_uppercase).collect();
+            [word.clone(), first + letters.as_str(), word.to_uppercase()]
+        });
+        let mut beginnings: Vec<String> = typed.chain(folded).collect();
+        beginnings.sort_unstable();
+        beginnings.dedup();
+        beginnings
     }
 
     /// Whether the filters let a node through, but for tags.
@@ -229,6 +246,7 @@ impl<'s> Search<'s> {
         }
         if let Some(rarest) = found.iter().filter(|found| found.complete).min_by_key(|found| found.ids.len()) {
             self.examine(&rarest.ids)?;
+            self.named_in(&rarest.ids)?;
             return self.below(&rarest.ids);
         }
         self.complete = false;
@@ -254,6 +272,30 @@ impl<'s> Search<'s> {
             Ok(())
         })?;
         Ok(fitting)
+    }
+
+    /// Looks at what, right in folders, has a name that begins with a word as it was typed or as names are mostly written. So a file is found
+    /// by its folder and its name however large the folders are; other names in them only if [`Self::below`] gets there.
+    fn named_in(&mut self, folders: &[i64]) -> Done<()> {
+        let folders = folders.get(..FOLDERS_MAX).unwrap_or(folders);
+        for beginning in self.asked.beginnings() {
+            let after = format!("{beginning}{}", char::MAX);
+            let room = NODES_MAX.saturating_sub(self.seen.len());
+            let values = [Value::Text(&beginning), Value::Text(&after), Value::Integer(rows(room))];
+            let (mut nodes, link) = (Vec::new(), self.link);
+            in_lists_after(&values, folders, |list, values| {
+                const SELECT: &str = concat!("SELECT ", node_columns!(), " FROM node WHERE parent_id IN (");
+                let sql = format!("{SELECT}{list}) AND name >= ?1 AND name < ?2 LIMIT ?3");
+                nodes.extend(sql::all(link, &sql, values, codec::node)?);
+                Ok(())
+            })?;
+            self.complete &= nodes.len() < room;
+            nodes.truncate(room);
+            let seen = &mut self.seen;
+            nodes.retain(|node| seen.insert(node.id.0));
+            self.compare(nodes)?;
+        }
+        Ok(())
     }
 
     /// Looks at everything below folders.

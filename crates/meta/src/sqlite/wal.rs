@@ -35,6 +35,9 @@ const REST_PAGES: i32 = (1 << 20) / PAGE_BYTES;
 /// Growth of the log after which a checkpoint that could not finish is tried again.
 const AGAIN_PAGES: i32 = (4 << 20) / PAGE_BYTES;
 
+/// How often a checkpoint is tried at once: SQLite refuses one that looks at the log's head in the moment in which a commit writes it.
+const ATTEMPTS: usize = 5;
+
 /// The copying thread and the writer's side of it.
 pub(super) struct LogKeeper {
     wake: Option<SyncSender<()>>,
@@ -107,7 +110,16 @@ pub(super) fn copy_all(connection: &Connection) {
 
 fn checkpoint(connection: &Connection, mode: CheckpointMode) {
     let began = std::time::Instant::now();
-    match connection.wal_checkpoint_v2(None::<&str>, mode) {
+    let busy = |error: &rusqlite::Error| error.sqlite_error_code() == Some(rusqlite::ErrorCode::DatabaseBusy);
+    let mut done = connection.wal_checkpoint_v2(None::<&str>, mode);
+    for _ in 1..ATTEMPTS {
+        if !done.as_ref().is_err_and(busy) {
+            break;
+        }
+        std::thread::yield_now();
+        done = connection.wal_checkpoint_v2(None::<&str>, mode);
+    }
+    match done {
         Ok(_) => metrics::histogram!("holdfast_catalogue_checkpoint_seconds").record(began.elapsed().as_secs_f64()),
         // Nothing is lost: the log keeps what was not copied.
         Err(error) => tracing::warn!(%error, "the catalogue's log could not be copied into the file"),
