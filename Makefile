@@ -12,6 +12,9 @@ build: web/dist/index.html ## Build target/release/holdfast
 	@scripts/need.sh cc
 	cargo build --release --locked -p holdfast-cli
 
+# The released program under tests that are compiled as `make test` does.
+tests := HOLDFAST_BIN=$(CURDIR)/target/release/holdfast cargo test --profile ci --locked --workspace
+
 # The pages, which the program embeds. Cargo does not notice a folder that was not there: what makes it touches what reads it.
 pages := $(shell find web -name node_modules -prune -o -path web/dist -prune -o -type f -print)
 
@@ -28,12 +31,12 @@ run: build ## Build and serve a drive on this machine; HOLDFAST_DATA names its f
 	@scripts/run.sh
 
 test: lint ## Everything that must hold: lints, docs, licences, tests, third-party suites
-	@scripts/need.sh cc fuse3 postgresql swift weed haproxy nginx apache2 caddy litmus cadaver rclone curl openssl
+	@scripts/need.sh cc fuse3 postgresql swift weed haproxy nginx apache2 caddy litmus cadaver rclone curl openssl chromium firefox
 	scripts/test.sh
 
 test-engines: build ## Every suite at its usual size on PostgreSQL with files, SeaweedFS and Swift (long)
 	@scripts/need.sh cc fuse3 postgresql swift weed litmus cadaver rclone curl
-	scripts/test-engines.sh
+	HOLDFAST_BIN=$(CURDIR)/target/release/holdfast scripts/test-engines.sh
 
 test-fast: web/dist/index.html ## The tests alone, in the dev profile
 	@scripts/need.sh cc fuse3 postgresql swift weed haproxy nginx apache2 caddy litmus cadaver rclone curl openssl
@@ -43,27 +46,27 @@ lint: web/dist/index.html ## Formatting, lints, documentation, licences
 	npm run --prefix web check
 	@scripts/need.sh cc cargo-deny
 	cargo fmt --all --check
-	cargo clippy --release --locked --workspace --all-targets -- -D warnings
-	RUSTDOCFLAGS="-D warnings -A rustdoc::private_intra_doc_links" cargo doc --release --locked --workspace --no-deps --document-private-items
+	cargo clippy --profile ci --locked --workspace --all-targets -- -D warnings
+	RUSTDOCFLAGS="-D warnings -A rustdoc::private_intra_doc_links" cargo doc --profile ci --locked --workspace --no-deps --document-private-items
 	cargo deny --locked check bans licenses sources
 
 demo: build ## Put a real source tree in and get it back, with rclone, cadaver and curl, and print rates
 	@scripts/demo.sh
 
 crash: build ## Kill the server 300 times under mixed writers (about two minutes)
-	HOLDFAST_KILLS=300 cargo test --release --locked -p holdfast-e2e --test kill -- --nocapture
+	HOLDFAST_KILLS=300 $(tests) --test kill -- --nocapture
 
 crash-seeds: build ## Cut the power 10,000 times on a disk that forgets (about twenty minutes)
-	HOLDFAST_SEEDS=10000 cargo test --release --locked -p holdfast-e2e --test crash_disk -- --nocapture
+	HOLDFAST_SEEDS=10000 $(tests) --test crash_disk -- --nocapture
 
 chaos: build ## Ten minutes of everything that can fail, on three nodes with PostgreSQL, an object store and a balancer
 	@scripts/need.sh postgresql weed haproxy openssl
 	HOLDFAST_CHAOS_SECONDS=600 HOLDFAST_CHAOS_ROUNDS=100 \
-		cargo test --release --locked -p holdfast-e2e --test chaos --test cluster -- --nocapture
+		$(tests) --test chaos --test cluster -- --nocapture
 
 full-size: build ## Bounds on space and memory at full size: 10,000 files ten times, 8 uploads of 1 GiB (about five minutes)
 	HOLDFAST_TREE_FILES=10000 HOLDFAST_UPLOAD_MIB=1024 \
-		cargo test --release --locked -p holdfast-e2e --test space --test memory -- --nocapture
+		$(tests) --test space --test memory -- --nocapture
 
 bench-dav: build ## Measure WebDAV beside other servers
 	@scripts/bench-dav.sh

@@ -9,12 +9,12 @@
 # Not here: balancers, chaos, cluster and moving name their engines themselves; crash_disk and io_faults are about the disk that packs
 # lie on, and an object service has its disks to itself.
 #
-#   HOLDFAST_BIN  the program (default: target/release/holdfast)
+#   HOLDFAST_BIN  the program (default: target/ci/holdfast)
 
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
-export HOLDFAST_BIN=${HOLDFAST_BIN:-$PWD/target/release/holdfast}
+export HOLDFAST_BIN=${HOLDFAST_BIN:-$PWD/target/ci/holdfast}
 status=0
 
 # on ENGINES SUITE...: runs suites of crates/e2e there.
@@ -23,7 +23,7 @@ on() {
     shift
     for suite in "$@"; do suites+=(--test "$suite"); done
     echo "== on $engines: $*"
-    HOLDFAST_ENGINES=$engines cargo test --release --locked -p holdfast-e2e --no-fail-fast "${suites[@]}" || status=$?
+    HOLDFAST_ENGINES=$engines cargo test --profile ci --locked --workspace --no-fail-fast "${suites[@]}" || status=$?
 }
 
 if [[ ${1:-} == short ]]; then

@@ -33,6 +33,10 @@ const IDLE_CONNECTIONS_MAX: usize = 64;
 /// call seldom meets one that is just being closed.
 const IDLE_TIME_MAX: Duration = Duration::from_secs(20);
 
+/// What a connection reads ahead of us. hyper's own bound is 400 KiB, which a connection keeps while it is idle: with as many calls as
+/// there may be at once, more than all uploads have.
+const READ_BUFFER_BYTES: usize = 64 << 10;
+
 /// How long to wait for a peer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Times {
@@ -81,6 +85,7 @@ impl Client {
             .pool_timer(TokioTimer::new())
             .pool_idle_timeout(IDLE_TIME_MAX)
             .pool_max_idle_per_host(IDLE_CONNECTIONS_MAX)
+            .http1_max_buf_size(READ_BUFFER_BYTES)
             .build(connector);
         Ok(Self { pool, times })
     }

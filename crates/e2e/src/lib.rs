@@ -14,7 +14,7 @@
 //! | [`others`] | suites of other people's clients |
 //! | [`knob`] | sizes of tests, small by default and set by environment variables |
 //!
-//! The program is `HOLDFAST_BIN`, else the newest of `target/release/holdfast` and `target/debug/holdfast`; a test fails if there
+//! The program is `HOLDFAST_BIN`, else the newest `holdfast` in `target/release`, `target/ci` and `target/debug`; a test fails if there
 //! is none. The tests' figures are printed: run them with `--nocapture` to see them.
 
 pub mod balancer;

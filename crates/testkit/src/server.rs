@@ -2,7 +2,7 @@
 //!
 //! [`TestServer::start`] runs `holdfast serve` on a free port, waits until it has written its
 //! address, and stops it when dropped. Its log goes to a file that is printed when the test fails.
-//! The program is the one named by `HOLDFAST_BIN`, else the newest of the release and debug builds.
+//! The program is the one named by `HOLDFAST_BIN`, else the newest of the builds `release`, `ci` and `debug`.
 
 use std::fs::{self, File};
 use std::io::{self, Write};
@@ -50,7 +50,7 @@ pub fn program() -> io::Result<PathBuf> {
     let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let target = std::env::var_os("CARGO_TARGET_DIR").map(PathBuf::from);
     let target = target.unwrap_or_else(|| workspace.join("target"));
-    let built = ["release", "debug"].map(|profile| target.join(profile).join("holdfast"));
+    let built = ["release", "ci", "debug"].map(|profile| target.join(profile).join("holdfast"));
     let age = |path: &PathBuf| fs::metadata(path).and_then(|m| m.modified()).ok();
     let newest = built.into_iter().filter(|path| age(path).is_some()).max_by_key(age);
     newest.ok_or_else(|| {
