@@ -170,7 +170,7 @@ impl Renderer {
             (Live::ContentType, _, Some(file)) => push_content_type(out, &file.name),
             (Live::ETag, _, Some(file)) => file.push_entity_tag(out),
             (Live::ETag, None, _) => match facts.saved {
-                Some(saved) => push_text(out, &saved.entity_tag),
+                Some(saved) => out.push_str(&saved.entity_tag),
                 None => return false,
             },
             (Live::SupportedLock, Some(_), _) => out.push_str(SUPPORTED),
