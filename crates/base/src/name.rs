@@ -41,10 +41,16 @@ impl NodeName {
     /// longer than a name can be.
     #[must_use]
     pub fn numbered(&self, number: u32) -> Self {
+        self.marked(format_args!("({number})"))
+    }
+
+    /// The same with another mark, of a few characters that a name may have, in place of a number in parentheses.
+    #[must_use]
+    pub fn marked(&self, mark: impl fmt::Display) -> Self {
         // A dot that begins a name is no extension, nor is what is longer than extensions are.
         let dot = self.0.rfind('.').filter(|dot| *dot > 0 && self.0.len() - dot <= EXTENSION_BYTES_MAX);
         let (stem, extension) = self.0.split_at(dot.unwrap_or(self.0.len()));
-        let suffix = format!(" ({number}){extension}");
+        let suffix = format!(" {mark}{extension}");
         let stem = &stem[..stem.floor_char_boundary(NAME_BYTES_MAX - suffix.len())];
         Self(format!("{stem}{suffix}").into())
     }

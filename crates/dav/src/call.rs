@@ -7,7 +7,7 @@ use crate::limits::{DRAIN_BYTES_MAX, XML_BODY_BYTES_MAX};
 use crate::parse::{self, Depth, Resolved};
 use bytes::Bytes;
 use holdfast_auth::Session;
-use holdfast_base::Result;
+use holdfast_base::{DrivePath, Result};
 use holdfast_drive::{Drive, Location};
 use holdfast_http::body_error;
 use http::header::{CONTENT_LENGTH, CONTENT_TYPE, EXPECT, HOST};
@@ -27,6 +27,24 @@ pub(crate) struct Call {
     pub(crate) options: Arc<DavOptions>,
     pub(crate) who: Arc<Session>,
     pub(crate) head: Arc<request::Parts>,
+    /// What the request calls a place by another address than the place's own.
+    pub(crate) alias: Option<Arc<Alias>>,
+}
+
+/// A place that is shown at another address, with what is below it.
+#[derive(Debug)]
+pub(crate) struct Alias {
+    pub(crate) real: Location,
+    pub(crate) shown: Location,
+}
+
+impl Alias {
+    /// What the client calls a place, if it sees it this way.
+    fn shown(&self, at: &Location) -> Option<Location> {
+        let below = at.path.names().strip_prefix(self.real.path.names()).filter(|_| at.space == self.real.space)?;
+        let path = DrivePath::from_names([self.shown.path.names(), below].concat()).ok()?;
+        Some(Location { space: self.shown.space.clone(), path })
+    }
 }
 
 impl Call {
@@ -69,9 +87,26 @@ impl Call {
         parse::resolve(&self.options.prefix, &hosts, uri).map_err(Fault::of_path)
     }
 
-    /// The href of a location.
+    /// The href of a location, as the client calls it.
     pub(crate) fn href(&self, at: &Location, collection: bool) -> String {
-        crate::href::of(&self.options.prefix, at, collection)
+        let shown = self.alias.as_ref().and_then(|alias| alias.shown(at));
+        crate::href::of(&self.options.prefix, shown.as_ref().unwrap_or(at), collection)
+    }
+
+    /// The href of the folder that a location is in, as the client calls it.
+    pub(crate) fn href_above(&self, at: &Location) -> String {
+        let shown = self.alias.as_ref().and_then(|alias| alias.shown(at));
+        let at = shown.as_ref().unwrap_or(at);
+        let above = at.path.parent().map(|path| Location { space: at.space.clone(), path });
+        above.map_or_else(
+            || format!("{}/", self.options.prefix),
+            |above| crate::href::of(&self.options.prefix, &above, true),
+        )
+    }
+
+    /// The same call, for a place that is shown at another address.
+    pub(crate) fn through(&self, alias: Alias) -> Self {
+        Self { alias: Some(Arc::new(alias)), ..self.clone() }
     }
 
     /// `Content-Length`, if the request states one.

@@ -4,8 +4,9 @@ use crate::DavBody;
 use crate::call::{Call, RequestBody, drain, empty};
 use crate::fault::{Answer, Fault, METHODS};
 use crate::limits::INFINITY_NODES_MAX;
-use crate::methods;
+use crate::methods::{self, PutInto};
 use crate::parse::{self, Target};
+use crate::smart;
 use bytes::Bytes;
 use holdfast_auth::Session;
 use holdfast_base::{Clock, SystemClock};
@@ -63,7 +64,7 @@ impl DavFace {
         B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
     {
         let (head, body) = request.into_parts();
-        let call = Call { drive: self.drive.clone(), options: self.options.clone(), who, head: Arc::new(head) };
+        let call = Call { drive: self.drive.clone(), options: self.options.clone(), who, head: Arc::new(head), alias: None };
         let body = body.map_err(Into::into).boxed_unsync();
         match dispatch(&call, body).await {
             Ok(response) => response,
@@ -80,10 +81,16 @@ async fn dispatch(call: &Call, body: RequestBody) -> Answer {
             return Err(fault);
         }
     };
+    if let Target::At { at, slash } = &target
+        && smart::is_saved(at)
+        && call.head.method != Method::OPTIONS
+    {
+        return smart::handle(call, at, *slash, body).await;
+    }
     match call.head.method.as_str() {
         "OPTIONS" => Ok(options()),
         "GET" | "HEAD" => methods::get(call, &target).await,
-        "PUT" => methods::put(call, target, body).await,
+        "PUT" => methods::put(call, target, body, PutInto::default()).await,
         "DELETE" => methods::delete(call, &target).await,
         "MKCOL" => methods::mkcol(call, &target, body).await,
         "COPY" => methods::transfer(call, target, true).await,

@@ -11,6 +11,7 @@
 use crate::call::Call;
 use crate::fault::Fault;
 use crate::parse::{self, Condition, IfHeader, Resolved, TagList, Target};
+use crate::smart;
 use holdfast_base::ErrorKind;
 use holdfast_drive::{Conditions, Expect, Location, Lock, Node, NodeKind, Walk};
 use http::header::{IF_MATCH, IF_NONE_MATCH, IF_UNMODIFIED_SINCE};
@@ -100,6 +101,10 @@ impl Sight<'_> {
 fn resource(call: &Call, own: &Location, tag: Option<&str>) -> Option<Location> {
     let Some(tag) = tag else { return Some(own.clone()) };
     match call.resolve(tag) {
+        // What is shown at another address is told by that; of all such only this request's own place is known here.
+        Ok(Resolved::Here(Target::At { at, .. })) if smart::is_saved(&at) => {
+            (call.href(own, false) == crate::href::of(&call.options.prefix, &at, false)).then(|| own.clone())
+        }
         Ok(Resolved::Here(Target::At { at, .. })) => Some(at),
         _ => None,
     }

@@ -23,6 +23,7 @@ mod read;
 mod receive;
 mod resume;
 mod resume_part;
+mod saved;
 mod seat;
 mod spill;
 mod stream;

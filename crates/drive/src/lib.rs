@@ -11,8 +11,8 @@ mod types;
 pub use engine::LINK_VIEW;
 pub use holdfast_meta::{
     Access, Changed, Compression, Cursor, Expect, HITS_MAX, Lock, MediaGroup, NameTaken, Node, NodeKind, Property,
-    PropertyChange, Retention, Role, SearchQuery, Shared, TAG_LIST_MAX, TAG_NAMESPACE, Tag, TagChange, TagCount,
-    TrashEntry, Usage, Version, entity_tag,
+    PropertyChange, Retention, Role, SEARCHES_MAX, SMART_HITS_MAX, SearchQuery, Shared, TAG_LIST_MAX, TAGS_MAX, TAG_NAMESPACE, Tag, TagChange, TagCount,
+    TrashEntry, Usage, Version, WhichSearch, entity_tag,
 };
 pub use types::*;
 
@@ -120,6 +120,20 @@ pub trait Drive: Send + Sync + 'static {
     ) -> Result<Vec<TagCount>>;
     /// Looks for nodes in a space, or in all that the session may see.
     async fn search(&self, who: &Session, space: Option<&str>, query: &SearchQuery) -> Result<FoundNodes>;
+
+    /// The account's saved searches, by name. A token for one space sees none, nor does a visitor.
+    async fn saved_searches(&self, who: &Session) -> Result<Vec<SavedView>>;
+    /// One of them.
+    async fn saved_search(&self, who: &Session, which: &WhichSearch) -> Result<SavedView>;
+    /// Saves a search. A taken name is `AlreadyExists`, a query that nothing could be a hit of `InvalidInput`, more than [`SEARCHES_MAX`]
+    /// `Conflict`. The folder must be one that the session may write to.
+    async fn save_search(&self, who: &Session, wanted: SearchToSave) -> Result<SavedView>;
+    /// Changes a saved search.
+    async fn change_search(&self, who: &Session, id: i64, wish: SavedWish) -> Result<SavedView>;
+    /// Removes a saved search, and nothing that it finds.
+    async fn remove_search(&self, who: &Session, id: i64) -> Result<()>;
+    /// A text that is another one after every change in the spaces that the session sees.
+    async fn state_of_all(&self, who: &Session) -> Result<String>;
 
     /// Old versions of a file, newest first.
     async fn versions(&self, who: &Session, at: &Location) -> Result<Vec<Version>>;

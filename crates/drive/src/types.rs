@@ -2,8 +2,10 @@
 
 use bytes::Bytes;
 use futures_util::Stream;
-use holdfast_base::{DrivePath, NodeId, Result, Uid};
-use holdfast_meta::{Compression, Content, Cursor, Expect, Membership, NameTaken, Node, Retention, Role, Space, Usage};
+use holdfast_base::{DrivePath, NodeId, NodeName, Result, Uid};
+use holdfast_meta::{
+    Compression, Content, Cursor, Expect, Membership, NameTaken, Node, Retention, Role, SearchQuery, Space, Tag, Usage,
+};
 use std::fmt;
 use std::pin::Pin;
 
@@ -117,6 +119,8 @@ pub struct WriteOptions {
     pub patch: Option<Patch>,
     /// Digests the plaintext must have; a difference is `InvalidInput` and changes nothing.
     pub digests: Vec<(DigestAlgorithm, Vec<u8>)>,
+    /// Tags that are added to the file in the transaction that writes it.
+    pub tags: Vec<Tag>,
 }
 
 /// A move or copy.
@@ -141,6 +145,8 @@ pub struct Transfer {
 pub struct FoundNode {
     /// Where it is.
     pub at: Location,
+    /// The session's role there.
+    pub role: Role,
     /// What it is.
     pub node: Node,
     /// Its tags.
@@ -158,6 +164,49 @@ pub struct FoundNodes {
     pub more: bool,
     /// Whether some names or tags are not indexed yet.
     pub indexing: bool,
+}
+
+/// A saved search as its account sees it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SavedView {
+    /// Names it.
+    pub id: i64,
+    /// What it is called.
+    pub name: NodeName,
+    /// Only in this space; none is all that the account may see.
+    pub space: Option<String>,
+    /// What is looked for.
+    pub query: SearchQuery,
+    /// Where goes what is put into it; none while that folder is in the trash, or out of sight.
+    pub folder: Option<Location>,
+    /// When it was made.
+    pub created_ms: i64,
+    /// When it was last changed.
+    pub changed_ms: i64,
+}
+
+/// A search to be saved.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SearchToSave {
+    /// What it is to be called.
+    pub name: NodeName,
+    /// Only in this space; none is all that the account may see.
+    pub space: Option<String>,
+    /// What is looked for.
+    pub query: SearchQuery,
+    /// Where is to go what is put into it; none is the account's home.
+    pub folder: Option<Location>,
+}
+
+/// Changes of a saved search; none leaves a field as it is.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct SavedWish {
+    /// Its name.
+    pub name: Option<NodeName>,
+    /// What is looked for, and in which space.
+    pub query: Option<(Option<String>, SearchQuery)>,
+    /// Where goes what is put into it (inner none: the account's home).
+    pub folder: Option<Option<Location>>,
 }
 
 /// A lock asked for.
@@ -188,6 +237,8 @@ pub struct UploadRequest {
     pub modified_ms: Option<i64>,
     /// Given back as it is.
     pub metadata: String,
+    /// Tags that are added to the file in the transaction that makes it.
+    pub tags: Vec<Tag>,
 }
 
 /// A part of a resumable upload.

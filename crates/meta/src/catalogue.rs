@@ -12,6 +12,7 @@ use crate::types::{
     SearchQuery, ShareChange, Shared, Slot, SlotKind, Space, SpaceChange, StagedRun, TagChange, TagCount, Tail,
     Through, Traffic, TrashEntry, UploadClaim, Version, Visit,
 };
+use crate::types::{NewSearch, SavedSearch, SearchChange, Tag, WhichSearch};
 use crate::types::{Factors, Identity, NewIdentity, NewPasskey, OpenGrant, Passkey, Ticket};
 use async_trait::async_trait;
 use holdfast_base::{
@@ -322,6 +323,17 @@ pub trait Catalogue: Send + Sync + 'static {
         modified_ms: i64,
         guard: &Guard,
     ) -> Result<std::result::Result<Changed, Missing>>;
+    /// The same, with tags that are added to the file in the same transaction: with none, exactly the same. More than a file may have are
+    /// `TooLarge`, and nothing changes.
+    async fn commit_tagged_file(
+        &self,
+        space: SpaceId,
+        path: &DrivePath,
+        content: NewContent,
+        modified_ms: i64,
+        tags: &[Tag],
+        guard: &Guard,
+    ) -> Result<std::result::Result<Changed, Missing>>;
     /// Removes a node and everything below it, into the trash; answers the trash entry, none in a space that keeps nothing.
     async fn remove(&self, space: SpaceId, path: &DrivePath, guard: &Guard) -> Result<Option<i64>>;
     /// Moves a node with everything below it; versions and properties go with it, locks do not (RFC 4918 section 7.5).
@@ -363,10 +375,22 @@ pub trait Catalogue: Send + Sync + 'static {
         change: &TagChange,
         guard: &Guard,
     ) -> Result<Vec<Result<Node>>>;
-    /// Tags in use in these spaces whose folded text begins like that of `prefix`, in the order of their folded text, `limit` at most.
-    async fn tags_in_use(&self, spaces: &[SpaceId], prefix: &str, limit: usize) -> Result<Vec<TagCount>>;
+    /// Tags in use in these spaces, or below folders of them, whose folded text begins like that of `prefix`, in the order of their folded
+    /// text, `limit` at most. Below folders they are looked for up to a bound.
+    async fn tags_in_use(&self, places: &[SearchIn], prefix: &str, limit: usize) -> Result<Vec<TagCount>>;
     /// Looks for nodes of these spaces, or below folders of them, by name, path and tags. What is not indexed yet is indexed first, up to a bound.
     async fn search(&self, places: &[SearchIn], query: &SearchQuery) -> Result<SearchAnswer>;
+    /// Saves a search. A taken name is `AlreadyExists`, a query that nothing could be a hit of `InvalidInput`, more than
+    /// [`SEARCHES_MAX`](crate::SEARCHES_MAX) of an account `Conflict`.
+    async fn save_search(&self, new: NewSearch) -> Result<SavedSearch>;
+    /// An account's saved searches, by name.
+    async fn saved_searches(&self, account: AccountId) -> Result<Vec<SavedSearch>>;
+    /// One of an account's saved searches.
+    async fn saved_search(&self, account: AccountId, which: &WhichSearch) -> Result<Option<SavedSearch>>;
+    /// Changes a saved search. `NotFound` if it is not this account's.
+    async fn change_search(&self, account: AccountId, id: i64, change: SearchChange) -> Result<SavedSearch>;
+    /// Removes a saved search, and nothing that it finds. `NotFound` if it is not this account's.
+    async fn remove_search(&self, account: AccountId, id: i64) -> Result<()>;
     /// Whether names or tags wait to be indexed.
     async fn words_wait(&self) -> Result<bool>;
     /// Indexes what waits in one bounded step; answers whether there was anything to do.

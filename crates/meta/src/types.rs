@@ -5,6 +5,7 @@ mod audit;
 mod factors;
 mod monitor;
 mod search;
+mod searches;
 mod shares;
 mod uploads;
 
@@ -14,6 +15,7 @@ pub use factors::*;
 use holdfast_base::{AccountId, BlockId, ContentId, NodeId, NodeName, PackId, PackName, SpaceId};
 pub use monitor::*;
 pub use search::*;
+pub use searches::*;
 use serde::{Deserialize, Serialize};
 pub use shares::*;
 use std::fmt::Write as _;

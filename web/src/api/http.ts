@@ -51,7 +51,7 @@ export interface Call {
   json?: unknown;
   body?: BodyInit;
   headers?: Record<string, string>;
-  query?: Record<string, string | number | undefined>;
+  query?: Record<string, string | number | readonly string[] | undefined>;
   signal?: AbortSignal;
   /** A 401 is an answer, not the end of the session. */
   signingIn?: boolean;
@@ -60,7 +60,8 @@ export interface Call {
 export function url(path: string, query: Call['query'] = {}): string {
   const params = new URLSearchParams();
   for (const [name, value] of Object.entries(query)) {
-    if (value !== undefined && value !== '') params.set(name, String(value));
+    if (typeof value === 'object') for (const one of value) params.append(name, one);
+    else if (value !== undefined && value !== '') params.set(name, String(value));
   }
   const text = params.toString();
   return text === '' ? API + path : `${API}${path}?${text}`;

@@ -63,12 +63,12 @@ export async function readText(at: Place, version?: number, signal?: AbortSignal
 export type Condition = { ifMatch: string } | { ifAbsent: true } | null;
 
 /** Writes a file whole. */
-export function write(at: Place, body: ArrayBuffer | string, condition: Condition, options: { modifiedMs?: number; signal?: AbortSignal } = {}) {
+export function write(at: Place, body: ArrayBuffer | string, condition: Condition, options: { modifiedMs?: number; tags?: readonly string[]; signal?: AbortSignal } = {}) {
   const headers: Record<string, string> = { 'Content-Type': 'application/octet-stream' };
   if (condition && 'ifMatch' in condition) headers['If-Match'] = condition.ifMatch;
   if (condition && 'ifAbsent' in condition) headers['If-None-Match'] = '*';
   return ask<Node>('PUT', `/content/${placeUrl(at.space, at.path)}`, {
-    query: { modified_ms: options.modifiedMs },
+    query: { modified_ms: options.modifiedMs, tag: options.tags },
     body,
     headers,
     ...(options.signal && { signal: options.signal }),

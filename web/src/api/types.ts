@@ -275,9 +275,31 @@ export interface SearchQuery {
   max_bytes?: number;
   after_ms?: number;
   before_ms?: number;
-  tag?: string;
+  /** All of them. */
+  tag?: string[];
   limit?: number;
   cursor?: string;
+}
+
+/** What a saved search looks for. */
+export type SavedQuery = Omit<SearchQuery, 'tag' | 'limit' | 'cursor'> & { tags: string[] };
+
+/** A search that is kept and shown as a folder. */
+export interface SavedSearch {
+  id: number;
+  name: string;
+  query: SavedQuery;
+  /** Where goes what is put into it; absent while that is in the trash, or out of sight. */
+  folder?: Place;
+  created_ms: number;
+  changed_ms: number;
+}
+
+export interface SavedWish {
+  name: string;
+  query: SavedQuery;
+  /** Null is the caller's home. */
+  folder: Place | null;
 }
 
 export interface Hit extends Place {

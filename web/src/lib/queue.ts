@@ -15,6 +15,8 @@ export interface Item {
   readonly space: string;
   readonly path: string;
   readonly size: number;
+  /** Tags the file gets with its content. */
+  readonly tags: readonly string[];
   file: File | null;
   state: State;
   sent: number;
@@ -94,10 +96,10 @@ export class Queue {
 
   constructor(private readonly options: QueueOptions) {}
 
-  add(space: string, files: { path: string; file: File }[], conflict: Conflict = 'fail'): Item[] {
+  add(space: string, files: { path: string; file: File }[], conflict: Conflict = 'fail', tags: readonly string[] = []): Item[] {
     // A new errand: what was answered for all the files of the last one does not hold for it.
     if (!this.busy) this.answerForAll = null;
-    const added = files.map(({ path, file }) => this.put(space, path, file.size, file, conflict));
+    const added = files.map(({ path, file }) => this.put(space, path, file.size, file, conflict, tags));
     for (const item of added) this.pending.push(item);
     this.refill();
     this.options.changed();
@@ -132,9 +134,9 @@ export class Queue {
     return true;
   }
 
-  private put(space: string, path: string, size: number, file: File | null, conflict: Conflict): Item {
+  private put(space: string, path: string, size: number, file: File | null, conflict: Conflict, tags: readonly string[] = []): Item {
     const item: Item = {
-      id: this.nextId++, space, path, size, file, state: 'waiting', sent: 0, conflict, error: '', tries: 0, remembered: null,
+      id: this.nextId++, space, path, size, tags, file, state: 'waiting', sent: 0, conflict, error: '', tries: 0, remembered: null,
     };
     this.items.push(item);
     this.counts.waiting += 1;

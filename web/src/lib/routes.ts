@@ -9,6 +9,7 @@ export type Route =
   | { page: 'files'; space: string; path: string; view: string | null; tab: Tab }
   | { page: 'trash'; space: string }
   | { page: 'search'; params: URLSearchParams }
+  | { page: 'smart'; id: number }
   | { page: 'account'; section: string }
   | { page: 'shared' }
   | { page: 'link'; id: string; path: string; view: string | null; tab: Tab }
@@ -32,6 +33,8 @@ export function parseRoute(pathname: string, search: string): Route {
       return place[0] === undefined ? { page: 'unknown' } : { page: 'trash', space: place[0] };
     case 'search':
       return { page: 'search', params };
+    case 'smart':
+      return /^\d{1,15}$/.test(place[0] ?? '') ? { page: 'smart', id: Number(place[0]) } : { page: 'unknown' };
     case 'shared':
       return { page: 'shared' };
     case 'l': {
@@ -86,5 +89,6 @@ export function fileUrl(at: Place, tab: Tab = 'preview'): string {
 export const sharedUrl = () => '/shared';
 export const trashUrl = (space: string) => `/trash/${placeUrl(space, '')}`;
 export const searchUrl = (params: URLSearchParams) => `/search?${params}`;
+export const smartUrl = (id: number) => `/smart/${id}`;
 export const adminUrl = (section = '') => (section === '' ? '/admin' : `/admin/${section}`);
 export const accountUrl = (section = '') => (section === '' ? '/account' : `/account/${section}`);

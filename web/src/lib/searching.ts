@@ -1,5 +1,5 @@
 /** A search as it stands in the URL, and as the API takes it. */
-import type { SearchQuery } from '../api/types';
+import type { SavedQuery, SearchQuery } from '../api/types';
 
 const MIB = 1024 * 1024;
 const DAY_MS = 86_400_000;
@@ -29,7 +29,30 @@ export function queryOf(params: URLSearchParams, now = Date.now()): SearchQuery 
   const days = AGE_DAYS[params.get('age') ?? ''];
   // To the minute, so that the same query stays the same while one types.
   if (days !== undefined) query.after_ms = Math.floor(now / 60_000) * 60_000 - days * DAY_MS;
-  const tag = params.get('tag');
-  if (tag) query.tag = tag;
+  // As they stand in a saved search, which may be of any size and time.
+  for (const name of BOUNDS) {
+    const value = params.get(name);
+    if (value && /^-?\d{1,15}$/.test(value)) query[name] = Number(value);
+  }
+  const tags = params.getAll('tag').filter((tag) => tag !== '');
+  if (tags.length > 0) query.tag = tags;
   return query;
+}
+
+const BOUNDS = ['min_bytes', 'max_bytes', 'after_ms', 'before_ms'] as const;
+
+/** A search as it is saved. */
+export function savedOf(query: SearchQuery): SavedQuery {
+  const { tag, ...saved } = query;
+  delete saved.limit;
+  delete saved.cursor;
+  return { ...saved, tags: tag ?? [] };
+}
+
+/** The URL's parameters for what a saved search looks for. */
+export function paramsOf({ tags, ...query }: SavedQuery): URLSearchParams {
+  const params = new URLSearchParams();
+  for (const [name, value] of Object.entries(query)) params.set(name, String(value));
+  for (const tag of tags) params.append('tag', tag);
+  return params;
 }

@@ -3,7 +3,7 @@ import type { Place } from '../api/types';
 import { collectDropped, hasFiles } from '../lib/dropped';
 import { within } from '../lib/paths';
 import { copyTo, moveTo } from './actions';
-import { uploads } from './uploads.svelte';
+import { uploads, type Target } from './uploads.svelte';
 
 /** The type marks drags of our own; what is dragged stays in this page. */
 const TYPE = 'application/x-holdfast';
@@ -24,12 +24,17 @@ function isOurs(event: DragEvent): boolean {
   return event.dataTransfer?.types.includes(TYPE) === true && dragged.length > 0;
 }
 
-function accepts(to: Place): boolean {
-  return dragged.every((from) => from.space !== to.space || !within(from.path, to.path));
+/** What a smart folder takes is files alone: what is in the drive already lies somewhere, and stays there. */
+export interface DropPlace extends Target {
+  filesOnly?: boolean;
+}
+
+function accepts(to: DropPlace): boolean {
+  return !to.filesOnly && dragged.every((from) => from.space !== to.space || !within(from.path, to.path));
 }
 
 /** An element that takes files from outside and nodes from within into a folder. Ctrl copies. */
-export function dropTarget(folder: () => Place | null) {
+export function dropTarget(folder: () => DropPlace | null) {
   return (element: HTMLElement) => {
     const over = (event: DragEvent) => {
       const to = folder();

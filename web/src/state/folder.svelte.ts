@@ -21,7 +21,7 @@ export class FolderState {
   selection = $state.raw<Selection>(NOTHING);
   /** Where the list was scrolled to. */
   top = $state(0);
-  private abort = new AbortController();
+  protected abort = new AbortController();
 
   readonly sorted = $derived(arrange(this.entries, prefs.sortBy, prefs.descending));
   readonly shown = $derived.by(() => {

@@ -1,15 +1,16 @@
 /** A folder's pane: what the mouse and the keyboard do to its selection, and the actions on what is selected. */
 import type { Place } from '../api/types';
 import type { Entry } from '../lib/entries';
-import { join } from '../lib/paths';
+import { join, nameOf } from '../lib/paths';
 import { fileUrl, folderUrl } from '../lib/routes';
 import * as select from '../lib/selection';
 import * as actions from './actions';
+import type { DropPlace } from './dragging.svelte';
 import type { FolderState } from './folder.svelte';
 import { t } from './i18n.svelte';
 import type { MenuItem } from './overlays.svelte';
 import { go } from './router.svelte';
-import { mayWrite, session, spaceOf } from './session.svelte';
+import { mayWrite, session, spaceOf, spaceTitle } from './session.svelte';
 import { askShare } from './sharing.svelte';
 
 export class Pane {
@@ -20,6 +21,32 @@ export class Pane {
 
   get place(): Place {
     return { space: this.folder.space, path: this.folder.path };
+  }
+
+  /** What is here called. */
+  get title(): string {
+    return nameOf(this.folder.path) || spaceTitle(this.folder.space);
+  }
+
+  /** Where files that are put here go; null if none can be. */
+  get target(): DropPlace | null {
+    return this.writable ? this.place : null;
+  }
+
+  /** Whether folders can be made here. */
+  get takesFolders(): boolean {
+    return this.writable;
+  }
+
+  /** Why nothing can be put here. */
+  get closed(): string {
+    if (session.status === 'visit') return t('link.readOnly');
+    return t(spaceOf(this.folder.space)?.shared_by === undefined ? 'files.readOnly' : 'share.readOnly');
+  }
+
+  /** What is said where nothing is. */
+  get emptiness(): { title: string; text: string } {
+    return { title: t('files.empty'), text: this.writable ? t('files.emptyHint') : t('files.emptyReader') };
   }
 
   /** Whether the caller may share what is here. */
@@ -134,7 +161,7 @@ export class Pane {
   }
 
   async newFolder(): Promise<void> {
-    if (!this.writable) return;
+    if (!this.takesFolders) return;
     const name = await actions.newFolder(this.place, (wanted) => this.folder.byName.has(wanted));
     if (name !== null) this.folder.selection = select.only(name);
   }

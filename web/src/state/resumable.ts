@@ -54,7 +54,10 @@ function send(item: Item, file: File, progress: (sent: number) => void, signal: 
       // The queue tries again by its own rule, which knows whether the network is there.
       retryDelays: null,
       headers: { 'X-Requested-With': 'holdfast' },
-      metadata: { space: item.space, path: item.path, modified_ms: String(file.lastModified), conflict: item.conflict },
+      metadata: {
+        space: item.space, path: item.path, modified_ms: String(file.lastModified), conflict: item.conflict,
+        ...(item.tags.length > 0 && { tags: item.tags.join('\n') }),
+      },
       removeFingerprintOnSuccess: true,
       fingerprint: () => Promise.resolve(fingerprint(item, file)),
       onProgress: (sent) => progress(sent),
@@ -83,7 +86,7 @@ async function begin(upload: Upload, item: Item, signal: AbortSignal): Promise<v
 
 /** What tells one upload from another: where it goes, and which file it is. */
 function fingerprint(item: Item, file: File): string {
-  return ['holdfast', item.space, item.path, file.size, file.lastModified].join('|');
+  return ['holdfast', item.space, item.path, file.size, file.lastModified, ...item.tags].join('|');
 }
 
 function toApiError(error: Error | DetailedError): ApiError {

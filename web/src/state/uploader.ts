@@ -42,7 +42,7 @@ async function readable(file: Blob): Promise<ArrayBuffer> {
 async function sendWhole(item: Item, file: File, signal: AbortSignal): Promise<Outcome> {
   // Read first: a small file is at hand then for every name that is tried, and a browser sends memory faster than a file.
   const body = await readable(file);
-  const options = { modifiedMs: file.lastModified, signal };
+  const options = { modifiedMs: file.lastModified, tags: item.tags, signal };
   for (let n = 1; n <= NUMBERED_MAX; n += 1) {
     const name = n === 1 ? nameOf(item.path) : numbered(nameOf(item.path), n);
     const at = { space: item.space, path: join(parent(item.path), name) };

@@ -16,6 +16,11 @@ const REFRESH_MS = 120;
 /** A folder on show is asked for again at most this often while files arrive in it. */
 const CHANGED_MS = 1_500;
 
+/** Where files go, with the tags they get there. */
+export interface Target extends Place {
+  tags?: readonly string[];
+}
+
 let version = $state(0);
 let visible = $state(false);
 let totals = $state.raw<Totals>({
@@ -105,7 +110,7 @@ export const uploads = {
   show(yes: boolean) {
     visible = yes;
   },
-  async add(to: Place, found: Found): Promise<void> {
+  async add(to: Target, found: Found): Promise<void> {
     if (found.cut) notify(t('uploads.cut'), { kind: 'error' });
     try {
       if (found.folders.length > 0) {
@@ -118,6 +123,6 @@ export const uploads = {
     }
     if (found.files.length === 0) return;
     visible = true;
-    queue.add(to.space, found.files.map(({ path, file }) => ({ path: join(to.path, path), file })));
+    queue.add(to.space, found.files.map(({ path, file }) => ({ path: join(to.path, path), file })), 'fail', to.tags);
   },
 };

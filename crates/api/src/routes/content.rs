@@ -15,7 +15,7 @@ use axum::response::{IntoResponse, Response};
 use futures_util::future::BoxFuture;
 use holdfast_base::limits::FILE_BYTES_MAX;
 use holdfast_base::{Error, ErrorKind};
-use holdfast_drive::{Conditions, Expect, Location, Node, NodeKind, WriteOptions};
+use holdfast_drive::{Conditions, Expect, Location, Node, NodeKind, TAGS_MAX, Tag, WriteOptions};
 use holdfast_http::{FileAnswer, Pieces, TagList, attachment, header_text, incoming, safe_of_name, tag_list};
 use http::header::{
     CONTENT_DISPOSITION, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_SECURITY_POLICY, ETAG, IF_MATCH,
@@ -36,11 +36,34 @@ pub(crate) struct Which {
 }
 
 /// How a file is written.
-#[derive(Deserialize, IntoParams)]
-#[serde(deny_unknown_fields)]
+#[derive(Default, IntoParams)]
+#[into_params(parameter_in = Query)]
 pub(crate) struct How {
     /// Its modification time; absent is now.
     modified_ms: Option<i64>,
+    /// A tag that is added to it in the same step; may come several times.
+    #[param(value_type = Option<Vec<String>>)]
+    tag: Vec<Tag>,
+}
+
+impl How {
+    fn read(fields: Vec<(String, String)>) -> Result<Self, Error> {
+        let mut how = Self::default();
+        for (name, value) in fields {
+            match name.as_str() {
+                "modified_ms" => {
+                    let ms = value.parse().map_err(|_| Error::invalid("modified_ms is a whole number"))?;
+                    how.modified_ms = Some(ms);
+                }
+                "tag" if how.tag.len() == TAGS_MAX => {
+                    return Err(Error::new(ErrorKind::TooLarge, format!("a file can have {TAGS_MAX} tags at most")));
+                }
+                "tag" => how.tag.push(Tag::new(&value)?),
+                _ => return Err(Error::invalid(format!("a write has no field {name:?}"))),
+            }
+        }
+        Ok(how)
+    }
 }
 
 /// Conditions on reading, and which part.
@@ -181,9 +204,10 @@ pub(crate) async fn write(
     State(api): State<Api>,
     caller: Caller,
     At(at): At,
-    Query(how): Query<How>,
+    Query(fields): Query<Vec<(String, String)>>,
     request: Request,
 ) -> Result<Written, Failure> {
+    let how = How::read(fields)?;
     let headers = request.headers();
     for (name, why) in [
         (CONTENT_ENCODING, "a file is sent without Content-Encoding; it is compressed when it is stored"),
@@ -200,7 +224,8 @@ pub(crate) async fn write(
     }
     let expect = expectation(&api, &caller, &at, headers).await?;
     let conditions = Conditions { expect, ..Conditions::default() };
-    let options = WriteOptions { conditions, length, modified_ms: how.modified_ms, ..WriteOptions::default() };
+    let options =
+        WriteOptions { conditions, length, modified_ms: how.modified_ms, tags: how.tag, ..WriteOptions::default() };
     let body = incoming(request.into_body());
     let changed = api.drive.write(&caller.0, &at, options, body).await?;
     let status = if changed.created { StatusCode::CREATED } else { StatusCode::OK };

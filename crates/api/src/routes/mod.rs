@@ -12,6 +12,7 @@ mod me;
 mod nodes;
 mod passkeys;
 mod search;
+mod searches;
 mod session;
 mod shares;
 mod sites;
@@ -140,6 +141,9 @@ pub(crate) fn all() -> OpenApiRouter<Api> {
         .routes(routes!(trash::restore, trash::remove))
         .routes(routes!(tags::list, tags::change).layer(DefaultBodyLimit::max(BATCH_BYTES_MAX)))
         .routes(routes!(search::search))
+        .routes(routes!(searches::list, searches::save))
+        .routes(routes!(searches::change, searches::remove))
+        .routes(routes!(searches::nodes))
         .routes(routes!(tokens::list, tokens::create))
         .routes(routes!(tokens::revoke))
         .routes(routes!(accounts::list, accounts::create))

@@ -7,13 +7,13 @@ use crate::extract::{Caller, Query};
 use crate::problem::Failure;
 use axum::extract::State;
 use holdfast_base::{Error, Result};
-use holdfast_drive::{FoundNode, HITS_MAX, NodeKind, SearchQuery, Tag};
+use holdfast_drive::{FoundNode, FoundNodes, HITS_MAX, NodeKind, SearchQuery, Tag};
 use serde::Serialize;
 use std::str::FromStr;
 use utoipa::{IntoParams, ToSchema};
 
 /// Hits of a page if nothing else was asked for: what a list shows.
-const LIMIT: usize = 50;
+pub(super) const LIMIT: usize = 50;
 /// Fields of a query string: every one of them, and as many tags as a query may have.
 const FIELDS_MAX: usize = 32;
 
@@ -60,7 +60,7 @@ pub(crate) struct HitBody {
 
 impl From<FoundNode> for HitBody {
     fn from(found: FoundNode) -> Self {
-        let FoundNode { at, node, tags } = found;
+        let FoundNode { at, node, tags, .. } = found;
         Self { space: at.space, path: at.path.to_string(), node: NodeBody::new(node, tags) }
     }
 }
@@ -88,13 +88,18 @@ pub(crate) async fn search(
     Query(fields): Query<Vec<(String, String)>>,
 ) -> Result<axum::Json<SearchBody>, Failure> {
     let (space, query) = read(fields)?;
-    let answer = api.drive.search(&caller.0, space.as_deref(), &query).await?;
-    Ok(axum::Json(SearchBody {
-        hits: answer.found.into_iter().map(Into::into).collect(),
-        more: answer.more,
-        cursor: answer.next.map(|cursor| cursor.to_string()),
-        indexing: answer.indexing,
-    }))
+    Ok(axum::Json(api.drive.search(&caller.0, space.as_deref(), &query).await?.into()))
+}
+
+impl From<FoundNodes> for SearchBody {
+    fn from(answer: FoundNodes) -> Self {
+        Self {
+            hits: answer.found.into_iter().map(Into::into).collect(),
+            more: answer.more,
+            cursor: answer.next.map(|cursor| cursor.to_string()),
+            indexing: answer.indexing,
+        }
+    }
 }
 
 fn read(fields: Vec<(String, String)>) -> Result<(Option<String>, SearchQuery)> {
@@ -121,7 +126,8 @@ fn read(fields: Vec<(String, String)>) -> Result<(Option<String>, SearchQuery)> 
     Ok((space, query))
 }
 
-fn kind(text: &str) -> Result<NodeKind> {
+/// `file` or `folder`.
+pub(super) fn kind(text: &str) -> Result<NodeKind> {
     match text {
         "file" => Ok(NodeKind::File),
         "folder" => Ok(NodeKind::Folder),

@@ -1,8 +1,8 @@
 //! Resumable uploads: tus 1.0 with creation, creation-with-upload, checksum, expiration and termination.
 //!
 //! `Upload-Metadata` says what the upload is to become: `space` (the caller's home if absent), `path`, `modified_ms`, `conflict` (`fail`,
-//! `replace`, `keep-both`: if the name is taken when the last byte comes) and `if_match` (the entity tag of the version to be replaced,
-//! and of no other). A client that knows nothing of this and sends a `filename` has it put into the folder `path`.
+//! `replace`, `keep-both`: if the name is taken when the last byte comes), `if_match` (the entity tag of the version to be replaced,
+//! and of no other) and `tags` (one a line: the file has them as soon as it is there). A client that knows nothing of this and sends a `filename` has it put into the folder `path`.
 //!
 //! Bodies are streamed to the drive as they come, and first asked for when everything that can be known before has been looked at.
 
@@ -18,7 +18,7 @@ use axum::response::{IntoResponse, Response};
 use futures_util::StreamExt;
 use holdfast_auth::Session;
 use holdfast_base::{Error, ErrorKind, NodeName, Uid};
-use holdfast_drive::{ContentStream, Location, NameTaken, UploadPart, UploadRequest, UploadView, entity_tag};
+use holdfast_drive::{ContentStream, Location, NameTaken, Tag, UploadPart, UploadRequest, UploadView, entity_tag};
 use holdfast_http::EntityTag;
 use http::header::LOCATION;
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
@@ -146,7 +146,8 @@ async fn wanted(api: &Api, who: &Session, headers: &HeaderMap, length: u64) -> R
         Some(tag) => Some(expected(api, who, &at, tag).await?),
         None => None,
     };
-    Ok(UploadRequest { at, length, name_taken, expect_seq, modified_ms, metadata: metadata.text })
+    let tags = metadata.get("tags").unwrap_or_default().lines().map(Tag::new).collect::<Result<_, _>>()?;
+    Ok(UploadRequest { at, length, name_taken, expect_seq, modified_ms, metadata: metadata.text, tags })
 }
 
 /// The space that clients mean who name none.

@@ -22,7 +22,7 @@ pub(crate) struct CreationHeaders {
     #[param(rename = "Upload-Length")]
     length: u64,
     /// What it is to become: keys with values in Base64, separated by commas: `space`, `path`, `filename`, `modified_ms`, `conflict`
-    /// (`fail`, `replace`, `keep-both`) and `if_match`.
+    /// (`fail`, `replace`, `keep-both`), `if_match` and `tags`, one a line.
     #[param(rename = "Upload-Metadata")]
     metadata: Option<String>,
     /// Of the first part: `sha1`, `sha256`, `md5` or `blake3`, a blank, and the digest in Base64.

@@ -17,6 +17,7 @@ pub(crate) mod publish_call;
 pub(crate) mod reclaim;
 pub(crate) mod restore;
 pub(crate) mod search;
+mod search_saved;
 pub(crate) mod serve;
 pub(crate) mod share;
 pub(crate) mod site;

@@ -1,9 +1,11 @@
-//! `holdfast search`: finding files and folders. Works beside a running server.
+//! `holdfast search`: finding files and folders, and searches that are saved ([`super::search_saved`]). Works beside a running server.
 
+use super::search_saved::{self, SavingArgs};
 use crate::args::{DataArg, UserArg};
 use crate::local::Local;
 use crate::output::{show, table, time};
 use clap::{Args, ValueEnum};
+use holdfast_auth::Session;
 use holdfast_base::SpaceId;
 use holdfast_base::size::{format_bytes, parse_bytes};
 use holdfast_meta::{HITS_MAX, Hit, MediaGroup, NodeKind, Role, SearchAnswer, SearchIn, SearchQuery, Tag};
@@ -15,7 +17,7 @@ use std::process::ExitCode;
 pub(crate) struct SearchArgs {
     /// Words: each must be in the name, in a tag or in the name of a folder above, at least one of them in the name or a tag. Case and
     /// accents do not matter, and the beginning of a word suffices.
-    #[arg(required_unless_present_any = ["tag", "kind", "group"])]
+    #[arg(required_unless_present_any = ["tag", "kind", "group", "list", "saved", "remove"])]
     words: Vec<String>,
     /// In this space only.
     #[arg(long, value_name = "SPACE")]
@@ -38,6 +40,8 @@ pub(crate) struct SearchArgs {
     /// Hits at most.
     #[arg(long, value_name = "N", default_value_t = 50)]
     limit: usize,
+    #[command(flatten)]
+    saving: SavingArgs,
     #[command(flatten)]
     data: DataArg,
     #[command(flatten)]
@@ -85,18 +89,41 @@ pub(crate) async fn run(args: SearchArgs, json: bool) -> anyhow::Result<ExitCode
     let query = query(&args)?;
     let local = Local::open(&args.data).await?;
     let who = local.sign_in(&args.user).await?;
-    let spaces: Vec<(SpaceId, String)> = if let Some(name) = &args.space {
-        let (space, _) = local.space(&who, name, Role::Reader).await?;
+    let saving = &args.saving;
+    if saving.list {
+        search_saved::list(&local, &who, json).await?;
+    } else if let Some(name) = &saving.remove {
+        search_saved::remove(&local, &who, name, json).await?;
+    } else if let Some(name) = &saving.save {
+        search_saved::save(&local, &who, (name, saving.folder.as_deref()), (args.space.clone(), query), json).await?;
+    } else if let Some(name) = &saving.saved {
+        let saved = search_saved::find(&local, &who, name).await?;
+        let query = SearchQuery { limit: query.limit, ..saved.query };
+        find(&local, &who, saved.space.as_deref(), &query, json).await?;
+    } else {
+        find(&local, &who, args.space.as_deref(), &query, json).await?;
+    }
+    local.close().await?;
+    Ok(ExitCode::SUCCESS)
+}
+
+async fn find(
+    local: &Local,
+    who: &Session,
+    space: Option<&str>,
+    query: &SearchQuery,
+    json: bool,
+) -> anyhow::Result<()> {
+    let spaces: Vec<(SpaceId, String)> = if let Some(name) = space {
+        let (space, _) = local.space(who, name, Role::Reader).await?;
         vec![(space.id, space.name)]
     } else {
         let spaces = local.catalogue.spaces_of(who.account).await?;
         spaces.into_iter().map(|(space, _)| (space.id, space.name)).collect()
     };
     let places: Vec<SearchIn> = spaces.iter().map(|(id, _)| (*id).into()).collect();
-    let answer = local.catalogue.search(&places, &query).await?;
-    show(json, &output(answer, &spaces.into_iter().collect()), words)?;
-    local.close().await?;
-    Ok(ExitCode::SUCCESS)
+    let answer = local.catalogue.search(&places, query).await?;
+    show(json, &output(answer, &spaces.into_iter().collect()), words)
 }
 
 fn query(args: &SearchArgs) -> anyhow::Result<SearchQuery> {

@@ -111,7 +111,7 @@ async fn list(args: &ListArgs, json: bool) -> anyhow::Result<ExitCode> {
 }
 
 async fn in_use(local: &Local, space: SpaceId, prefix: &str, json: bool) -> anyhow::Result<()> {
-    let tags = local.catalogue.tags_in_use(&[space], prefix, TAG_LIST_MAX).await?;
+    let tags = local.catalogue.tags_in_use(&[space.into()], prefix, TAG_LIST_MAX).await?;
     let tags: Vec<TagOutput> =
         tags.into_iter().map(|tag| TagOutput { tag: tag.tag, count: tag.count, more: tag.more }).collect();
     show(json, &tags, |tags| {

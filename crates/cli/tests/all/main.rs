@@ -8,6 +8,7 @@ mod factors;
 mod federation;
 mod files;
 mod hostile;
+mod searches;
 mod serve;
 mod sessions;
 mod shares;

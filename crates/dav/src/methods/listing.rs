@@ -9,12 +9,13 @@ use crate::call::Call;
 use crate::fault::Answer;
 use crate::href;
 use crate::limits::LIST_PAGE_NODES;
+use crate::smart::{self, Shown};
 use crate::xml::escape::{push_attribute, push_text};
 use bytes::Bytes;
 use futures_util::stream;
 use holdfast_base::size::format_bytes;
 use holdfast_base::{NodeName, Result};
-use holdfast_drive::{Location, Node, NodeKind};
+use holdfast_drive::{Location, Node, NodeKind, SavedView};
 use holdfast_http::dates;
 use http::header::{CACHE_CONTROL, CONTENT_LENGTH, CONTENT_SECURITY_POLICY, CONTENT_TYPE};
 use http::{HeaderValue, Method, Response};
@@ -36,11 +37,7 @@ const POLICY: &str =
 pub(crate) async fn folder(call: &Call, at: &Location, folder: Node) -> Answer {
     let mut out = String::with_capacity(16 * 1_024);
     open_page(&mut out, &at.to_string());
-    let up = at.path.parent().map_or_else(
-        || format!("{}/", call.options.prefix),
-        |path| call.href(&Location { space: at.space.clone(), path }, true),
-    );
-    push_row(&mut out, &up, "..", NodeKind::Folder, None);
+    push_row(&mut out, &call.href_above(at), "..", NodeKind::Folder, None);
     let rows = Rows { call: call.clone(), base: base(call, at), folder, after: None, out, done: false };
     if call.head.method == Method::HEAD {
         return Ok(page(DavBody::empty()));
@@ -67,11 +64,43 @@ pub(crate) async fn spaces(call: &Call) -> Answer {
         let link = href::of_names(&call.options.prefix, &space.name, std::iter::empty(), true);
         push_row(&mut out, &link, &space.name, NodeKind::Folder, Some(&space.root));
     }
-    close_page(&mut out);
-    if call.head.method == Method::HEAD {
-        return Ok(page(DavBody::empty()));
+    if !call.drive.saved_searches(&call.who).await?.is_empty() {
+        push_row(&mut out, &call.href(&smart::top(), true), smart::SAVED_SEARCHES, NodeKind::Folder, None);
     }
-    Ok(whole(out.into()))
+    Ok(finished(call, out))
+}
+
+/// The page of saved searches.
+pub(crate) async fn saved_searches_page(call: &Call) -> Answer {
+    let mut out = String::new();
+    open_page(&mut out, smart::SAVED_SEARCHES);
+    push_row(&mut out, &call.href_above(&smart::top()), "..", NodeKind::Folder, None);
+    for saved in call.drive.saved_searches(&call.who).await? {
+        push_row(&mut out, &call.href(&smart::place(&saved), true), saved.name.as_str(), NodeKind::Folder, None);
+    }
+    Ok(finished(call, out))
+}
+
+/// The page of what a saved search finds.
+pub(crate) async fn saved_search_page(call: &Call, saved: &SavedView) -> Answer {
+    let mut out = String::new();
+    open_page(&mut out, &smart::place(saved).to_string());
+    push_row(&mut out, &call.href(&smart::top(), true), "..", NodeKind::Folder, None);
+    let base = call.href(&smart::place(saved), true);
+    for Shown { name, found } in smart::hits(call, saved).await? {
+        let mut link = base.clone();
+        href::push_segment(&mut link, name.as_str());
+        if found.node.kind == NodeKind::Folder {
+            link.push('/');
+        }
+        push_row(&mut out, &link, name.as_str(), found.node.kind, Some(&found.node));
+    }
+    Ok(finished(call, out))
+}
+
+fn finished(call: &Call, mut out: String) -> Response<DavBody> {
+    close_page(&mut out);
+    if call.head.method == Method::HEAD { page(DavBody::empty()) } else { whole(out.into()) }
 }
 
 /// What links to members begin with.

@@ -14,9 +14,10 @@ use crate::limits::CHECKSUM_PROPERTY_BYTES_MAX;
 use crate::multistatus::PROLOGUE;
 use crate::parse::{self, Depth, Target};
 use crate::props::{Plan, Quota, Renderer};
+use crate::smart;
 use futures_util::stream;
 use holdfast_base::Result;
-use holdfast_drive::{DigestAlgorithm, Drive, Location, Lock, Node, NodeKind, SpaceView, Walk};
+use holdfast_drive::{DigestAlgorithm, Drive, Location, Lock, Node, NodeKind, SavedView, SpaceView, Walk};
 use http::header::{CONTENT_TYPE, HeaderName};
 use http::{HeaderValue, Response, StatusCode};
 use listing::{Level, Listing, Place};
@@ -25,12 +26,7 @@ use std::sync::Arc;
 
 /// PROPFIND.
 pub(crate) async fn propfind(call: &Call, target: Target, body: RequestBody) -> Answer {
-    let find = parse::prop_find(&read_xml(body).await?)?;
-    let depth = call.depth(Depth::Infinity)?;
-    let minimal = wants_minimal(call)?;
-    let renderer = Renderer::new(Plan::new(find, minimal), call.options.clock.now_ms());
-    let mut listing = Listing::new(call.clone(), renderer, depth);
-    listing.out.push_str(PROLOGUE);
+    let (mut listing, depth) = begin(call, body).await?;
     match &target {
         Target::Spaces => begin_with_spaces(call, &mut listing, depth).await?,
         Target::At { at, .. } => {
@@ -38,6 +34,53 @@ pub(crate) async fn propfind(call: &Call, target: Target, body: RequestBody) -> 
             begin_at(call, at, &mut listing, depth).await?;
         }
     }
+    answer(listing).await
+}
+
+/// PROPFIND of a saved search, or of their list.
+pub(crate) async fn propfind_searches(call: &Call, which: Option<&SavedView>, body: RequestBody) -> Answer {
+    let (mut listing, depth) = begin(call, body).await?;
+    if depth == Depth::Infinity {
+        let message = "saved searches are asked for with Depth: 0 or 1";
+        return Err(Fault::forbidden(message).with(Code::PropfindFiniteDepth));
+    }
+    let state = call.drive.state_of_all(&call.who).await?;
+    let all = if which.is_none() { call.drive.saved_searches(&call.who).await? } else { Vec::new() };
+    match which {
+        None => push_saved_top(call, &mut listing, &all, &state),
+        Some(saved) => push_saved(call, &mut listing, saved, &state),
+    }
+    if depth == Depth::One {
+        all.iter().for_each(|saved| push_saved(call, &mut listing, saved, &state));
+        if let Some(saved) = which {
+            listing.enter_search(call.href(&smart::place(saved), true), smart::hits(call, saved).await?);
+        }
+    }
+    answer(listing).await
+}
+
+fn push_saved_top(call: &Call, listing: &mut Listing, all: &[SavedView], state: &str) {
+    let facts = smart::facts_of_all(call, all, state);
+    listing.push_saved(&call.href(&smart::top(), true), smart::SAVED_SEARCHES, &facts);
+}
+
+fn push_saved(call: &Call, listing: &mut Listing, saved: &SavedView, state: &str) {
+    let facts = smart::facts(call, saved, state);
+    listing.push_saved(&call.href(&smart::place(saved), true), saved.name.as_str(), &facts);
+}
+
+/// What is asked, and an answer begun.
+async fn begin(call: &Call, body: RequestBody) -> Result<(Listing, Depth), Fault> {
+    let find = parse::prop_find(&read_xml(body).await?)?;
+    let depth = call.depth(Depth::Infinity)?;
+    let renderer = Renderer::new(Plan::new(find, wants_minimal(call)?), call.options.clock.now_ms());
+    let mut listing = Listing::new(call.clone(), renderer, depth);
+    listing.out.push_str(PROLOGUE);
+    Ok((listing, depth))
+}
+
+async fn answer(mut listing: Listing) -> Answer {
+    let minimal = listing.renderer.plan.minimal;
     let first = listing.next_piece().await?.unwrap_or_default();
     let mut response = if listing.is_finished() {
         call::xml(StatusCode::MULTI_STATUS, first)
@@ -126,6 +169,12 @@ async fn begin_with_spaces(call: &Call, listing: &mut Listing, depth: Depth) -> 
         if depth == Depth::Infinity {
             let inherited = locks.into_iter().filter(|(lock, _)| lock.deep).collect();
             listing.enter(Level::new(space.root, href, place, inherited));
+        }
+    }
+    if depth == Depth::One {
+        let all = call.drive.saved_searches(&call.who).await?;
+        if !all.is_empty() {
+            push_saved_top(call, listing, &all, &call.drive.state_of_all(&call.who).await?);
         }
     }
     Ok(())

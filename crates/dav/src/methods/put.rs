@@ -10,7 +10,7 @@ use crate::fault::{Answer, Fault};
 use crate::guard;
 use crate::parse::{self, Target};
 use holdfast_base::limits::FILE_BYTES_MAX;
-use holdfast_drive::{DigestAlgorithm, Patch, WriteOptions};
+use holdfast_drive::{DigestAlgorithm, Expect, Patch, Tag, WriteOptions};
 use holdfast_http::incoming;
 use http::header::{CONTENT_ENCODING, CONTENT_RANGE, ETAG, HeaderName};
 use http::{HeaderValue, StatusCode};
@@ -18,10 +18,24 @@ use http_body::Body;
 
 const X_OC_MTIME: HeaderName = HeaderName::from_static("x-oc-mtime");
 
+/// What a write brings beside what the request says.
+#[derive(Debug, Default)]
+pub(crate) struct PutInto {
+    /// Tags that the file gets with its content.
+    pub(crate) tags: Vec<Tag>,
+    /// What is expected of the file if the request expects nothing.
+    pub(crate) expect: Expect,
+}
+
 /// PUT.
-pub(crate) async fn put(call: &Call, target: Target, body: RequestBody) -> Answer {
+pub(crate) async fn put(call: &Call, target: Target, body: RequestBody, into: PutInto) -> Answer {
     let options = match checked(call, &target, body.size_hint().exact()).await {
-        Ok(options) => options,
+        Ok(mut options) => {
+            if options.conditions.expect == Expect::Any {
+                options.conditions.expect = into.expect;
+            }
+            WriteOptions { tags: into.tags, ..options }
+        }
         Err(fault) => {
             drain(call, body).await;
             return Err(fault);
@@ -80,7 +94,7 @@ async fn checked(call: &Call, target: &Target, body_bytes: Option<u64>) -> Resul
     let modified_ms = call.header(X_OC_MTIME)?.map(|text| parse::mtime_ms(&text)).transpose()?;
     let conditions = guard::conditions(call, at).await?;
     let patch = patch.map(|patch| Patch { start: patch.range.start, total: patch.total });
-    Ok(WriteOptions { conditions, length, modified_ms, patch, digests })
+    Ok(WriteOptions { conditions, length, modified_ms, patch, digests, tags: Vec::new() })
 }
 
 /// Digests the body must have, from every header that states one.

@@ -5,6 +5,7 @@ use crate::call::{Call, empty};
 use crate::fault::{Answer, Fault};
 use crate::guard;
 use crate::parse::{self, Depth, Resolved, Target};
+use crate::smart;
 use holdfast_base::ErrorKind;
 use holdfast_drive::{Expect, Location, Transfer};
 use http::StatusCode;
@@ -54,6 +55,9 @@ fn destination(call: &Call) -> Result<Location, Fault> {
     let uri =
         call.header("destination")?.ok_or_else(|| Fault::bad_request("COPY and MOVE need a Destination header"))?;
     match call.resolve(&uri)? {
+        Resolved::Here(Target::At { at, .. }) if smart::is_saved(&at) => Err(Fault::forbidden(
+            "a smart folder shows files that lie elsewhere: PUT a file into it, or copy it to where it is to lie",
+        )),
         Resolved::Here(Target::At { at, .. }) if !at.path.is_root() => Ok(at),
         Resolved::Here(_) => Err(Fault::forbidden("the destination is a space; name a place inside it")),
         Resolved::Elsewhere => Err(Fault::new(

@@ -12,4 +12,4 @@ mod render;
 pub(crate) use live::is_protected;
 pub(crate) use locks::push_active_lock;
 pub(crate) use plan::Plan;
-pub(crate) use render::{Facts, Quota, Renderer};
+pub(crate) use render::{Facts, Quota, Renderer, Saved};

@@ -21,13 +21,26 @@ pub(crate) struct Quota {
     pub(crate) used: u64,
 }
 
+/// What is told of a saved search, or of their list.
+#[derive(Debug, Clone)]
+pub(crate) struct Saved {
+    /// Another one after every change of what it may find.
+    pub(crate) entity_tag: String,
+    pub(crate) created_ms: i64,
+    pub(crate) modified_ms: i64,
+}
+
 /// Everything known of one node.
 pub(crate) struct Facts<'a> {
     pub(crate) href: &'a str,
     /// The name shown; a space's root has none of its own.
     pub(crate) name: &'a str,
-    /// None for the list of spaces, which is no node.
+    /// None for the list of spaces, and for saved searches, which are no nodes.
     pub(crate) node: Option<&'a Node>,
+    /// What a saved search, or their list, has in place of a node.
+    pub(crate) saved: Option<&'a Saved>,
+    /// Whether it is shown where it cannot be moved or removed.
+    pub(crate) pinned: bool,
     pub(crate) role: Role,
     pub(crate) dead: &'a [Property],
     /// Locks that cover the node, each with its root's href.
@@ -40,6 +53,12 @@ pub(crate) struct Facts<'a> {
 impl Facts<'_> {
     fn file(&self) -> Option<&Node> {
         self.node.filter(|node| node.kind == NodeKind::File)
+    }
+
+    /// When it was made and changed.
+    fn times_ms(&self) -> Option<(i64, i64)> {
+        let of_node = self.node.map(|node| (node.created_ms, node.modified_ms));
+        of_node.or_else(|| self.saved.map(|saved| (saved.created_ms, saved.modified_ms)))
     }
 }
 
@@ -142,11 +161,18 @@ impl Renderer {
             (Live::DisplayName, ..) => push_text(out, facts.name),
             (Live::ResourceType, _, None) => out.push_str("<D:collection/>"),
             (Live::ResourceType, ..) => {}
-            (Live::CreationDate, Some(node), _) => dates::push_rfc3339(out, node.created_ms),
-            (Live::LastModified, Some(node), _) => dates::push_http(out, node.modified_ms),
+            (Live::CreationDate | Live::LastModified, ..) => match facts.times_ms() {
+                Some((ms, _)) if live == Live::CreationDate => dates::push_rfc3339(out, ms),
+                Some((_, ms)) => dates::push_http(out, ms),
+                None => return false,
+            },
             (Live::ContentLength, _, Some(file)) => push_display(out, file.size),
             (Live::ContentType, _, Some(file)) => push_content_type(out, &file.name),
             (Live::ETag, _, Some(file)) => file.push_entity_tag(out),
+            (Live::ETag, None, _) => match facts.saved {
+                Some(saved) => out.push_str(&saved.entity_tag),
+                None => return false,
+            },
             (Live::SupportedLock, Some(_), _) => out.push_str(SUPPORTED),
             (Live::LockDiscovery, ..) => {
                 for (lock, root) in facts.locks {
@@ -158,6 +184,8 @@ impl Renderer {
             (Live::OcId | Live::OcFileId, Some(node), _) => push_display(out, node.id),
             (Live::OcPermissions, Some(_), file) => out.push_str(match (facts.role, file) {
                 (Role::Reader, _) => "G",
+                (_, Some(_)) if facts.pinned => "GW",
+                (_, None) if facts.pinned => "GCK",
                 (_, Some(_)) => "GDNVW",
                 (_, None) => "GDNVCK",
             }),

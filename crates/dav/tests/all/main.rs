@@ -5,4 +5,5 @@ mod hostile;
 mod locks;
 mod properties;
 mod rig;
+mod smart;
 mod tree;

@@ -3,12 +3,13 @@
 
 use super::Engine;
 use super::access::{Entered, effective_role};
+use super::finding::refuse_tags;
 use super::intake::{Digester, Intake};
 use super::patch::{Patched, lay_over};
 use super::read::Reading;
 use crate::{
-    Conditions, ContentStream, DigestAlgorithm, Drive, FoundNodes, Location, LockRequest, SpaceView, Transfer,
-    UploadPart, UploadRequest, UploadView, Walk, WriteOptions,
+    Conditions, ContentStream, DigestAlgorithm, Drive, FoundNodes, Location, LockRequest, SavedView, SavedWish,
+    SearchToSave, SpaceView, Transfer, UploadPart, UploadRequest, UploadView, Walk, WriteOptions,
 };
 use async_trait::async_trait;
 use futures_util::StreamExt;
@@ -17,7 +18,7 @@ use holdfast_base::limits::LOCK_SECONDS_MAX;
 use holdfast_base::{ByteRange, DrivePath, Error, ErrorKind, NodeName, Result, SpaceId, Uid};
 use holdfast_meta::{
     Changed, Content, Lock, NameTaken, NewLock, Node, NodeKind, Property, PropertyChange, Role, SearchQuery,
-    TAG_NAMESPACE, TagChange, TagCount, TrashEntry, Version,
+    TAG_NAMESPACE, TagChange, TagCount, TrashEntry, Version, WhichSearch,
 };
 use holdfast_seal::BlockKeys;
 use std::collections::HashMap;
@@ -125,6 +126,7 @@ impl Drive for Engine {
         let entered = self.enter(who, &at.space, Role::Editor).await?;
         let found = self.look(&entered, &at.path, options.patch.is_some()).await?;
         self.refuse_early(who, &entered, &found, &at.path, &options.conditions).await?;
+        refuse_tags(who, &options.tags)?;
         let target = self.target(&entered, entered.keys(who)?)?;
         let ready = match options.patch {
             None => {
@@ -148,7 +150,8 @@ impl Drive for Engine {
         let guard = self.guard(who, &entered, conditions);
         let modified_ms = options.modified_ms.unwrap_or(guard.now_ms);
         let (space, path) = (entered.space.id, &entered.place(&at.path)?);
-        let commit = |content| self.shared.catalogue.commit_file(space, path, content, modified_ms, &guard);
+        let (catalogue, tags) = (&self.shared.catalogue, &options.tags);
+        let commit = |content| catalogue.commit_tagged_file(space, path, content, modified_ms, tags, &guard);
         ready.commit(&target, commit).await.map_err(|error| entered.told(error))
     }
 
@@ -285,6 +288,30 @@ impl Drive for Engine {
 
     async fn search(&self, who: &Session, space: Option<&str>, query: &SearchQuery) -> Result<FoundNodes> {
         self.find_nodes(who, space, query).await
+    }
+
+    async fn saved_searches(&self, who: &Session) -> Result<Vec<SavedView>> {
+        self.searches_of(who).await
+    }
+
+    async fn saved_search(&self, who: &Session, which: &WhichSearch) -> Result<SavedView> {
+        self.search_of(who, which).await
+    }
+
+    async fn save_search(&self, who: &Session, wanted: SearchToSave) -> Result<SavedView> {
+        self.keep_search(who, wanted).await
+    }
+
+    async fn change_search(&self, who: &Session, id: i64, wish: SavedWish) -> Result<SavedView> {
+        self.alter_search(who, id, wish).await
+    }
+
+    async fn remove_search(&self, who: &Session, id: i64) -> Result<()> {
+        self.forget_search(who, id).await
+    }
+
+    async fn state_of_all(&self, who: &Session) -> Result<String> {
+        self.state_of_visible(who).await
     }
 
     async fn versions(&self, who: &Session, at: &Location) -> Result<Vec<Version>> {

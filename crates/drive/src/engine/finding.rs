@@ -4,8 +4,8 @@ use super::Engine;
 use super::access::{Entered, effective_role};
 use crate::{Conditions, FoundNode, FoundNodes, Location};
 use holdfast_auth::Session;
-use holdfast_base::{DrivePath, Error, Result, SpaceId};
-use holdfast_meta::{Node, Role, SearchIn, SearchQuery, TAG_NAMESPACE, TagChange, TagCount};
+use holdfast_base::{DrivePath, Error, ErrorKind, Result};
+use holdfast_meta::{Node, Role, SearchIn, SearchQuery, TAG_NAMESPACE, TAGS_MAX, Tag, TagChange, TagCount};
 use std::collections::HashMap;
 
 impl Engine {
@@ -44,14 +44,13 @@ impl Engine {
         // A member's own way to it comes first.
         let found = answer.hits.into_iter().filter_map(|hit| {
             let mut same_space = visible.iter().filter(|entered| entered.space.id == hit.node.space);
-            let (space, path) =
-                same_space.find_map(|entered| Some((&entered.space.name, entered.relative(&hit.path)?)))?;
-            Some(FoundNode { at: Location { space: space.clone(), path }, node: hit.node, tags: hit.tags })
+            let (entered, path) = same_space.find_map(|entered| Some((entered, entered.relative(&hit.path)?)))?;
+            let at = Location { space: entered.space.name.clone(), path };
+            Some(FoundNode { at, role: entered.role, node: hit.node, tags: hit.tags })
         });
         Ok(FoundNodes { found: found.collect(), next: answer.next, more: answer.more, indexing: answer.indexing })
     }
 
-    /// Of whole spaces only: which of a space's tags are in use below a folder, the index does not know.
     pub(super) async fn count_tags(
         &self,
         who: &Session,
@@ -59,10 +58,8 @@ impl Engine {
         prefix: &str,
         limit: usize,
     ) -> Result<Vec<TagCount>> {
-        let visible = self.visible(who, space).await?;
-        let spaces: Vec<SpaceId> =
-            visible.into_iter().filter(|entered| entered.view.is_none()).map(|entered| entered.space.id).collect();
-        self.shared.catalogue.tags_in_use(&spaces, prefix, limit).await
+        let places: Vec<SearchIn> = self.visible(who, space).await?.iter().map(Entered::searched).collect();
+        self.shared.catalogue.tags_in_use(&places, prefix, limit).await
     }
 
     /// One or a few transactions a space.
@@ -106,4 +103,15 @@ impl Engine {
         });
         Ok(tags.collect())
     }
+}
+
+/// Refuses tags of a file to be written that are bound to be refused, before its body is read.
+pub(super) fn refuse_tags(who: &Session, tags: &[Tag]) -> Result<()> {
+    if who.visit.is_some() && !tags.is_empty() {
+        return Err(Error::forbidden("the visitor of a link cannot tag files"));
+    }
+    if tags.len() > TAGS_MAX {
+        return Err(Error::new(ErrorKind::TooLarge, format!("a file can have {TAGS_MAX} tags at most")));
+    }
+    Ok(())
 }

@@ -12,6 +12,7 @@
 
 use super::Engine;
 use super::access::Entered;
+use super::finding::refuse_tags;
 use super::intake::Intake;
 use super::resume_part::Claimed;
 use super::view::LINK_VIEW;
@@ -45,7 +46,8 @@ fn after(now_ms: i64, time: Duration) -> i64 {
 
 impl Engine {
     pub(super) async fn begin_resumable(&self, who: &Session, request: UploadRequest) -> Result<UploadView> {
-        let UploadRequest { at, length, name_taken, expect_seq, modified_ms, metadata } = request;
+        let UploadRequest { at, length, name_taken, expect_seq, modified_ms, metadata, tags } = request;
+        refuse_tags(who, &tags)?;
         let entered = self.enter_to_upload(who, &at.space).await?;
         Self::refuse_deep_upload(&entered, &at)?;
         let name_taken = entered.rule(name_taken);
@@ -65,6 +67,7 @@ impl Engine {
             expect_seq,
             modified_ms,
             metadata,
+            tags,
             block_bytes: u32::try_from(BLOCK_BYTES).unwrap_or(u32::MAX),
             nonce: target.nonce,
             now_ms,

@@ -25,6 +25,7 @@ fn request(path: &str, length: usize) -> UploadRequest {
         expect_seq: None,
         modified_ms: None,
         metadata: String::new(),
+        tags: Vec::new(),
     }
 }
 

@@ -18,6 +18,7 @@ pub mod quota;
 pub mod relocation;
 pub mod resumable;
 pub mod search;
+pub mod searches;
 pub mod shares;
 pub mod spaces;
 mod stage;
@@ -82,7 +83,8 @@ macro_rules! catalogue_conformance {
             resumable: it_holds_what_it_says, it_holds_no_more_than_was_declared, it_has_one_writer, it_outlives_instances,
                 it_ends_under_its_conditions_or_stays, what_was_declared_fits_even_if_the_quota_was_lowered,
                 a_finished_one_is_remembered_for_a_while, an_expired_one_gives_everything_back,
-                it_goes_with_its_account_space_or_membership, an_account_has_a_limited_number;
+                it_goes_with_its_account_space_or_membership, an_account_has_a_limited_number,
+                its_file_has_the_tags_it_was_begun_with;
             instances: an_instance_is_known_until_it_leaves, the_one_before_on_a_data_directory_is_given_up,
                 what_is_nobodys_is_given_up, an_instance_that_was_given_up_can_do_no_harm, a_lease_has_one_holder;
             packs: live_bytes_follow_references, a_dead_pack_is_forgotten, blocks_move_unless_they_are_gone,
@@ -98,7 +100,10 @@ macro_rules! catalogue_conformance {
                 there_are_so_many_visits, a_search_below_a_folder_looks_nowhere_else, an_upload_through_a_share_ends_with_it,
                 an_upload_through_a_share_does_not_end_elsewhere;
             tags: tags_are_added_and_removed, tags_go_where_their_node_goes, many_nodes_are_tagged_at_once,
-                a_node_has_so_many_tags;
+                a_node_has_so_many_tags, tags_in_use_below_a_folder_are_those_and_no_others,
+                a_file_comes_with_its_tags_or_not_at_all;
+            searches: a_search_is_saved_and_read_back, names_are_of_one_account_and_free, what_finds_nothing_is_not_saved,
+                an_account_saves_so_many, its_folder_is_followed, saved_searches_end_with_their_account;
             administration: entries_are_found_newest_first_by_every_filter, the_log_is_bounded_by_age_and_number,
                 a_change_is_written_with_its_note_or_not_at_all, nodes_say_how_they_do, what_is_stored_is_summed;
             model: random_operations_do_what_the_model_does;

@@ -28,6 +28,7 @@ fn new(stage: &Stage, name: u8, at: &str, length: u64) -> NewResumable {
         expect_seq: None,
         modified_ms: None,
         metadata: "space YW5h".to_owned(),
+        tags: Vec::new(),
         block_bytes: BLOCK,
         nonce: [1; 16],
         now_ms: 1,
@@ -283,4 +284,22 @@ pub async fn an_account_has_a_limited_number(catalogue: &Place) {
     assert!(matches!(kind(more), ErrorKind::TooManyRequests { .. }));
     while catalogue.expire_resumables(EXPIRES_MS, 400).await.expect("expires") > 0 {}
     catalogue.begin_resumable(numbered(0)).await.expect("begins again");
+}
+
+pub async fn its_file_has_the_tags_it_was_begun_with(catalogue: &Place) {
+    let stage = Stage::new(catalogue).await;
+    let tags = ["Paid", "Été"].map(|text| crate::types::Tag::new(text).expect("a tag"));
+    let begun = async |name, at| {
+        let new = NewResumable { tags: tags.to_vec(), ..new(&stage, name, at, 50) };
+        let claim = begin(&stage, new).await;
+        advance(&stage, claim, None, Some(tail(50))).await.expect("advances");
+        catalogue.claim_resumable(claim.content, Some(50), NOW_MS).await.expect("claims")
+    };
+    let done = end(&stage, begun(1, "f").await, 50, None).await.expect("ends");
+    assert!(done.node.has_properties);
+    assert_eq!(look(&stage, 1).await.expect("is remembered").node, Some((done.node.id, done.node.seq)));
+    assert_eq!(stage.search_paths("ete").await, ["/f"]);
+    let given_up = begun(2, "g").await;
+    catalogue.abandon_upload(given_up.content).await.expect("is given up");
+    assert_eq!(stage.tree().await, ["f"]);
 }

@@ -156,7 +156,7 @@ pub async fn only_the_spaces_asked_for_are_searched(catalogue: &Place) {
     let both = catalogue.search(&[stage.space.into(), other.space.into()], &query("secret")).await.expect("finds");
     assert_eq!(both.hits.iter().map(|hit| hit.node.space).collect::<Vec<_>>().len(), 2);
     assert!(catalogue.search(&[], &query("secret")).await.expect("finds nothing").hits.is_empty());
-    assert!(catalogue.tags_in_use(&[other.space], "", 9).await.expect("reads").is_empty());
+    assert!(catalogue.tags_in_use(&[other.space.into()], "", 9).await.expect("reads").is_empty());
 }
 
 pub async fn a_query_has_bounds(catalogue: &Place) {

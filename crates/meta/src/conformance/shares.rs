@@ -277,6 +277,7 @@ fn upload(stage: &Stage, shared: &Shared, visit: &Visit, number: u8, length: u64
         expect_seq: None,
         modified_ms: None,
         metadata: String::new(),
+        tags: Vec::new(),
         block_bytes: 1_000,
         nonce: [number; 16],
         now_ms: 3_000,

@@ -24,7 +24,7 @@ const TAIL_ROWS: usize = 16;
 
 /// Every table, in an order in which no row refers to one that comes later.
 #[rustfmt::skip]
-pub(super) const TABLES: [Table; 34] = [
+pub(super) const TABLES: [Table; 36] = [
     table("account", 1, &["id", "uid", "name", "admin", "disabled", "public_key", "quota_bytes", "generation", "created_ms"]),
     table(
         "space",
@@ -71,6 +71,14 @@ pub(super) const TABLES: [Table; 34] = [
     table("drive_key", 1, &["name", "key"]),
     table("identity", 1, &["id", "account_id", "issuer", "subject", "label", "created_ms", "used_ms"]),
     table("space_grant", 2, &["account_id", "space_id", "issuer", "role", "made"]),
+    table(
+        "saved_search",
+        1,
+        &[
+            "id", "account_id", "name", "words", "space", "kind", "media", "min_bytes", "max_bytes", "after_ms", "before_ms",
+            "tags", "folder_id", "created_ms", "changed_ms",
+        ],
+    ),
     table("attempt", 1, &["key", "failures", "last_ms"]),
     table("traffic", 2, &["account_id", "day", "requests", "bytes_in", "bytes_out"]),
     table(
@@ -111,6 +119,7 @@ pub(super) const TABLES: [Table; 34] = [
         ],
     ),
     Table { batch_rows: TAIL_ROWS, ..table("tail", 1, &["content_id", "tag", "sealed"]) },
+    table("resumable_tags", 1, &["content_id", "tags"]),
     table("spent", 1, &["content_id"]),
     table("block", 2, &["space_id", "id", "refs", "pack_id", "\"offset\"", "sealed_bytes", "raw_bytes"]),
     table("audit", 1, &["id", "at_ms", "account", "address", "node", "action", "object", "detail", "result"]),

@@ -4,8 +4,8 @@ use super::codec::{rows, unsigned};
 use super::engine::{Engine, Ops, Reading};
 use super::seam::Link;
 use super::{
-    accounts, audit, factors, identities, index, members, metering, monitor, packs, properties, resumable, shares,
-    slots, spaces, state, tree_read,
+    accounts, audit, factors, identities, index, members, metering, monitor, packs, properties, resumable, searches,
+    shares, slots, spaces, state, tree_read,
 };
 use crate::catalogue::{
     Attempts, Catalogue, Change, Changed, Found, Guard, Missing, MovedBlock, NewUpload, Relocation,
@@ -18,6 +18,7 @@ use crate::types::{
     SearchQuery, ShareChange, Shared, Slot, SlotKind, Space, SpaceChange, StagedRun, TagChange, TagCount, Tail,
     Traffic, TrashEntry, UploadClaim, Version, Visit,
 };
+use crate::types::{NewSearch, SavedSearch, SearchChange, Tag, WhichSearch};
 use crate::types::{Factors, Identity, NewIdentity, NewPasskey, OpenGrant, Passkey, Ticket};
 use async_trait::async_trait;
 use holdfast_base::{
@@ -351,7 +352,19 @@ impl<E: Engine> Catalogue for E {
         modified_ms: i64,
         guard: &Guard,
     ) -> Result<std::result::Result<Changed, Missing>> {
-        Ops(self).commit_file(space, path, content, modified_ms, guard).await
+        Ops(self).commit_file(space, path, content, modified_ms, &[], guard).await
+    }
+
+    async fn commit_tagged_file(
+        &self,
+        space: SpaceId,
+        path: &DrivePath,
+        content: NewContent,
+        modified_ms: i64,
+        tags: &[Tag],
+        guard: &Guard,
+    ) -> Result<std::result::Result<Changed, Missing>> {
+        Ops(self).commit_file(space, path, content, modified_ms, tags, guard).await
     }
 
     async fn remove(&self, space: SpaceId, path: &DrivePath, guard: &Guard) -> Result<Option<i64>> {
@@ -405,8 +418,29 @@ impl<E: Engine> Catalogue for E {
         Ops(self).change_tags(space, paths, change, guard).await
     }
 
-    async fn tags_in_use(&self, spaces: &[SpaceId], prefix: &str, limit: usize) -> Result<Vec<TagCount>> {
-        Ops(self).tags_in_use(spaces, prefix, limit).await
+    async fn tags_in_use(&self, places: &[SearchIn], prefix: &str, limit: usize) -> Result<Vec<TagCount>> {
+        Ops(self).tags_in_use(places, prefix, limit).await
+    }
+
+    async fn save_search(&self, new: NewSearch) -> Result<SavedSearch> {
+        Ops(self).save_search(new).await
+    }
+
+    async fn saved_searches(&self, account: AccountId) -> Result<Vec<SavedSearch>> {
+        self.read(Reading::Scan, move |link| searches::of_account(link, account)).await
+    }
+
+    async fn saved_search(&self, account: AccountId, which: &WhichSearch) -> Result<Option<SavedSearch>> {
+        let which = which.clone();
+        self.read(Reading::Snapshot, move |link| searches::find(link, account, &which)).await
+    }
+
+    async fn change_search(&self, account: AccountId, id: i64, change: SearchChange) -> Result<SavedSearch> {
+        Ops(self).change_search(account, id, change).await
+    }
+
+    async fn remove_search(&self, account: AccountId, id: i64) -> Result<()> {
+        Ops(self).remove_search(account, id).await
     }
 
     async fn search(&self, places: &[SearchIn], query: &SearchQuery) -> Result<SearchAnswer> {

@@ -49,6 +49,7 @@ mod resumable;
 mod resumable_end;
 pub(crate) mod seam;
 mod search;
+mod searches;
 mod shares;
 mod slots;
 mod spaces;

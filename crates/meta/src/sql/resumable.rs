@@ -24,7 +24,7 @@ use super::tx::Tx;
 use super::uploads::{abandon, begin, gone};
 use crate::catalogue::{Missing, NewUpload};
 use crate::cluster::InstanceId;
-use crate::types::{NameTaken, NewResumable, Resumable, StagedRun, Tail, UploadClaim};
+use crate::types::{NameTaken, NewResumable, Resumable, StagedRun, Tag, Tail, UploadClaim, tags_of_text, tags_to_text};
 use bytes::Bytes;
 use holdfast_base::limits::UPLOADS_PER_ACCOUNT_MAX;
 use holdfast_base::{AccountId, ContentId, DrivePath, ErrorKind, NodeId, Result, SpaceId, Uid};
@@ -216,7 +216,18 @@ fn begin_resumable(tx: &Tx<'_>, new: &NewResumable) -> Done<ContentId> {
         Value::Integer(new.visit),
     ];
     tx.put(sql, &values)?;
+    if !new.tags.is_empty() {
+        let sql = "INSERT INTO resumable_tags (content_id, tags) VALUES (?1, ?2)";
+        sql::put(tx, sql, (content.0, tags_to_text(&new.tags)))?;
+    }
     Ok(content)
+}
+
+/// Tags that an upload's file is to have.
+pub(super) fn tags(link: &dyn Link, upload: ContentId) -> Done<Vec<Tag>> {
+    let sql = "SELECT tags FROM resumable_tags WHERE content_id = ?1";
+    let text: Option<String> = sql::first(link, sql, [upload.0], |row| row.get(0))?;
+    Ok(tags_of_text(&text.unwrap_or_default())?)
 }
 
 fn claim(tx: &Tx<'_>, upload: ContentId, from: Option<u64>, now_ms: i64) -> Done<UploadClaim> {
@@ -303,6 +314,7 @@ fn advance(
 /// Forgets what makes an upload a resumable one.
 pub(super) fn forget(tx: &Tx<'_>, upload: ContentId) -> Done<()> {
     sql::put(tx, "DELETE FROM tail WHERE content_id = ?1", [upload.0])?;
+    sql::put(tx, "DELETE FROM resumable_tags WHERE content_id = ?1", [upload.0])?;
     sql::put(tx, "DELETE FROM resumable WHERE content_id = ?1", [upload.0])
 }
 

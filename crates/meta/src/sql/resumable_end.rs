@@ -8,8 +8,9 @@ use super::contents::take_upload;
 use super::engine::{Engine, Ops, Scope};
 use super::fault::{Done, refuse};
 use super::query as sql;
-use super::resumable::{Purpose, purpose};
+use super::resumable::{self, Purpose, purpose};
 use super::state::SpaceState;
+use super::tags;
 use super::tree_write::commit_file;
 use super::tx::Tx;
 use super::walk::walk;
@@ -67,6 +68,7 @@ fn finish(
     let expect = purpose.expect_seq.filter(|_| name_taken.is_none()).map_or(Expect::Any, Expect::Seq);
     let guard = Guard { expect, ..guard.clone() };
     let changed = commit_file(tx, state, &path, content, purpose.modified_ms.unwrap_or(guard.now_ms), &guard)?;
+    let changed = tags::add_to_written(tx, state, &path, changed, &resumable::tags(tx, upload)?, &guard)?;
     let sql = "UPDATE resumable SET path = ?2, node_id = ?3, node_seq = ?4, tail_bytes = 0, expires_ms = ?5 WHERE content_id = ?1";
     sql::put(tx, sql, (upload.0, path.to_string(), changed.node.id.0, changed.node.seq, expires_ms))?;
     Ok(changed)

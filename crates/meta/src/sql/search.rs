@@ -24,7 +24,7 @@ use super::query::{self as sql, in_lists, in_lists_after};
 use super::seam::{Link, Value};
 use super::tags;
 use crate::types::{
-    Cursor, HITS_MAX, Hit, Node, NodeKind, QUERY_BYTES_MAX, QUERY_WORDS_MAX, SearchAnswer, SearchIn, SearchQuery,
+    Cursor, Hit, Node, NodeKind, QUERY_BYTES_MAX, QUERY_WORDS_MAX, SMART_HITS_MAX, SearchAnswer, SearchIn, SearchQuery,
 };
 use crate::words::Folded;
 use holdfast_base::{DrivePath, Error, ErrorKind, NodeId, NodeName, Result, SpaceId};
@@ -53,16 +53,24 @@ impl<E: Engine> Ops<'_, E> {
     }
 }
 
+/// Refuses a query that is over a limit, or that nothing could be a hit of.
+pub(super) fn check_query(query: &SearchQuery) -> Result<()> {
+    if Asked::new(query)?.finds_nothing() {
+        return Err(Error::invalid("a search that is saved looks for something: words, a type, a size, a date or a tag"));
+    }
+    Ok(())
+}
+
 /// Where a search looks.
 #[derive(Debug)]
-struct Within {
-    spaces: Vec<SpaceId>,
+pub(super) struct Within {
+    pub(super) spaces: Vec<SpaceId>,
     /// Of a space that is not looked at as a whole, the folders below which it is.
     folders: HashMap<SpaceId, Vec<i64>>,
 }
 
 impl Within {
-    fn new(places: &[SearchIn]) -> Self {
+    pub(super) fn new(places: &[SearchIn]) -> Self {
         let mut within = Self { spaces: Vec::new(), folders: HashMap::new() };
         for place in places {
             if !within.spaces.contains(&place.space) {
@@ -78,7 +86,7 @@ impl Within {
     }
 
     /// The folders below which a node of this space must be, if it need not only be in the space.
-    fn folders(&self, space: SpaceId) -> Option<&[i64]> {
+    pub(super) fn folders(&self, space: SpaceId) -> Option<&[i64]> {
         self.folders.get(&space).map(Vec::as_slice)
     }
 }
@@ -391,7 +399,7 @@ impl<'s> Search<'s> {
     /// The page that was asked for.
     fn answer(self) -> Done<SearchAnswer> {
         let Self { link, asked, folders, mut hits, complete, .. } = self;
-        let limit = asked.query.limit.clamp(1, HITS_MAX);
+        let limit = asked.query.limit.clamp(1, SMART_HITS_MAX);
         hits.retain(|(cursor, _)| asked.query.after.is_none_or(|after| *cursor > after));
         hits.sort_unstable_by_key(|(cursor, _)| *cursor);
         let next = (hits.len() > limit).then(|| hits.get(limit - 1).map(|(cursor, _)| *cursor)).flatten();

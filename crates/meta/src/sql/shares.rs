@@ -173,7 +173,7 @@ fn some(link: &dyn Link, which: &str, values: &[Value<'_>], limit: usize) -> Don
 }
 
 /// Where a node is, unless it is in the trash or gone.
-fn place(link: &dyn Link, node: NodeId) -> Done<Option<(DrivePath, NodeKind)>> {
+pub(super) fn place(link: &dyn Link, node: NodeId) -> Done<Option<(DrivePath, NodeKind)>> {
     let sql = "WITH RECURSIVE up (level, parent_id, name, kind) AS ( \
                    SELECT CAST(0 AS BIGINT), parent_id, name, kind FROM node WHERE id = ?1 \
                    UNION ALL SELECT level + 1, node.parent_id, node.name, node.kind FROM up JOIN node ON node.id = up.parent_id \

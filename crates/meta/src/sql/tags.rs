@@ -8,12 +8,13 @@ use super::index::{TAG, end_of, nodes_tagged, note};
 use super::lock_check::{self, Change};
 use super::query::{self as sql, in_lists_after};
 use super::seam::{Link, Value};
+use super::search::Within;
 use super::search::paths::Folders;
 use super::state::SpaceState;
 use super::tx::Tx;
 use super::walk::walk;
-use crate::catalogue::Guard;
-use crate::types::{Node, TAG_COUNT_MAX, TAG_LIST_MAX, TAG_NAMESPACE, TAGS_MAX, TagChange, TagCount};
+use crate::catalogue::{Changed, Expect, Guard};
+use crate::types::{Node, SearchIn, TAG_COUNT_MAX, TAG_LIST_MAX, TAG_NAMESPACE, TAGS_MAX, Tag, TagChange, TagCount};
 use crate::words::fold_tag;
 use holdfast_base::limits::PROPERTIES_BYTES_MAX;
 use holdfast_base::{DrivePath, ErrorKind, Result, SpaceId};
@@ -21,6 +22,10 @@ use std::collections::BTreeMap;
 
 /// Nodes tagged in one transaction: some tens of milliseconds over a network, for which the space's other writers wait.
 const STEP_PATHS: usize = 100;
+/// Tags of a space that are looked at for those in use below a folder of it.
+const TAGS_BELOW_MAX: usize = 1_000;
+/// Nodes that are looked at for the same: as many as a search reads.
+const NODES_BELOW_MAX: usize = 4_096;
 
 /// A tag as it is kept.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -46,10 +51,11 @@ impl<E: Engine> Ops<'_, E> {
         Ok(answers)
     }
 
-    pub(super) async fn tags_in_use(&self, spaces: &[SpaceId], prefix: &str, limit: usize) -> Result<Vec<TagCount>> {
-        self.catch_up(spaces).await?;
-        let (spaces, prefix, limit) = (spaces.to_vec(), fold_tag(prefix), limit.min(TAG_LIST_MAX));
-        self.0.read(E::SEARCH, move |link| in_use(link, &spaces, &prefix, limit)).await
+    pub(super) async fn tags_in_use(&self, places: &[SearchIn], prefix: &str, limit: usize) -> Result<Vec<TagCount>> {
+        let within = Within::new(places);
+        self.catch_up(&within.spaces).await?;
+        let (prefix, limit) = (fold_tag(prefix), limit.min(TAG_LIST_MAX));
+        self.0.read(E::SEARCH, move |link| in_use(link, &within, &prefix, limit)).await
     }
 }
 
@@ -89,6 +95,24 @@ fn change_all(
     }
     state.save(tx)?;
     Ok(answers)
+}
+
+/// Adds tags to the file that a commit just made or changed, in its transaction.
+pub(super) fn add_to_written(
+    tx: &Tx<'_>,
+    state: &mut SpaceState,
+    path: &DrivePath,
+    changed: Changed,
+    tags: &[Tag],
+    guard: &Guard,
+) -> Done<Changed> {
+    if tags.is_empty() {
+        return Ok(changed);
+    }
+    // What was expected was of the version before.
+    let guard = Guard { expect: Expect::Any, ..guard.clone() };
+    let change = TagChange { add: tags.to_vec(), remove: Vec::new() };
+    Ok(Changed { node: change_one(tx, state, path, &change, &guard)?, ..changed })
 }
 
 /// Changes the tags of one node. Everything that may be refused is looked at before anything is written.
@@ -143,28 +167,50 @@ fn check_room(tx: &Tx<'_>, node: &Node, path: &DrivePath, tags: &BTreeMap<String
     Ok(others > 0)
 }
 
-fn in_use(link: &dyn Link, spaces: &[SpaceId], prefix: &str, limit: usize) -> Done<Vec<TagCount>> {
+fn in_use(link: &dyn Link, within: &Within, prefix: &str, limit: usize) -> Done<Vec<TagCount>> {
     let mut found: BTreeMap<String, TagCount> = BTreeMap::new();
     let mut folders = Folders::new(&[]);
-    for &space in spaces {
-        for folded in distinct(link, space, prefix, limit)? {
-            let nodes = nodes_tagged(link, space, &folded, TAG_COUNT_MAX + 1)?;
-            let more = nodes.len() > TAG_COUNT_MAX;
-            let live = folders.live(link, &nodes)?;
-            let Some(&newest) = live.first() else { continue };
-            let count = live.len().min(TAG_COUNT_MAX);
-            if let Some(tag) = found.get_mut(&folded) {
-                tag.count += count;
-                tag.more |= more;
-                continue;
+    for &space in &within.spaces {
+        let roots = within.folders(space);
+        // Of a whole space the index knows what is in use; what of it is below a folder is looked for, up to a bound.
+        let (tags, mut room) = if roots.is_some() { (TAGS_BELOW_MAX, NODES_BELOW_MAX) } else { (limit, usize::MAX) };
+        let mut in_space = 0;
+        for folded in distinct(link, space, prefix, tags)? {
+            if in_space == limit || room == 0 {
+                break;
             }
-            let kept = of_nodes(link, &[newest])?.into_values().flatten().find(|kept| kept.folded == folded);
-            // A node that lost it a moment ago is not indexed yet.
-            let Some(Kept { shown, .. }) = kept else { continue };
-            found.insert(folded, TagCount { tag: shown, count, more });
+            let nodes = nodes_tagged(link, space, &folded, if roots.is_some() { room } else { TAG_COUNT_MAX + 1 })?;
+            room -= nodes.len().min(room);
+            let live = folders.live(link, &nodes, roots)?;
+            let more = room == 0 || if roots.is_some() { live.len() } else { nodes.len() } > TAG_COUNT_MAX;
+            if let Some(&newest) = live.first() {
+                in_space += 1;
+                count(link, &mut found, folded, newest, (live.len().min(TAG_COUNT_MAX), more))?;
+            }
         }
     }
     Ok(found.into_values().take(limit).collect())
+}
+
+/// Adds to what was counted of a tag, which is shown as the newest node has it.
+fn count(
+    link: &dyn Link,
+    found: &mut BTreeMap<String, TagCount>,
+    folded: String,
+    newest: i64,
+    (count, more): (usize, bool),
+) -> Done<()> {
+    if let Some(tag) = found.get_mut(&folded) {
+        tag.count += count;
+        tag.more |= more;
+        return Ok(());
+    }
+    // A node that lost it a moment ago is not indexed yet.
+    let kept = of_nodes(link, &[newest])?.into_values().flatten().find(|kept| kept.folded == folded);
+    if let Some(Kept { shown, .. }) = kept {
+        found.insert(folded, TagCount { tag: shown, count, more });
+    }
+    Ok(())
 }
 
 /// The tags of a space that begin like this, each once: one look-up each, however many nodes have it.

@@ -9,11 +9,12 @@ use super::lock_check::{self, Change};
 use super::query as sql;
 use super::seam::{Link, Value};
 use super::state::SpaceState;
+use super::tags;
 use super::tx::Tx;
 use super::versions;
 use super::walk::walk;
 use crate::catalogue::{Changed, Guard, Missing};
-use crate::types::{NewContent, Node, NodeKind};
+use crate::types::{NewContent, Node, NodeKind, Tag};
 use holdfast_base::{DrivePath, ErrorKind, NodeId, Result, SpaceId};
 use std::sync::LazyLock;
 
@@ -29,12 +30,14 @@ impl<E: Engine> Ops<'_, E> {
         path: &DrivePath,
         content: NewContent,
         modified_ms: i64,
+        tags: &[Tag],
         guard: &Guard,
     ) -> Result<std::result::Result<Changed, Missing>> {
-        let (path, guard) = (path.clone(), guard.clone());
+        let (path, tags, guard) = (path.clone(), tags.to_vec(), guard.clone());
         let work = move |tx: &Tx<'_>| {
             let mut state = SpaceState::load_for(tx, space, &guard)?;
             let changed = commit_file(tx, &mut state, &path, &content, modified_ms, &guard)?;
+            let changed = tags::add_to_written(tx, &mut state, &path, changed, &tags, &guard)?;
             state.save(tx)?;
             Ok(Ok(changed))
         };

@@ -24,6 +24,8 @@ pub const QUERY_BYTES_MAX: usize = 256;
 pub const QUERY_WORDS_MAX: usize = 8;
 /// Hits of one page.
 pub const HITS_MAX: usize = 200;
+/// Hits of a saved search where it is shown as a folder, without pages: what somebody can look through, in one answer.
+pub const SMART_HITS_MAX: usize = 1_000;
 
 /// Where a search looks: in a space, or below one folder of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -200,7 +202,7 @@ pub struct SearchQuery {
     pub before_ms: Option<i64>,
     /// Tags that the node itself must have, all of them.
     pub tags: Vec<Tag>,
-    /// Hits at most, [`HITS_MAX`] at most.
+    /// Hits at most, [`SMART_HITS_MAX`] at most.
     pub limit: usize,
     /// Go on after this hit.
     pub after: Option<Cursor>,

@@ -1,5 +1,6 @@
 //! Uploads that are continued request by request.
 
+use super::Tag;
 use bytes::Bytes;
 use holdfast_base::{AccountId, ContentId, DrivePath, NodeId, SpaceId, Uid};
 use serde::{Deserialize, Serialize};
@@ -42,6 +43,8 @@ pub struct NewResumable {
     pub modified_ms: Option<i64>,
     /// What the client wrote about it, given back as it is.
     pub metadata: String,
+    /// Tags that are added to the file in the transaction that makes it.
+    pub tags: Vec<Tag>,
     /// See [`crate::Content::block_bytes`].
     pub block_bytes: u32,
     /// See [`crate::Content::nonce`].

@@ -10,11 +10,12 @@ use crate::href;
 use crate::limits::{ANSWER_PIECE_BYTES, LIST_PAGE_NODES, PROPERTIES_PAGE_NODES};
 use crate::multistatus::EPILOGUE;
 use crate::parse::Depth;
-use crate::props::{Facts, Quota, Renderer};
+use crate::props::{Facts, Quota, Renderer, Saved};
+use crate::smart::Shown;
 use bytes::Bytes;
 use holdfast_base::{ErrorKind, NodeId, NodeName, Result};
 use holdfast_drive::{Lock, Node, NodeKind, Property, Role};
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
 /// A lock and the href of its root.
@@ -77,6 +78,9 @@ pub(super) struct Listing {
     href: String,
     /// Where in `href` the folder of each depth ends.
     ends: Vec<usize>,
+    /// What a saved search found and is still to be written, and the href of that.
+    hits: VecDeque<Shown>,
+    hits_href: String,
     finished: bool,
 }
 
@@ -91,6 +95,8 @@ impl Listing {
             page: None,
             href: String::new(),
             ends: Vec::new(),
+            hits: VecDeque::new(),
+            hits_href: String::new(),
             finished: false,
         }
     }
@@ -119,8 +125,31 @@ impl Listing {
             Some(node) => &node.name,
             None => "",
         };
-        let facts = Facts { href, name, node, role: place.role, dead, locks, quota: place.quota, checksums };
+        let (role, quota, pinned) = (place.role, place.quota, self.call.alias.is_some());
+        let facts = Facts { href, name, node, saved: None, pinned, role, dead, locks, quota, checksums };
         self.renderer.push(&mut self.out, &facts);
+    }
+
+    /// Writes the response of a saved search, or of their list.
+    pub(super) fn push_saved(&mut self, href: &str, name: &str, saved: &Saved) {
+        let facts = Facts {
+            href,
+            name,
+            node: None,
+            saved: Some(saved),
+            pinned: false,
+            role: Role::Reader,
+            dead: &[],
+            locks: &[],
+            quota: None,
+            checksums: None,
+        };
+        self.renderer.push(&mut self.out, &facts);
+    }
+
+    /// Writes what a saved search found, whose own href this is.
+    pub(super) fn enter_search(&mut self, href: String, hits: Vec<Shown>) {
+        (self.hits_href, self.hits) = (href, hits.into());
     }
 
     /// The next piece of the answer; none after the last.
@@ -133,6 +162,8 @@ impl Listing {
                 self.page = self.write(page).await?;
             } else if let Some(level) = self.stack.pop() {
                 self.page = self.load(level).await?;
+            } else if !self.hits.is_empty() {
+                self.write_hits().await?;
             } else {
                 self.out.push_str(EPILOGUE);
                 self.finished = true;
@@ -244,6 +275,55 @@ impl Listing {
             page.next += 1;
         }
         Ok(None)
+    }
+
+    /// Writes the next few hits, which may be of several spaces.
+    async fn write_hits(&mut self) -> Result<()> {
+        let few = self.hits.len().min(PROPERTIES_PAGE_NODES);
+        let mut hits: Vec<Shown> = self.hits.drain(..few).collect();
+        hits.sort_by_key(|hit| hit.found.node.space);
+        let (mut dead, mut locks) = (HashMap::new(), HashMap::<NodeId, Vec<Rooted>>::new());
+        for hits in hits.chunk_by(|one, other| one.found.node.space == other.found.node.space) {
+            let nodes: Vec<Node> = hits.iter().map(|hit| hit.found.node.clone()).collect();
+            let (call, plan) = (&self.call, &self.renderer.plan);
+            if plan.wants_dead() {
+                let found = call.drive.properties(&call.who, &nodes).await?;
+                dead.extend(nodes.iter().map(|node| node.id).zip(found));
+            }
+            let found = if plan.wants_locks() { call.drive.locks(&call.who, &nodes).await? } else { Vec::new() };
+            for lock in found {
+                let hit = hits.iter().find(|hit| hit.found.node.id == lock.node);
+                let root = hit.map(|hit| self.href_of(hit)).unwrap_or_default();
+                locks.entry(lock.node).or_default().push((lock, root));
+            }
+        }
+        hits.sort_by(|one, other| one.name.cmp(&other.name));
+        for hit in &hits {
+            let (href, node) = (self.href_of(hit), &hit.found.node);
+            let facts = Facts {
+                href: &href,
+                name: hit.name.as_str(),
+                node: Some(node),
+                saved: None,
+                pinned: true,
+                role: hit.found.role,
+                dead: dead.get(&node.id).map(Vec::as_slice).unwrap_or_default(),
+                locks: locks.get(&node.id).map(Vec::as_slice).unwrap_or_default(),
+                quota: None,
+                checksums: None,
+            };
+            self.renderer.push(&mut self.out, &facts);
+        }
+        Ok(())
+    }
+
+    fn href_of(&self, hit: &Shown) -> String {
+        let mut href = self.hits_href.clone();
+        href::push_segment(&mut href, hit.name.as_str());
+        if hit.found.node.kind == NodeKind::Folder {
+            href.push('/');
+        }
+        href
     }
 
     /// Dead properties of the next few nodes that have any, and up to which node that is.

@@ -77,6 +77,12 @@ impl Rig {
         self.catalogue.put_member(space.id, who.account, role, wrapped).await.expect("joins");
     }
 
+    /// Ends a membership in `ana`'s home space.
+    pub async fn let_out(&self, who: &Session) {
+        let (space, _) = self.catalogue.space_by_name("ana", self.who.account).await.expect("reads").expect("exists");
+        self.catalogue.remove_member(space.id, who.account).await.expect("leaves");
+    }
+
     pub async fn send(&self, method: &str, path: &str, headers: &[(&str, &str)], body: impl Into<Bytes>) -> Reply {
         self.send_as(&self.who, method, path, headers, body).await
     }

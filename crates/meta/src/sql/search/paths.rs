@@ -113,8 +113,8 @@ impl Folders {
         names
     }
 
-    /// Those of the nodes that are in the tree, in the same order.
-    pub(in crate::sql) fn live(&mut self, link: &dyn Link, nodes: &[i64]) -> Done<Vec<i64>> {
+    /// Those of the nodes that are in the tree, and below one of `roots` if any are given, in the same order.
+    pub(in crate::sql) fn live(&mut self, link: &dyn Link, nodes: &[i64], roots: Option<&[i64]>) -> Done<Vec<i64>> {
         let mut parents: HashMap<i64, i64> = HashMap::new();
         in_lists(nodes, |list, ids| {
             let sql = format!("SELECT id, parent_id FROM node WHERE id IN ({list})");
@@ -122,7 +122,9 @@ impl Folders {
             Ok(())
         })?;
         self.load(link, &parents.values().copied().collect::<Vec<_>>())?;
-        let is_live = |node: &i64| parents.get(node).is_some_and(|parent| *parent > 0 && self.words(*parent).is_some());
+        let is_live = |node: &i64| {
+            parents.get(node).is_some_and(|parent| *parent > 0 && self.words_within(*parent, roots).is_some())
+        };
         Ok(nodes.iter().copied().filter(is_live).collect())
     }
 }

@@ -1,0 +1,297 @@
+//! Saved searches as folders.
+//!
+//! Beside the spaces is a collection [`SAVED_SEARCHES`], in it one for each saved search, and in that what the search finds now. A space's name has no
+//! blank, and what is shared with an account is called `folder (by whom)`, so neither is ever in its way. A hit is the file or folder itself at another
+//! address ([`Alias`]): what is read, written, locked and described is that, and folders can be entered.
+//!
+//! **What cannot be lost.** Nothing is moved or removed through a smart folder: a client that clears a folder, or makes it equal to another one, would
+//! clear the drive of whatever is found. DELETE of the smart folder itself removes the search, and MOVE beside it renames it.
+//!
+//! **What is put into it.** A new file goes to the search's folder, with the search's tags, in one transaction. It never overwrites
+//! what the smart folder does not show: a taken name is refused. Only what was plainly put there before is taken for it even if the search does not
+//! find it: a file without bytes, as clients make before they write, or one that has all of the search's tags.
+//!
+//! **Limits.** [`SMART_HITS_MAX`] hits are shown, the best. What is of one name is told apart by its row ([`names`]).
+
+mod names;
+
+pub(crate) use names::Shown;
+
+use crate::call::{Alias, Call, RequestBody, drain, empty};
+use crate::fault::{Answer, Fault};
+use crate::methods::{self, PutInto};
+use crate::parse::{Depth, Resolved, Target};
+use crate::props::Saved;
+use holdfast_base::{DrivePath, ErrorKind, NodeName, Result};
+use holdfast_drive::{
+    Expect, FoundNode, Location, Node, NodeKind, SMART_HITS_MAX, SavedView, SavedWish, SearchQuery, WhichSearch,
+};
+use http::StatusCode;
+use std::hash::{DefaultHasher, Hash, Hasher};
+
+/// What the collection of all saved searches is called.
+pub(crate) const SAVED_SEARCHES: &str = "Saved searches";
+
+/// Whether a place is below [`SAVED_SEARCHES`], or that itself.
+pub(crate) fn is_saved(at: &Location) -> bool {
+    at.space == SAVED_SEARCHES
+}
+
+/// The collection of all saved searches.
+pub(crate) fn top() -> Location {
+    Location { space: SAVED_SEARCHES.into(), path: DrivePath::root() }
+}
+
+/// The collection of one.
+pub(crate) fn place(saved: &SavedView) -> Location {
+    below(&[saved.name.clone()]).unwrap_or_else(|_| top())
+}
+
+fn below(names: &[NodeName]) -> Result<Location> {
+    Ok(Location { space: SAVED_SEARCHES.into(), path: DrivePath::from_names(names.to_vec())? })
+}
+
+/// What a saved search finds, with the names it is shown by, in their order. Where it looks in a space that is gone, it finds nothing.
+pub(crate) async fn hits(call: &Call, saved: &SavedView) -> Result<Vec<Shown>> {
+    let query = SearchQuery { limit: SMART_HITS_MAX, ..saved.query.clone() };
+    match call.drive.search(&call.who, saved.space.as_deref(), &query).await {
+        Ok(answer) => Ok(names::told_apart(answer.found)),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(Vec::new()),
+        Err(error) => Err(error),
+    }
+}
+
+/// What is told of a saved search. It has no time of its own: that of the answer makes clients that compare times look again.
+pub(crate) fn facts(call: &Call, saved: &SavedView, state: &str) -> Saved {
+    let mut hasher = DefaultHasher::new();
+    (saved.id, saved.changed_ms, state).hash(&mut hasher);
+    Saved {
+        entity_tag: format!("\"s-{:x}-{:x}\"", saved.id, hasher.finish()),
+        created_ms: saved.created_ms,
+        modified_ms: call.options.clock.now_ms(),
+    }
+}
+
+/// What is told of their list.
+pub(crate) fn facts_of_all(call: &Call, all: &[SavedView], state: &str) -> Saved {
+    let mut hasher = DefaultHasher::new();
+    state.hash(&mut hasher);
+    all.iter().for_each(|saved| (saved.id, saved.changed_ms).hash(&mut hasher));
+    let created_ms = all.iter().map(|saved| saved.created_ms).min().unwrap_or_default();
+    let entity_tag = format!("\"s-{:x}\"", hasher.finish());
+    Saved { entity_tag, created_ms, modified_ms: call.options.clock.now_ms() }
+}
+
+/// What an address leads to.
+enum Step {
+    Top,
+    Search(SavedView),
+    /// There is no such search.
+    NoSearch,
+    /// Something that exists, or is below a folder that does.
+    Node {
+        real: Location,
+        alias: Alias,
+        into: PutInto,
+        /// Whether it is what the smart folder shows, rather than below that.
+        own: bool,
+    },
+    /// A new name in a smart folder, and where that is to lie.
+    New {
+        real: Location,
+        alias: Alias,
+        into: PutInto,
+        /// Whether something is there that the smart folder does not show.
+        taken: bool,
+    },
+    /// A new name in a smart folder whose own folder is gone.
+    Nowhere,
+    /// Below what is not there.
+    Missing,
+}
+
+/// Answers a request to the saved searches or below.
+pub(crate) async fn handle(call: &Call, at: &Location, slash: bool, body: RequestBody) -> Answer {
+    let step = match locate(call, at).await {
+        Ok(step) => step,
+        Err(error) => return refused(call, body, error.into()).await,
+    };
+    let method = call.head.method.as_str();
+    match step {
+        Step::Top => match method {
+            "GET" | "HEAD" => methods::saved_searches_page(call).await,
+            "PROPFIND" => methods::propfind_searches(call, None, body).await,
+            "MKCOL" => refused(call, body, exists()).await,
+            _ => refused(call, body, Fault::forbidden("the list of saved searches cannot be changed as a whole")).await,
+        },
+        Step::Search(saved) => search(call, &saved, body).await,
+        Step::Node { real, alias, into, own } => {
+            node(&call.through(alias), Target::At { at: real, slash }, into, own, body).await
+        }
+        Step::New { real, alias, into, taken } => {
+            new(&call.through(alias), Target::At { at: real, slash }, into, taken, body).await
+        }
+        Step::NoSearch | Step::Nowhere | Step::Missing => refused(call, body, missing(method, &step)).await,
+    }
+}
+
+async fn refused(call: &Call, body: RequestBody, fault: Fault) -> Answer {
+    drain(call, body).await;
+    Err(fault)
+}
+
+fn exists() -> Fault {
+    Fault::new(StatusCode::METHOD_NOT_ALLOWED, "there is a folder of this name already")
+}
+
+fn missing(method: &str, step: &Step) -> Fault {
+    match (method, step) {
+        ("MKCOL" | "PUT" | "LOCK", Step::NoSearch) => {
+            Fault::forbidden("a smart folder is made by saving a search, in the pages or with holdfast search --save")
+        }
+        ("PUT" | "LOCK", Step::Nowhere) => {
+            Fault::conflict("the folder for what is put into this smart folder is gone: choose another one for it")
+        }
+        ("MKCOL", Step::Nowhere) => no_folders(),
+        ("MKCOL" | "PUT" | "LOCK", _) => Fault::conflict("the folder it is to be in does not exist"),
+        _ => Fault::not_found(),
+    }
+}
+
+fn no_folders() -> Fault {
+    Fault::forbidden("files can be put into a smart folder, folders cannot: make one where it is to lie")
+}
+
+async fn locate(call: &Call, at: &Location) -> Result<Step> {
+    let names = at.path.names();
+    let Some((first, names)) = names.split_first() else { return Ok(Step::Top) };
+    let which = WhichSearch::Name(first.as_str().to_owned());
+    let saved = match call.drive.saved_search(&call.who, &which).await {
+        Ok(saved) => saved,
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Step::NoSearch),
+        Err(error) => return Err(error),
+    };
+    let Some((name, rest)) = names.split_first() else { return Ok(Step::Search(saved)) };
+    let shown = below(&[first.clone(), name.clone()])?;
+    if let Some(FoundNode { at: real, .. }) = names::find(hits(call, &saved).await?, name) {
+        let path = DrivePath::from_names([real.path.names(), rest].concat())?;
+        let inside = Location { space: real.space.clone(), path };
+        let alias = Alias { real, shown };
+        return Ok(Step::Node { real: inside, alias, into: PutInto::default(), own: rest.is_empty() });
+    }
+    if rest.is_empty() { locate_new(call, &saved, name, shown).await } else { Ok(Step::Missing) }
+}
+
+/// A name that the smart folder does not show.
+async fn locate_new(call: &Call, saved: &SavedView, name: &NodeName, shown: Location) -> Result<Step> {
+    let Some(folder) = &saved.folder else { return Ok(Step::Nowhere) };
+    let real = Location { space: folder.space.clone(), path: folder.path.join(name.clone())? };
+    let alias = Alias { real: real.clone(), shown };
+    let tags = saved.query.tags.clone();
+    let walk = match call.drive.walk(&call.who, &real).await {
+        Ok(walk) => walk,
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Step::Nowhere),
+        Err(error) => return Err(error),
+    };
+    match walk.node() {
+        None => Ok(Step::New { real, alias, into: PutInto { tags, expect: Expect::Absent }, taken: false }),
+        Some(node) if was_put_there(call, saved, node).await? => {
+            let into = PutInto { tags, expect: Expect::Seq(node.seq) };
+            Ok(Step::Node { real, alias, into, own: true })
+        }
+        Some(_) => Ok(Step::New { real, alias, into: PutInto::default(), taken: true }),
+    }
+}
+
+/// See the module.
+async fn was_put_there(call: &Call, saved: &SavedView, node: &Node) -> Result<bool> {
+    if node.kind != NodeKind::File {
+        return Ok(false);
+    }
+    if node.size == 0 {
+        return Ok(true);
+    }
+    let has = call.drive.tags(&call.who, std::slice::from_ref(node)).await?.pop().unwrap_or_default();
+    let has: Vec<_> = has.iter().filter_map(|text| holdfast_drive::Tag::new(text).ok()).collect();
+    let wanted = &saved.query.tags;
+    Ok(!wanted.is_empty() && wanted.iter().all(|tag| has.iter().any(|own| own.folded() == tag.folded())))
+}
+
+/// A request to a smart folder itself.
+async fn search(call: &Call, saved: &SavedView, body: RequestBody) -> Answer {
+    match call.head.method.as_str() {
+        "GET" | "HEAD" => methods::saved_search_page(call, saved).await,
+        "PROPFIND" => methods::propfind_searches(call, Some(saved), body).await,
+        "DELETE" => {
+            if call.depth(Depth::Infinity)? != Depth::Infinity {
+                return Err(Fault::bad_request("DELETE takes a smart folder as a whole: its Depth is infinity"));
+            }
+            call.drive.remove_search(&call.who, saved.id).await?;
+            Ok(empty(StatusCode::NO_CONTENT))
+        }
+        "MOVE" => rename(call, saved).await,
+        "MKCOL" => refused(call, body, exists()).await,
+        "PUT" => {
+            let message = "a folder has no content to replace; PUT a file inside it";
+            refused(call, body, Fault::new(StatusCode::METHOD_NOT_ALLOWED, message)).await
+        }
+        _ => {
+            let message = "a smart folder is neither copied, locked nor described; it can be renamed and removed";
+            refused(call, body, Fault::forbidden(message)).await
+        }
+    }
+}
+
+async fn rename(call: &Call, saved: &SavedView) -> Answer {
+    let uri = call.header("destination")?.ok_or_else(|| Fault::bad_request("MOVE needs a Destination header"))?;
+    let name = match call.resolve(&uri)? {
+        Resolved::Here(Target::At { at, .. }) if is_saved(&at) && at.path.names().len() == 1 => at.path.name().cloned(),
+        _ => None,
+    };
+    let Some(name) = name.filter(|name| *name != saved.name) else {
+        return Err(Fault::forbidden("a smart folder is not moved elsewhere; it can have another name beside the others"));
+    };
+    let wish = SavedWish { name: Some(name), ..SavedWish::default() };
+    match call.drive.change_search(&call.who, saved.id, wish).await {
+        Ok(_) => Ok(empty(StatusCode::CREATED)),
+        // Whatever Overwrite says: nobody means to lose a search by renaming another.
+        Err(error) if error.kind() == ErrorKind::AlreadyExists => Err(Fault::precondition_failed(error.message())),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// A request to what is shown, or below it.
+async fn node(call: &Call, target: Target, into: PutInto, own: bool, body: RequestBody) -> Answer {
+    match call.head.method.as_str() {
+        "GET" | "HEAD" => methods::get(call, &target).await,
+        "PROPFIND" => methods::propfind(call, target, body).await,
+        "PROPPATCH" => methods::proppatch(call, &target, body).await,
+        "LOCK" => methods::lock(call, &target, body).await,
+        "UNLOCK" => methods::unlock(call, &target).await,
+        "COPY" => methods::transfer(call, target, true).await,
+        "PUT" => methods::put(call, target, body, into).await,
+        "MKCOL" if own => refused(call, body, exists()).await,
+        "MKCOL" => methods::mkcol(call, &target, body).await,
+        "DELETE" | "MOVE" => {
+            let Target::At { at, .. } = &target else { return Err(Fault::not_found()) };
+            let message = format!("nothing is moved or removed through a smart folder: this lies at {at}");
+            refused(call, body, Fault::forbidden(message)).await
+        }
+        _ => refused(call, body, Fault::new(StatusCode::METHOD_NOT_ALLOWED, "a smart folder does not do this")).await,
+    }
+}
+
+/// A request to a name that the smart folder does not show.
+async fn new(call: &Call, target: Target, into: PutInto, taken: bool, body: RequestBody) -> Answer {
+    match call.head.method.as_str() {
+        "PUT" | "LOCK" if taken => {
+            let Target::At { at, .. } = &target else { return Err(Fault::not_found()) };
+            let message = format!("there is a {at} already, which this search does not find: choose another name");
+            refused(call, body, Fault::conflict(message)).await
+        }
+        "PUT" => methods::put(call, target, body, into).await,
+        "LOCK" => methods::lock(call, &target, body).await,
+        "MKCOL" => refused(call, body, no_folders()).await,
+        _ => refused(call, body, Fault::not_found()).await,
+    }
+}
