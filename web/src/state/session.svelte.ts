@@ -3,7 +3,7 @@ import { ApiError, onReached, onSignedOut } from '../api/http';
 import * as api from '../api/session';
 import type { Me, Space } from '../api/types';
 import { forgetFolders } from './folder.svelte';
-import { leaveProvider, type Left } from './provider';
+import { cameBy, leaveProvider, type Left } from './provider';
 
 type Status = 'loading' | 'in' | 'out' | 'failed' | 'visit';
 
@@ -84,6 +84,8 @@ export async function enter(come: () => Promise<Me>): Promise<void> {
   me = await api.me();
   expired = false;
   left = null;
+  // A provider says so itself, afterwards.
+  cameBy('');
   status = 'in';
 }
 
