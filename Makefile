@@ -3,7 +3,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := build
-.PHONY: build run test test-engines test-fast lint demo crash crash-seeds chaos full-size bench-dav bench-sites bench-web bench-http bench-cluster bench-catalogue clean help
+.PHONY: build run test test-engines test-fast lint demo crash crash-seeds chaos full-size bench-dav bench-sites bench-web bench-http bench-cluster bench-catalogue lighthouse clean help
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -86,6 +86,15 @@ bench-cluster: build ## Measure a cluster as report 004 did: hosts with shares o
 
 bench-catalogue: build ## Measure what operations of the catalogue cost from ten thousand to ten million files, on SQLite and PostgreSQL (forty minutes)
 	@scripts/bench-catalogue.sh
+
+web/lighthouse/node_modules/.package-lock.json: web/lighthouse/package-lock.json
+	@scripts/need.sh node
+	npm ci --prefix web/lighthouse --no-audit --no-fund
+	@touch $@
+
+lighthouse: build web/lighthouse/node_modules/.package-lock.json ## Hold the file list to 95 points of Lighthouse (180 MB of tools the first time)
+	@scripts/need.sh node chromium
+	HOLDFAST_BIN=$$PWD/target/release/holdfast node web/e2e/lighthouse.mjs
 
 clean: ## Remove what was built (not your drive in .holdfast)
 	cargo clean

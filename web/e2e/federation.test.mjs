@@ -4,7 +4,7 @@ import { writeFileSync } from 'node:fs';
 import { after, before, describe, test } from 'node:test';
 import { launch, open, press, seen, signIn } from './lib/browser.mjs';
 import { freePort, startDrive } from './lib/drive.mjs';
-import { atProvider, startProvider } from './lib/provider.mjs';
+import { atProvider, leaveProvider, startProvider } from './lib/provider.mjs';
 
 const PASSPHRASE = 'gravel ivory tundra piano';
 let provider;
@@ -26,6 +26,14 @@ before(async () => {
     create_accounts = true
     allow_groups = ["staff"]
     spaces = [{ group = "lab", space = "results", role = "editor" }]
+    sign_out = "offer"
+    [[sign_in.providers]]
+    id = "always"
+    name = "The lab for a moment"
+    issuer = "${provider.issuer}"
+    client_id = "drive"
+    client_secret_env = "E2E_CLIENT_SECRET"
+    sign_out = "always"
   `;
   process.env.E2E_CLIENT_SECRET = 'a secret of the drive';
   drive = await startDrive('ana', { config, port });
@@ -41,16 +49,16 @@ after(async () => {
 });
 
 /** A window at the provider's pages. */
-async function leave() {
+async function leave(name = 'The lab') {
   const tab = await open(browser, drive.url);
   await tab.page.waitForSelector('#password');
-  await press(tab.page, 'Sign in with The lab');
+  await press(tab.page, `Sign in with ${name}`);
   return tab;
 }
 
 /** A window of somebody who came back from the provider. */
-async function come(login) {
-  const tab = await leave();
+async function come(login, name) {
+  const tab = await leave(name);
   await atProvider(tab.page, login);
   await tab.page.waitForFunction((url) => location.href.startsWith(url), {}, drive.url);
   return tab;
@@ -120,6 +128,55 @@ describe('somebody from the provider', () => {
   test('is not let in who is on no list', async () => {
     const { page, close } = await come('fred');
     await seen(page, '@else.example may sign in at The lab, but not here', '[role=alert]');
+    await close();
+  });
+});
+
+describe('signing out', () => {
+  const signOut = async (page) => {
+    await page.waitForSelector('main#main');
+    await press(page, 'Account dora');
+    await press(page, 'Sign out', '[role=menuitem]');
+  };
+  /** Whether the provider asks anew who somebody is. */
+  const isForgotten = async (page, name) => {
+    await page.waitForFunction((url) => location.href.startsWith(url), {}, drive.url);
+    await page.waitForSelector('#password');
+    assert.equal(new URL(page.url()).pathname, '/');
+    await press(page, `Sign in with ${name}`);
+    await page.waitForSelector('input[name=login]');
+  };
+
+  test('offers to sign out at the provider as well, and it is done there', async () => {
+    const { page, faults, close } = await come('dora');
+    await enterPassphrase(page);
+    await signOut(page);
+    await seen(page, 'At The lab you are still signed in');
+    await press(page, 'Sign out at The lab');
+    await leaveProvider(page);
+    await isForgotten(page, 'The lab');
+    assert.deepEqual(faults, []);
+    await close();
+  });
+
+  test('goes to the provider at once where the operator wants it', async () => {
+    const name = 'The lab for a moment';
+    const { page, faults, close } = await come('dora', name);
+    await enterPassphrase(page);
+    await signOut(page);
+    await leaveProvider(page);
+    await isForgotten(page, name);
+    assert.deepEqual(faults, []);
+    await close();
+  });
+
+  test('offers nothing to who came by name and password', async () => {
+    const { page, close } = await open(browser, drive.url);
+    await signIn(page, drive);
+    await press(page, 'Account ana');
+    await press(page, 'Sign out', '[role=menuitem]');
+    await page.waitForSelector('#password');
+    assert.equal(await page.$('.left'), null);
     await close();
   });
 });

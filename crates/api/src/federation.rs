@@ -5,6 +5,7 @@ use holdfast_base::name::check_account_name;
 use holdfast_base::{Error, Result};
 use holdfast_meta::Role;
 use holdfast_oidc::{Person, Provider};
+use serde::{Deserialize, Serialize};
 
 /// All of them.
 #[derive(Debug, Default)]
@@ -30,6 +31,21 @@ pub struct Trusted {
     pub allow: Allowed,
     /// Memberships by group.
     pub spaces: Vec<SpaceRule>,
+    /// Whether signing out of the drive signs out there.
+    pub sign_out: SignOut,
+}
+
+/// What signing out of the drive does at the provider by which somebody came.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum SignOut {
+    /// Nothing.
+    #[default]
+    Keep,
+    /// It is offered.
+    Offer,
+    /// The browser is sent there.
+    Always,
 }
 
 /// Who may come in: whom any of these names.

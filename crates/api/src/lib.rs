@@ -37,6 +37,7 @@ use holdfast_drive::Drive;
 use holdfast_drive::care::Reclaims;
 use holdfast_meta::Catalogue;
 use holdfast_site::Sites;
+use holdfast_thumbnail::Thumbnails;
 use http::header::{CONTENT_SECURITY_POLICY, CONTENT_TYPE};
 use std::sync::Arc;
 use utoipa::openapi::security::{ApiKey, ApiKeyValue, HttpAuthScheme, HttpBuilder, SecurityScheme};
@@ -106,6 +107,8 @@ pub struct Api {
     pub settings: Arc<[Setting]>,
     /// Providers whose people may sign in.
     pub federation: Arc<Federation>,
+    /// Makes small pictures.
+    pub thumbnails: Thumbnails,
 }
 
 #[derive(OpenApi)]

@@ -23,7 +23,7 @@ pub use sessions::{CreatedSession, SESSION_MS, SESSION_REMEMBERED_MS, SESSIONS_P
 pub use shares::{
     CreatedVisit, LINK_DOWNLOADS_MAX, LINK_PASSWORD_CHARS_MIN, SHARE_LABEL_BYTES_MAX, ShareRequest, ShareWish, VISIT_MS,
 };
-pub(crate) use shares::{open_without_password, proof, read_secret, visit_session, with_password};
+pub(crate) use shares::{open_without_password, passing_session, proof, read_secret, visit_session, with_password};
 pub use tokens::{CreatedToken, LABEL_BYTES_MAX, NewToken, TOKENS_PER_ACCOUNT_MAX};
 
 use crate::authenticator::escrow_slot;

@@ -212,6 +212,11 @@ impl Authenticator {
         self.0.limiter.failed(name, from).await
     }
 
+    /// Counts that something was tried and was right.
+    pub(crate) async fn tried_well(&self, name: &str, from: AddressGroup) -> Result<()> {
+        self.0.limiter.succeeded(name, from).await
+    }
+
     /// Forgets cached credentials that are idle or old, and their keys with them; the server calls this every minute or so.
     pub fn sweep(&self) {
         self.0.cache.sweep(self.0.clock.now_ms());

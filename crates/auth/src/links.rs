@@ -6,13 +6,16 @@
 //! A visit is looked up anew with every request, so that taking a link back ends it at once and on every node. That costs two or three point reads
 //! and opening a slot of a random secret.
 
-use crate::accounts::{CreatedVisit, open_without_password, proof, read_secret, visit_session, with_password};
+use crate::accounts::{
+    CreatedVisit, open_without_password, passing_session, proof, read_secret, visit_session, with_password,
+};
 use crate::attempts::AddressGroup;
 use crate::password::PASSWORD_BYTES_MAX;
 use crate::token::Token;
 use crate::{Authenticator, Secret, Session};
 use holdfast_base::{Error, ErrorKind, Result, Uid};
 use holdfast_meta::Shared;
+use holdfast_seal::AccountKey;
 use std::net::IpAddr;
 use std::sync::Arc;
 
@@ -28,6 +31,30 @@ impl Authenticator {
         password: Option<&Secret>,
         peer: Option<IpAddr>,
     ) -> Result<CreatedVisit> {
+        let (shared, key) = self.unlock_link(id, secret, password, peer).await?;
+        self.accounts().begin_visit(shared, &key).await
+    }
+
+    /// A session for one request of a program that shows a link's secret with it. Nothing is written, but where downloads are counted: there each
+    /// such request is a visit of its own. A link with a password is opened by a visit only.
+    pub async fn pass_link(&self, id: Uid, secret: &Secret, peer: Option<IpAddr>) -> Result<Arc<Session>> {
+        let (shared, key) = self.unlock_link(id, secret, None, peer).await?;
+        if shared.share.downloads_max.is_some() {
+            let visit = self.accounts().begin_visit(shared, &key).await?;
+            return self.visit(id, &visit.secret).await;
+        }
+        let gone = || Error::new(ErrorKind::Unauthenticated, "there is no such link");
+        let account = self.catalogue().account(shared.share.by).await?.ok_or_else(gone)?;
+        Ok(Arc::new(passing_session(&account, &shared, key)))
+    }
+
+    async fn unlock_link(
+        &self,
+        id: Uid,
+        secret: &Secret,
+        password: Option<&Secret>,
+        peer: Option<IpAddr>,
+    ) -> Result<(Shared, AccountKey)> {
         let (name, from) = (format!(".link/{id}"), AddressGroup::of(peer));
         self.may_try(&name, from).await?;
         let found = self.catalogue().share(id).await?;
@@ -51,7 +78,7 @@ impl Authenticator {
                 self.check_slot(&name, id, &lock.sealed, &with_password(&shown, password), from).await?
             }
         };
-        self.accounts().begin_visit(shared, &key).await
+        Ok((shared, key))
     }
 
     /// The session of a visit of this link. One that has ended, with its link or before, is `Unauthenticated`.

@@ -1,13 +1,16 @@
 //! Recovery codes: 160 random bits in seven groups of five, shown once, to be kept on paper.
 //!
 //! The code opens the account's recovery slot and so replaces a forgotten password. It is checked (see [`crate::base32`]),
-//! so a typing mistake is reported as one. 160 bits need no slow hash and no limit on attempts.
+//! so a typing mistake is reported as one. 160 bits need no slow hash; attempts over the network are limited all the same, as those of
+//! passwords are, so that nobody learns at leisure which accounts there are.
 
-use crate::Secret;
+use crate::attempts::AddressGroup;
 use crate::base32;
-use holdfast_base::{Error, Result};
+use crate::{Authenticator, Reset, Secret};
+use holdfast_base::{Error, ErrorKind, Result};
 use holdfast_seal::keys::random_bytes;
 use std::fmt;
+use std::net::IpAddr;
 use zeroize::Zeroizing;
 
 const CODE_BYTES: usize = 20;
@@ -36,6 +39,22 @@ impl RecoveryCode {
     /// The text to be shown once.
     pub fn text(&self) -> Secret {
         Secret::new(base32::encode_checked(&*self.0).as_str())
+    }
+}
+
+impl Authenticator {
+    /// Replaces a forgotten password for somebody who shows the recovery code, which is replaced as well. An unknown account and a wrong code
+    /// are both `Unauthenticated`; every session with the old password ends.
+    pub async fn recover(&self, name: &str, code: &Secret, new: Secret, peer: Option<IpAddr>) -> Result<Reset> {
+        let from = AddressGroup::of(peer);
+        self.may_try(name, from).await?;
+        let reset = self.accounts().reset_with_recovery_code(name, code, Some(new)).await;
+        match &reset {
+            Ok(_) => self.tried_well(name, from).await?,
+            Err(error) if error.kind() == ErrorKind::Unauthenticated => self.tried_in_vain(name, from).await?,
+            Err(_) => {}
+        }
+        reset
     }
 }
 

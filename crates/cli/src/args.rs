@@ -2,7 +2,7 @@
 
 use crate::commands::{
     account, audit, backup, bench, check, cluster, completion, config as config_command, man, migrate, publish,
-    reclaim, restore, search, serve, share, site, space, tag, token, top, trash, version,
+    reclaim, restore, search, serve, share, site, space, tag, thumbnail_worker, token, top, trash, version,
 };
 use crate::config;
 use clap::{Args, Parser, Subcommand, ValueEnum};
@@ -138,6 +138,9 @@ pub(crate) enum Command {
     /// Measure.
     #[command(subcommand)]
     Bench(bench::BenchCommand),
+    /// Draw thumbnails for a server, confined to its two pipes.
+    #[command(hide = true)]
+    ThumbnailWorker(thumbnail_worker::ThumbnailWorkerArgs),
     /// Print a completion script for a shell.
     Completion(completion::CompletionArgs),
     /// Print the manual page, or write one a command to a folder.

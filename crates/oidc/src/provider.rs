@@ -74,6 +74,7 @@ struct Published {
     token_endpoint: String,
     jwks_uri: String,
     userinfo_endpoint: Option<String>,
+    end_session_endpoint: Option<String>,
     #[serde(default)]
     token_endpoint_auth_methods_supported: Vec<String>,
 }
@@ -129,8 +130,18 @@ impl Provider {
             ("code_challenge", &URL_SAFE_NO_PAD.encode(sha256(begun.verifier.as_bytes()))),
             ("code_challenge_method", "S256"),
         ]);
-        let mark = if published.authorization_endpoint.contains('?') { '&' } else { '?' };
-        Ok((format!("{}{mark}{query}", published.authorization_endpoint), begun))
+        Ok((with_query(&published.authorization_endpoint, &query), begun))
+    }
+
+    /// Where to send a browser that is to sign out there and then come back to `back`; none if the provider has no such address.
+    ///
+    /// No hint of the token is sent, since none is kept: the provider knows its own session, and may ask the person.
+    pub async fn leave(&self, back: &str) -> Result<Option<String>> {
+        let (published, _) = self.known().await?;
+        let Some(address) = &published.end_session_endpoint else { return Ok(None) };
+        check_url(address)?;
+        let query = form(&[("client_id", &self.options.client_id), ("post_logout_redirect_uri", back)]);
+        Ok(Some(with_query(address, &query)))
     }
 
     /// Who came back with this code.
@@ -238,6 +249,11 @@ impl std::fmt::Debug for Provider {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_tuple("Provider").field(&self.options).finish()
     }
+}
+
+fn with_query(address: &str, query: &str) -> String {
+    let mark = if address.contains('?') { '&' } else { '?' };
+    format!("{address}{mark}{query}")
 }
 
 fn encode(text: &str) -> String {

@@ -4,6 +4,7 @@ use crate::engines::{CatalogueConfig, StoreConfig};
 use crate::federation::SignInConfig;
 use crate::limits::Limits;
 use crate::sites::SitesConfig;
+use crate::thumbnails::ThumbnailsConfig;
 use crate::telemetry::LogConfig;
 use crate::tls::TlsConfig;
 use serde::{Deserialize, Serialize};
@@ -43,6 +44,8 @@ pub struct ServerConfig {
     pub sign_in: SignInConfig,
     /// Published sites.
     pub sites: SitesConfig,
+    /// Thumbnails.
+    pub thumbnails: ThumbnailsConfig,
     /// Logs.
     pub log: LogConfig,
     /// The log of who did what.
@@ -86,6 +89,7 @@ impl Default for ServerConfig {
             tls: TlsConfig::default(),
             sign_in: SignInConfig::default(),
             sites: SitesConfig::default(),
+            thumbnails: ThumbnailsConfig::default(),
             log: LogConfig::default(),
             audit: AuditConfig::default(),
             limits: Limits::default(),

@@ -1,6 +1,6 @@
 //! Sign-in by providers: settings, and what the API is given of them.
 
-use holdfast_api::federation::{Allowed, Federation, SpaceRule, Trusted};
+use holdfast_api::federation::{Allowed, Federation, SignOut, SpaceRule, Trusted};
 use holdfast_auth::EscrowKey;
 use holdfast_base::{Error, Result};
 use holdfast_meta::Role;
@@ -60,6 +60,8 @@ pub struct ProviderConfig {
     pub allow_subjects: Vec<String>,
     /// Memberships by group.
     pub spaces: Vec<SpaceConfig>,
+    /// What signing out of the drive does there: `keep`, `offer` or `always`.
+    pub sign_out: SignOut,
 }
 
 /// Members of a group are members of a space.
@@ -130,6 +132,7 @@ impl ProviderConfig {
                 subjects: self.allow_subjects.clone(),
             },
             spaces: self.spaces.iter().map(rule).collect(),
+            sign_out: self.sign_out,
         })
     }
 

@@ -31,6 +31,7 @@ pub mod server;
 pub mod sites;
 pub mod stop;
 pub mod telemetry;
+pub mod thumbnails;
 pub mod tls;
 mod web;
 

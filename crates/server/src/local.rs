@@ -6,6 +6,7 @@ use crate::engines::{OpenCatalogue, host_name};
 use crate::monitor::Monitor;
 use crate::server::Faces;
 use crate::sites::SitesConfig;
+use crate::web::links::Shown;
 use holdfast_api::{Api, Setting};
 use holdfast_auth::passkey::RelyingParty;
 use holdfast_auth::{Accounts, AuthOptions, Authenticator, Journal, JournalOptions};
@@ -18,6 +19,7 @@ use holdfast_drive::engine::{Engine, EngineOptions};
 use holdfast_meta::NewInstance;
 use holdfast_site::Sites;
 use holdfast_site::serve::{Checks, Serving};
+use holdfast_thumbnail::Thumbnails;
 use http_body_util::BodyExt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -36,6 +38,7 @@ pub struct LocalDrive {
     store: Arc<dyn BlobStore>,
     journal: Journal,
     monitor: Monitor,
+    thumbnails: Thumbnails,
     tasks: Vec<tokio::task::JoinHandle<()>>,
     _lock: DataLock,
 }
@@ -64,7 +67,8 @@ impl LocalDrive {
             tokio::spawn(monitor.clone().keep_saying(shared, store.clone(), (engine.instance(), name))),
         ];
         let jobs = Jobs::start(engine.clone(), JobOptions::default());
-        let sweeper = tokio::spawn(sweep(authenticator.clone()));
+        let thumbnails = config.thumbnails.start();
+        let sweeper = tokio::spawn(sweep(authenticator.clone(), thumbnails.clone()));
         Ok(Self {
             directory,
             catalogue,
@@ -75,6 +79,7 @@ impl LocalDrive {
             store,
             journal,
             monitor,
+            thumbnails,
             tasks,
             _lock: lock,
         })
@@ -132,9 +137,14 @@ impl LocalDrive {
         let dav = DavFace::new(drive.clone(), DavOptions::default());
         let (authenticator, visits) = (self.authenticator.clone(), self.authenticator.clone());
         Ok(Faces {
-            visit: Arc::new(move |link, secret| {
+            visit: Arc::new(move |link, shown| {
                 let authenticator = visits.clone();
-                Box::pin(async move { authenticator.visit(link, &secret).await })
+                Box::pin(async move {
+                    match shown {
+                        Shown::Cookie(secret) => authenticator.visit(link, &secret).await,
+                        Shown::Secret(secret, peer) => authenticator.pass_link(link, &secret, Some(peer)).await,
+                    }
+                })
             }),
             sign_in: Arc::new(move |credential, peer| {
                 let authenticator = authenticator.clone();
@@ -158,6 +168,7 @@ impl LocalDrive {
                 reclaims: self.jobs.reclaims(),
                 settings: settings.into_iter().map(without_secrets).collect(),
                 federation: Arc::new(config.sign_in.federation()?),
+                thumbnails: self.thumbnails.clone(),
             }),
             catalogue: self.catalogue.shared(),
             sites: serving,
@@ -213,11 +224,12 @@ fn without_secrets(mut setting: Setting) -> Setting {
     setting
 }
 
-async fn sweep(authenticator: Authenticator) {
+async fn sweep(authenticator: Authenticator, thumbnails: Thumbnails) {
     let mut every = tokio::time::interval(SWEEP_EVERY);
     loop {
         every.tick().await;
         authenticator.sweep();
+        thumbnails.sweep();
         let stats = authenticator.stats();
         metrics::gauge!("holdfast_sign_in_cached").set(stats.cached as f64);
         metrics::gauge!("holdfast_sign_in_waiting").set(stats.argon2_waiting as f64);

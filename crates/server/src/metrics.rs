@@ -56,6 +56,11 @@ fn describe() {
     metrics::describe_gauge!("holdfast_site_cache_bytes", "Contents of sites in memory");
     metrics::describe_histogram!("holdfast_site_request_seconds", "Requests on sites listeners");
     metrics::describe_counter!("holdfast_site_response_bytes_total", "Body bytes sent on sites listeners");
+    metrics::describe_counter!("holdfast_thumbnails_total", "Thumbnails asked for, by what came of it");
+    metrics::describe_histogram!("holdfast_thumbnail_seconds", "From a thumbnail worker's turn to its answer");
+    metrics::describe_gauge!("holdfast_thumbnail_waiting", "Thumbnails that wait or are being made");
+    metrics::describe_gauge!("holdfast_thumbnail_cache_bytes", "Thumbnails in memory");
+    metrics::describe_counter!("holdfast_thumbnail_workers_started_total", "Thumbnail workers started");
     metrics::describe_gauge!("process_resident_memory_bytes", "Resident memory");
     metrics::describe_gauge!("process_cpu_seconds_total", "CPU time used");
     metrics::describe_gauge!("process_open_fds", "Open file descriptors");

@@ -22,7 +22,7 @@ export async function startProvider(port, redirect) {
   /** Makes the provider anew, with keys of its own: those of before are gone. */
   async function start(kid) {
     const provider = new Provider(issuer, {
-      clients: [{ client_id: 'drive', client_secret: 'a secret of the drive', redirect_uris: [redirect] }],
+      clients: [{ client_id: 'drive', client_secret: 'a secret of the drive', redirect_uris: [redirect], post_logout_redirect_uris: [redirect] }],
       jwks: { keys: [jwk(kid)] },
       cookies: { keys: ['for tests'] },
       pkce: { required: () => true },
@@ -50,6 +50,12 @@ export async function startProvider(port, redirect) {
       await start(kid);
     },
   };
+}
+
+/** Says at the provider's own page that one means to sign out there. */
+export async function leaveProvider(page) {
+  await page.waitForSelector('button[name=logout]');
+  await Promise.all([page.waitForNavigation(), page.click('button[name=logout]')]);
 }
 
 /** Signs in at the provider's own pages, and agrees to what the drive asks for. */

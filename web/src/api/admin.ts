@@ -102,6 +102,7 @@ export const changeAccount = (name: string, json: { admin?: boolean; disabled?: 
   ask<Account>('PATCH', account(name), { json });
 export const signOutEverywhere = (name: string) => ask<{ ended: number }>('POST', `${account(name)}/sign-out`);
 export const spaces = () => ask<AdminSpace[]>('GET', '/admin/spaces');
+export const makeSpace = (json: { name: string; owner?: string; quota_bytes?: number }) => ask<AdminSpace>('POST', '/admin/spaces', { json });
 export const changeSpace = (name: string, json: { quota_bytes?: number | null; retention_days?: number }) =>
   ask<AdminSpace>('PATCH', `/admin/spaces/${encodeURIComponent(name)}`, { json });
 export const monitor = () => ask<{ now_ms: number; all: Figures; pressure: Pressure }>('GET', '/admin/monitor');

@@ -3,6 +3,11 @@ import { ask } from './http';
 import type { Arrival, Device, Factors, Identity, Me, NewCodes, NewToken, Passkey, PasskeyAnswer, PasskeyQuestion, Space, Token, Ways } from './types';
 
 export const me = () => ask<Me>('GET', '/me', { signingIn: true });
+/** Whoever is signed in; nobody is no failure. */
+export const who = async () => (await ask<{ me: Me | null }>('GET', '/session')).me;
+/** Answers a new recovery code. */
+export const recover = (name: string, recovery_code: string, password: string) =>
+  ask<{ recovery_code: string }>('POST', '/session/recovery', { json: { name, recovery_code, password }, signingIn: true });
 
 export type Second = { code: string } | { recovery_code: string } | { passkey: PasskeyAnswer };
 
@@ -37,6 +42,8 @@ export const removePasskey = (id: number, password: string) => ask<void>('POST',
 
 export const ways = () => ask<Ways>('GET', '/sign-in', { signingIn: true });
 export const beginProvider = (provider: string) => ask<{ url: string }>('POST', '/session/provider', { json: { provider }, signingIn: true });
+/** Where to sign out at a provider, if that is possible. */
+export const leaveProvider = (provider: string) => ask<{ url: string | null }>('POST', '/session/provider/leave', { json: { provider }, signingIn: true });
 interface Answer { code: string; state: string; issuer?: string }
 export const answerProvider = (answer: Answer & { remember: boolean }) =>
   ask<Arrival>('POST', '/session/provider/answer', { json: answer, signingIn: true });

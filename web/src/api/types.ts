@@ -180,7 +180,7 @@ export interface Factors {
 
 /** Ways to sign in besides name and password. */
 export interface Ways {
-  providers: { id: string; name: string }[];
+  providers: { id: string; name: string; sign_out: 'keep' | 'offer' | 'always' }[];
   escrow: boolean;
 }
 

@@ -7,8 +7,18 @@ export type Family = 'folder' | 'image' | 'audio' | 'video' | 'document' | 'tabl
 export const TEXT_BYTES_MAX = 4 * 1024 * 1024;
 /** Text above this is shown but not edited. */
 export const EDIT_BYTES_MAX = 1024 * 1024;
-/** Pictures above this are not used as their own thumbnails. */
-export const THUMBNAIL_BYTES_MAX = 3 * 1024 * 1024;
+/** Pictures above this have no thumbnails: what the drive tries at most. */
+const THUMBNAIL_BYTES_MAX = 32 * 1024 * 1024;
+/** Pictures of types that the drive draws no thumbnails of are their own, up to this size. */
+const OWN_THUMBNAIL_BYTES_MAX = 1024 * 1024;
+const DRAWN = new Set(['image/jpeg', 'image/png', 'image/gif', 'image/webp']);
+
+/** What is shown of a file in a grid: a picture that the drive draws, the file itself, or an icon. */
+export function smallOf(file: { name: string; type?: string; kind: 'file' | 'folder'; size_bytes: number }): 'drawn' | 'own' | 'icon' {
+  if (file.kind !== 'file' || file.size_bytes === 0) return 'icon';
+  if (DRAWN.has(file.type ?? '')) return file.size_bytes <= THUMBNAIL_BYTES_MAX ? 'drawn' : 'icon';
+  return showOf(file.name, file.type) === 'image' && file.size_bytes <= OWN_THUMBNAIL_BYTES_MAX ? 'own' : 'icon';
+}
 
 // Maps, not objects: a file may be called `constructor`.
 const BY_EXTENSION = new Map<string, Show>();

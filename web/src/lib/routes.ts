@@ -15,6 +15,7 @@ export type Route =
   | { page: 'link'; id: string; path: string; view: string | null; tab: Tab }
   | { page: 'admin'; section: string; params: URLSearchParams }
   | { page: 'signin' }
+  | { page: 'forgotten' }
   | { page: 'unknown' };
 
 export function parseRoute(pathname: string, search: string): Route {
@@ -43,7 +44,7 @@ export function parseRoute(pathname: string, search: string): Route {
       return { page: 'link', id, path: path.join('/'), view: params.get('view') || null, tab: tabOf(params.get('tab')) };
     }
     case 'signin':
-      return { page: 'signin' };
+      return { page: place[0] === 'forgotten' ? 'forgotten' : 'signin' };
     case 'account':
       return { page: 'account', section: place[0] ?? '' };
     case 'admin':

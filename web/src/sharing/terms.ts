@@ -53,6 +53,18 @@ export function makePassword(): string {
   return groups.join('-');
 }
 
+/** A text as one word of a shell. */
+const quoted = (text: string) => `'${text.replaceAll("'", "'\\''")}'`;
+
+/** How a program gets what a link leads to, in one command; none for links that take a password, or give nothing. The secret is in a header, which no log keeps. */
+export function commandOf(share: Share, origin = location.origin): string {
+  const [, id, secret] = /^\/l\/([^#]+)#(.+)$/.exec(share.link ?? '') ?? [];
+  if (id === undefined || secret === undefined || share.has_password || share.access === 'upload' || share.kind === undefined) return '';
+  const name = (share.path ?? '').split('/').findLast((part) => part !== '') ?? share.space;
+  const [what, file] = share.kind === 'folder' ? ['archive/link/', `${name}.zip`] : ['content/link/', name];
+  return `curl -f -H ${quoted(`Authorization: Bearer ${secret}`)} -o ${quoted(file)} ${quoted(`${origin}/api/v1/links/${id}/${what}`)}`;
+}
+
 /** The whole address of a link. */
 export function linkAddress(share: Share): string {
   return share.link === undefined ? '' : location.origin + share.link;

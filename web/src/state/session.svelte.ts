@@ -3,6 +3,7 @@ import { ApiError, onReached, onSignedOut } from '../api/http';
 import * as api from '../api/session';
 import type { Me, Space } from '../api/types';
 import { forgetFolders } from './folder.svelte';
+import { cameBy, leaveProvider, type Left } from './provider';
 
 type Status = 'loading' | 'in' | 'out' | 'failed' | 'visit';
 
@@ -13,12 +14,16 @@ let failure = $state.raw<unknown>(null);
 let online = $state(navigator.onLine);
 const networkListeners: ((online: boolean) => void)[] = [];
 
+/** A provider where somebody may want to sign out as well. */
+let left = $state.raw<Left | null>(null);
+
 export const session = {
   get me() { return me; },
   get status() { return status; },
   get expired() { return expired; },
   get failure() { return failure; },
   get online() { return online; },
+  get left() { return left; },
 };
 
 export function spaceOf(name: string): Space | undefined {
@@ -46,11 +51,11 @@ export function beVisitor(place: Pick<Space, 'name' | 'role'> & Partial<Space>):
 export async function start(): Promise<void> {
   status = 'loading';
   try {
-    me = await api.me();
-    status = 'in';
+    me = await api.who();
+    status = me === null ? 'out' : 'in';
   } catch (error) {
     failure = error;
-    status = error instanceof ApiError && error.status === 401 ? 'out' : 'failed';
+    status = 'failed';
   }
 }
 
@@ -78,6 +83,9 @@ export async function enter(come: () => Promise<Me>): Promise<void> {
   // What answers is not yet proof that the cookie was kept.
   me = await api.me();
   expired = false;
+  left = null;
+  // A provider says so itself, afterwards.
+  cameBy('');
   status = 'in';
 }
 
@@ -91,6 +99,7 @@ export async function signOut(): Promise<void> {
   forgetFolders();
   expired = false;
   status = 'out';
+  left = await leaveProvider();
 }
 
 /** Calls `listener` when the network goes or comes. */
@@ -112,8 +121,7 @@ function setOnline(now: boolean): void {
 /** Whether the drive answers at all; any answer counts. */
 async function probe(): Promise<void> {
   try {
-    // Any answer will do, also that nobody is signed in.
-    await fetch('/api/v1/me', { method: 'HEAD', cache: 'no-store', headers: { 'X-Requested-With': 'holdfast' } });
+    await fetch('/api/v1/sign-in', { method: 'HEAD', cache: 'no-store', headers: { 'X-Requested-With': 'holdfast' } });
     setOnline(true);
   } catch {
     setOnline(false);

@@ -148,6 +148,12 @@ pub(crate) struct RecoveryCodeBody {
     recovery_code: String,
 }
 
+impl RecoveryCodeBody {
+    pub(super) fn new(code: &Secret) -> Self {
+        Self { recovery_code: code.expose().to_owned() }
+    }
+}
+
 /// Make a new recovery code; the old one no longer works.
 #[utoipa::path(post, path = "/me/recovery-code", tag = "me", request_body = ProofBody,
     responses((status = 200, body = RecoveryCodeBody), Failures))]
@@ -159,7 +165,7 @@ pub(crate) async fn renew_recovery_code(
 ) -> Result<axum::Json<RecoveryCodeBody>, Failure> {
     confirm(&api, visitor, &caller, proof.password).await?;
     let code = api.accounts.renew_recovery_code(&caller.0).await?;
-    Ok(axum::Json(RecoveryCodeBody { recovery_code: code.expose().to_owned() }))
+    Ok(axum::Json(RecoveryCodeBody::new(&code)))
 }
 
 /// 401 would say that the session has ended.

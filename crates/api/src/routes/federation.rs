@@ -12,6 +12,7 @@ use super::session::open;
 use crate::Api;
 use crate::cookie::{self, Visitor};
 use crate::extract::{Caller, From, Json, Path};
+use crate::federation::SignOut;
 use crate::party::Party;
 use crate::problem::{Failure, Problem, SecondFactorBody};
 use axum::extract::State;
@@ -59,13 +60,20 @@ pub(crate) struct ProviderBody {
     id: String,
     /// What people know it as.
     name: String,
+    /// What signing out of the drive does there: `keep` (nothing), `offer` or `always`.
+    #[schema(value_type = String)]
+    sign_out: SignOut,
 }
 
 /// Ways to sign in besides name and password.
 #[utoipa::path(get, path = "/sign-in", tag = "sessions", security(()),
     responses((status = 200, body = WaysBody), Failures))]
 pub(crate) async fn ways(State(api): State<Api>) -> axum::Json<WaysBody> {
-    let of = |trusted: &crate::federation::Trusted| ProviderBody { id: trusted.id.clone(), name: trusted.name.clone() };
+    let of = |trusted: &crate::federation::Trusted| ProviderBody {
+        id: trusted.id.clone(),
+        name: trusted.name.clone(),
+        sign_out: trusted.sign_out,
+    };
     axum::Json(WaysBody {
         providers: api.federation.providers.iter().map(of).collect(),
         escrow: api.federation.escrow.is_some(),
@@ -97,6 +105,31 @@ pub(crate) async fn begin(
     Json(wanted): Json<BeginBody>,
 ) -> Result<Response, Failure> {
     go(&api, visitor, &party, &wanted.provider, None).await
+}
+
+/// Where to go to sign out.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct LeaveBody {
+    /// The provider's address for this browser, which comes back to the page `/signin`; null if signing out there is not possible, or not wanted by the operator.
+    url: Option<String>,
+}
+
+/// Where a browser signs out at a provider.
+///
+/// It ends nothing by itself: the drive's session is ended by `DELETE /session`, and the provider's by its own page.
+#[utoipa::path(post, path = "/session/provider/leave", tag = "sessions", request_body = BeginBody, security(()),
+    responses((status = 200, body = LeaveBody), Failures))]
+pub(crate) async fn leave(
+    State(api): State<Api>,
+    Party(party): Party,
+    Json(wanted): Json<BeginBody>,
+) -> Result<axum::Json<LeaveBody>, Failure> {
+    let trusted = api.federation.get(&wanted.provider)?;
+    let url = match trusted.sign_out {
+        SignOut::Keep => None,
+        SignOut::Offer | SignOut::Always => trusted.provider.leave(&format!("{}/signin", party.origin)).await?,
+    };
+    Ok(axum::Json(LeaveBody { url }))
 }
 
 async fn go(

@@ -19,8 +19,8 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 /// First segments of the routes that a visitor may call.
-pub(crate) const VISITED: [&str; 9] =
-    ["nodes", "folders", "content", "archive", "uploads", "move", "copy", "remove", "search"];
+pub(crate) const VISITED: [&str; 10] =
+    ["nodes", "folders", "content", "thumbnails", "archive", "uploads", "move", "copy", "remove", "search"];
 
 /// Somebody who opens a link.
 #[derive(Deserialize, ToSchema)]

@@ -19,6 +19,7 @@ mod sites;
 mod sites_bodies;
 mod spaces;
 mod tags;
+mod thumbnails;
 mod tokens;
 mod trash;
 mod uploads;
@@ -102,12 +103,14 @@ pub(crate) fn all() -> OpenApiRouter<Api> {
     let router = below(router, "/folders", routes!(nodes::list, nodes::make));
     let router = below(router, "/content", routes!(content::read, content::head, content::write));
     let router = below(router, "/archive", routes!(archive::folder));
+    let router = below(router, "/thumbnails", routes!(thumbnails::show));
     router
         .routes(routes!(archive::selection).layer(DefaultBodyLimit::max(BATCH_BYTES_MAX)))
         .routes(routes!(batches::relocate).layer(DefaultBodyLimit::max(BATCH_BYTES_MAX)))
         .routes(routes!(batches::copy).layer(DefaultBodyLimit::max(BATCH_BYTES_MAX)))
         .routes(routes!(batches::remove).layer(DefaultBodyLimit::max(BATCH_BYTES_MAX)))
-        .routes(routes!(session::sign_in, session::sign_out))
+        .routes(routes!(session::sign_in, session::sign_out, session::who))
+        .routes(routes!(session::recover))
         .routes(routes!(session::list))
         .routes(routes!(session::end))
         .routes(routes!(me::show))
@@ -120,6 +123,7 @@ pub(crate) fn all() -> OpenApiRouter<Api> {
         .routes(routes!(federation::begin))
         .routes(routes!(federation::answer))
         .routes(routes!(federation::passphrase))
+        .routes(routes!(federation::leave))
         .routes(routes!(federation::list, federation::link))
         .routes(routes!(federation::begin_link))
         .routes(routes!(federation::unlink))
@@ -158,7 +162,7 @@ pub(crate) fn all() -> OpenApiRouter<Api> {
         .routes(routes!(admin::drive::store))
         .routes(routes!(admin::drive::reclaim))
         .routes(routes!(admin::drive::settings))
-        .routes(routes!(admin::spaces::list))
+        .routes(routes!(admin::spaces::list, admin::spaces::create))
         .routes(routes!(admin::spaces::change))
         .routes(routes!(uploads::list, uploads::create, uploads::options))
         .routes(routes!(uploads::show, uploads::stands, uploads::go_on, uploads::give_up, uploads::overridden))

@@ -1,6 +1,7 @@
 //! Sessions of browsers: signing in and out, and the list of devices.
 
 use super::Failures;
+use super::factors::RecoveryCodeBody;
 use super::me::{MeBody, me};
 use super::passkeys::{AssertionBody, question};
 use crate::cookie::{self, Visitor};
@@ -17,6 +18,7 @@ use holdfast_meta::audit::amend;
 use http::header::SET_COOKIE;
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use serde::{Deserialize, Serialize};
+use std::sync::Arc;
 use utoipa::ToSchema;
 
 /// Somebody who signs in.
@@ -94,6 +96,58 @@ pub(super) async fn open(
     let opened = api.accounts.open_session(who, device::label(headers, visitor.address), remember).await?;
     let answer = me(api, who).await?;
     Ok(([(SET_COOKIE, cookie::set(visitor, &opened.secret, remember)?)], axum::Json(answer)))
+}
+
+/// Somebody who has forgotten the password.
+#[derive(Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct RecoverBody {
+    /// Sign-in name.
+    name: String,
+    /// The account's recovery code; dashes, blanks and capitals do not matter.
+    recovery_code: String,
+    /// The password from now on.
+    password: String,
+}
+
+/// Replace a forgotten password with the recovery code.
+///
+/// Answers a new recovery code, shown this once; the old one is void, and every session of the account has ended. It signs nobody in: that takes the new
+/// password, and the second factor if there is one. Attempts are limited as those of passwords are.
+#[utoipa::path(post, path = "/session/recovery", tag = "sessions", request_body = RecoverBody, security(()),
+    responses((status = 200, body = RecoveryCodeBody), Failures))]
+pub(crate) async fn recover(
+    State(api): State<Api>,
+    From(visitor): From,
+    Json(body): Json<RecoverBody>,
+) -> Result<axum::Json<RecoveryCodeBody>, Failure> {
+    let (code, password) = (Secret::new(body.recovery_code), Secret::new(body.password));
+    let reset = api.authenticator.recover(&body.name, &code, password, Some(visitor.address)).await?;
+    amend(|note| note.account.clone_from(&body.name));
+    Ok(axum::Json(RecoveryCodeBody::new(&reset.recovery_code)))
+}
+
+/// Who is signed in, if anybody is.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct WhoBody {
+    /// As `GET /me` tells it; null if nobody is.
+    me: Option<MeBody>,
+}
+
+/// Who is signed in?
+///
+/// For a page that begins: without a session, or with one that has ended, the answer is 200 and nobody.
+#[utoipa::path(get, path = "/session", tag = "sessions", security((), ("session" = [])),
+    responses((status = 200, body = WhoBody), Failures))]
+pub(crate) async fn who(
+    State(api): State<Api>,
+    caller: Option<axum::Extension<Arc<Session>>>,
+) -> Result<axum::Json<WhoBody>, Failure> {
+    let me = match caller {
+        Some(axum::Extension(session)) => Some(me(&api, &session).await?),
+        None => None,
+    };
+    Ok(axum::Json(WhoBody { me }))
 }
 
 /// Sign out: end the session this request was made with.

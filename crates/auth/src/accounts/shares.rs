@@ -280,13 +280,23 @@ pub(crate) fn visit_session(
     secret: &Token,
 ) -> Result<Session> {
     let key = open_slot(visit_context(shared, secret), secret.secret(), &visit.sealed)?;
+    Ok(session_of_visit(account, visit, shared, key))
+}
+
+/// A session of a visit that is written nowhere, for one request; its link has no limit of downloads.
+pub(crate) fn passing_session(account: &holdfast_meta::Account, shared: &Shared, key: AccountKey) -> Session {
+    let visit = Visit { id: 0, share: shared.share.id, sealed: Vec::new(), expires_ms: 0, limited: false };
+    session_of_visit(account, visit, shared, key)
+}
+
+fn session_of_visit(account: &holdfast_meta::Account, visit: Visit, shared: &Shared, key: AccountKey) -> Session {
     let scope = crate::Scope { read_only: shared.share.access == Access::Read, space: None };
     let mut session = Session::new(account, scope, key).signed_in_with(holdfast_meta::SlotKind::Token);
     session.admin = false;
     // Its owner's traffic, but not its owner.
     session.name = format!("link {}", shared.share.uid);
     session.visit = Some(visit);
-    Ok(session)
+    session
 }
 
 /// Opens a link that has no password.

@@ -6,7 +6,7 @@
 use super::Accounts;
 use crate::Session;
 use crate::sites::check_new_name;
-use holdfast_base::{Error, Result, Uid};
+use holdfast_base::{AccountId, Error, Result, Uid};
 use holdfast_meta::{Membership, NewSpace, Role, Space};
 use holdfast_seal::SpaceKey;
 use holdfast_seal::keys::{random_bytes, wrap_space_key};
@@ -15,11 +15,29 @@ impl Accounts {
     /// Makes a group space that the session's account owns. A taken name is `AlreadyExists`.
     pub async fn create_space(&self, owner: &Session, name: &str, quota_bytes: Option<u64>) -> Result<Space> {
         owner.require_full()?;
+        self.insert_space(name, (owner.account, &owner.key().public()), quota_bytes).await
+    }
+
+    /// Makes a group space for somebody else: the new key is wrapped to its owner alone, so that who makes it has nothing of it. For administrators.
+    pub async fn create_space_for(&self, owner: &str, name: &str, quota_bytes: Option<u64>) -> Result<Space> {
+        if owner == crate::SITES_ACCOUNT {
+            return Err(Error::invalid("this account owns nothing: nobody signs in to it"));
+        }
+        let owner = self.get(owner).await?;
+        self.insert_space(name, (owner.id, &owner.public_key), quota_bytes).await
+    }
+
+    async fn insert_space(
+        &self,
+        name: &str,
+        (owner, public): (AccountId, &[u8; 32]),
+        quota_bytes: Option<u64>,
+    ) -> Result<Space> {
         check_new_name(name)?;
         let uid = Uid(random_bytes()?);
-        let wrapped_key = wrap_space_key(&owner.key().public(), uid, &SpaceKey::generate()?)?;
+        let wrapped_key = wrap_space_key(public, uid, &SpaceKey::generate()?)?;
         let now_ms = self.clock.now_ms();
-        let new = NewSpace { uid, name: name.to_owned(), owner: owner.account, wrapped_key, quota_bytes, now_ms };
+        let new = NewSpace { uid, name: name.to_owned(), owner, wrapped_key, quota_bytes, now_ms };
         self.catalogue.create_space(new).await
     }
 

@@ -23,6 +23,7 @@ pub(crate) mod share;
 pub(crate) mod site;
 pub(crate) mod space;
 pub(crate) mod tag;
+pub(crate) mod thumbnail_worker;
 pub(crate) mod token;
 pub(crate) mod top;
 pub(crate) mod trash;
@@ -43,6 +44,10 @@ const BLOCKING_THREADS_MAX: usize = 64;
 /// Runs a command.
 pub(crate) fn run(cli: Cli) -> anyhow::Result<ExitCode> {
     let common = cli.common;
+    if let Command::ThumbnailWorker(args) = cli.command {
+        // Before anything is opened or read: it is about to give up that it can.
+        return thumbnail_worker::run(&args);
+    }
     if !matches!(cli.command, Command::Config(_) | Command::Bench(_) | Command::Completion(_) | Command::Man(_)) {
         // Names in a catalogue, or in a backup of it, are nobody else's business.
         rustix::process::umask(Mode::RWXG | Mode::RWXO);
@@ -52,7 +57,7 @@ pub(crate) fn run(cli: Cli) -> anyhow::Result<ExitCode> {
     }
     log_of_a_command(&common)?;
     match cli.command {
-        Command::Serve(_) => Ok(ExitCode::SUCCESS),
+        Command::Serve(_) | Command::ThumbnailWorker(_) => Ok(ExitCode::SUCCESS),
         Command::Account(command) => block_on(noted("command.account", account::run(command, common.json))),
         Command::Space(command) => block_on(noted("command.space", space::run(command, common.json))),
         Command::Token(command) => block_on(noted("command.token", token::run(command, common.json))),

@@ -1,7 +1,7 @@
 //! Administration: the log of who did what, the monitor, nodes, store, spaces, settings.
 
 use crate::common::{Drive, OTHER_PASSWORD, PASSWORD, call, json};
-use holdfast_testkit::http::Request;
+use holdfast_testkit::http::{Client, Request};
 use serde_json::{Value, json};
 use std::time::{Duration, Instant};
 
@@ -219,4 +219,30 @@ fn the_reference_is_a_page_for_everybody_without_a_script() {
     assert!(page.text().contains("GET /api/v1/admin/audit") && !page.text().contains("<script"));
     let style = server.client().get("/api/v1/reference.css").expect("answers");
     assert_eq!((style.status, style.header("content-type")), (200, Some("text/css")));
+}
+
+#[test]
+fn a_space_is_made_for_oneself_or_for_somebody_else_who_alone_has_its_key() {
+    let drive = Drive::new();
+    let server = drive.start();
+    let (mut ana, mut ben) = (server.client_of("ana", PASSWORD), server.client_of("ben", OTHER_PASSWORD));
+    let make = |client: &mut Client, body: &Value| call(client, "POST", "/api/v1/admin/spaces", Some(body));
+    let own = json(&make(&mut ana, &json!({"name": "lab", "quota_bytes": 1_000_000})), 201);
+    assert_eq!((&own["owner"], &own["home"], &own["quota_bytes"]), (&json!("ana"), &json!(false), &json!(1_000_000)));
+    assert_eq!(ana.put("/dav/lab/a.txt", "a").expect("answers").status, 201);
+    assert_eq!(call(&mut ana, "PUT", "/api/v1/spaces/lab/members/ben", Some(&json!({"role": "reader"}))).status, 204);
+    assert_eq!(ben.get("/dav/lab/a.txt").expect("answers").text(), "a");
+
+    let others = json(&make(&mut ana, &json!({"name": "garden", "owner": "ben"})), 201);
+    assert_eq!(others["members"], json!([{"account": "ben", "role": "owner"}]));
+    assert_eq!(ben.put("/dav/garden/a.txt", "b").expect("answers").status, 201);
+    assert_eq!(ana.get("/dav/garden/a.txt").expect("answers").status, 404);
+    assert_eq!(call(&mut ana, "PUT", "/api/v1/spaces/garden/members/ana", Some(&json!({"role": "owner"}))).status, 404);
+
+    assert_eq!(make(&mut ana, &json!({"name": "lab"})).status, 409);
+    assert_eq!(make(&mut ana, &json!({"name": "a/b"})).status, 400);
+    assert_eq!(make(&mut ana, &json!({"name": "x", "owner": "nobody"})).status, 404);
+    assert_eq!(make(&mut ben, &json!({"name": "x"})).status, 403);
+    assert_eq!(call(&mut ana, "DELETE", "/api/v1/spaces/lab/members/ben", None).status, 204);
+    assert_eq!(ben.get("/dav/lab/a.txt").expect("answers").status, 404);
 }

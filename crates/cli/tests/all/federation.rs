@@ -20,12 +20,17 @@ fn providers_are_offered_and_one_that_is_away_is_told_of() {
     );
     let server = drive.start_with(&[], &[("HOLDFAST_CONFIG", &path)]);
     let ways = json(&call(&mut server.client(), "GET", "/api/v1/sign-in", None), 200);
-    assert_eq!(ways, json!({"providers": [{"id": "lab", "name": "The lab"}], "escrow": false}));
+    assert_eq!(ways, json!({"providers": [{"id": "lab", "name": "The lab", "sign_out": "keep"}], "escrow": false}));
     let begin =
         |id: &str| call(&mut server.client(), "POST", "/api/v1/session/provider", Some(&json!({"provider": id})));
     let away = json(&begin("lab"), 503);
     assert!(away["detail"].as_str().expect("says").contains("cannot be reached"), "{away}");
     assert_eq!(begin("other").status, 404);
+    let leave = |id: &str| {
+        call(&mut server.client(), "POST", "/api/v1/session/provider/leave", Some(&json!({"provider": id})))
+    };
+    assert_eq!(json(&leave("lab"), 200), json!({"url": null}), "it is not asked for");
+    assert_eq!(leave("other").status, 404);
     let answer = json!({"code": "x", "state": "y"});
     assert_eq!(call(&mut server.client(), "POST", "/api/v1/session/provider/answer", Some(&answer)).status, 409);
     let nonsense = json!({"ticket": "x", "passphrase": PASSWORD});

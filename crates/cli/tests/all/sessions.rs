@@ -137,3 +137,59 @@ fn a_changed_password_keeps_the_browser_it_was_changed_in_and_ends_the_others() 
     assert_eq!(here.call("GET", "/api/v1/me", None).status, 200);
     assert_eq!(there.call("GET", "/api/v1/me", None).status, 401);
 }
+
+#[test]
+fn a_page_that_begins_asks_who_is_signed_in_and_nobody_is_no_failure() {
+    let drive = Drive::new();
+    let server = drive.start();
+    let mut page = Browser::new(&server);
+    let of_page = [("x-requested-with", "holdfast"), ("sec-fetch-site", "same-origin")];
+    let who = |page: &mut Browser| json(&page.call_as(&of_page, "GET", "/api/v1/session", None), 200);
+    assert_eq!(who(&mut page), json!({"me": null}));
+    page.cookie = Some("holdfast=hfs_nonsense".into());
+    assert_eq!(who(&mut page), json!({"me": null}));
+    let mut page = Browser::signed_in(&server, "ana", PASSWORD);
+    assert_eq!(who(&mut page)["me"]["name"], "ana");
+    let answer = page.call_as(&[("x-requested-with", "holdfast"), ("sec-fetch-site", "cross-site")], "GET", "/api/v1/session", None);
+    assert_eq!(answer.status, 403);
+    assert_eq!(call(&mut server.client(), "GET", "/api/v1/session", None).status, 401, "a program is asked as before");
+}
+
+#[test]
+fn a_forgotten_password_is_replaced_with_the_recovery_code() {
+    const NEW: &str = "nine brass kettles sang";
+    let drive = Drive::new();
+    let made = drive.json(&["account", "add", "cleo", "--password-file", "-"], OTHER_PASSWORD);
+    let code = made["recovery_code"].as_str().expect("is shown").to_owned();
+    let server = drive.start();
+    let mut there = Browser::signed_in(&server, "cleo", OTHER_PASSWORD);
+    let mut page = Browser::new(&server);
+    let recover = |page: &mut Browser, name: &str, code: &str, password: &str| {
+        let body = json!({"name": name, "recovery_code": code, "password": password});
+        page.call("POST", "/api/v1/session/recovery", Some(&body))
+    };
+    // A typing mistake is told as one, and a weak password only to who has the code.
+    let mistyped = recover(&mut page, "cleo", &code[1..], NEW);
+    assert!(mistyped.status == 400 && mistyped.text().contains("not a recovery code"), "{}", mistyped.text());
+    let other = drive.json(&["account", "add", "dan", "--password-file", "-"], OTHER_PASSWORD);
+    let others = other["recovery_code"].as_str().expect("is shown");
+    let (wrong, unknown) = (recover(&mut page, "cleo", others, "weak"), recover(&mut page, "nobody", others, NEW));
+    assert_eq!((wrong.status, unknown.status), (401, 401));
+    assert_eq!(json(&wrong, 401)["detail"], json(&unknown, 401)["detail"]);
+    assert_eq!(recover(&mut page, "cleo", &code, "weak").status, 400);
+    assert_eq!(there.call("GET", "/api/v1/me", None).status, 200, "nothing has changed yet");
+    let done = json(&recover(&mut page, "cleo", &code.to_uppercase().replace('-', " "), NEW), 200);
+    let next = done["recovery_code"].as_str().expect("a new one");
+    assert_ne!(next, code);
+    assert_eq!(there.call("GET", "/api/v1/me", None).status, 401, "sessions have ended");
+    let old = json!({"name": "cleo", "password": OTHER_PASSWORD});
+    assert_eq!(page.call("POST", "/api/v1/session", Some(&old)).status, 401);
+    Browser::signed_in(&server, "cleo", NEW);
+    assert_eq!(recover(&mut page, "cleo", &code, NEW).status, 401, "the old code is void");
+    let from_elsewhere = [("sec-fetch-site", "cross-site")];
+    let body = json!({"name": "cleo", "recovery_code": next, "password": NEW});
+    assert_eq!(page.call_as(&from_elsewhere, "POST", "/api/v1/session/recovery", Some(&body)).status, 403);
+    // Trying is limited.
+    let statuses: Vec<u16> = (0..8).map(|_| recover(&mut page, "dan", next, NEW).status).collect();
+    assert!(statuses[0] == 401 && statuses[7] == 429, "{statuses:?}");
+}

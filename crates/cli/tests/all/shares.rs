@@ -10,15 +10,15 @@ use serde_json::{Value, json};
 const VIEW: &str = "trip%20(ana)";
 
 /// A drive with ana's `trip` (two files, a folder) in `private`, and something beside it.
-struct Stage {
+pub(crate) struct Stage {
     _drive: Drive,
-    server: TestServer,
-    ana: Client,
+    pub(crate) server: TestServer,
+    pub(crate) ana: Client,
     ben: Client,
 }
 
 impl Stage {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let drive = Drive::new();
         let server = drive.start();
         let (mut ana, ben) = (server.client_of("ana", PASSWORD), server.client_of("ben", OTHER_PASSWORD));
@@ -33,32 +33,32 @@ impl Stage {
         Self { _drive: drive, server, ana, ben }
     }
 
-    fn share(&mut self, more: &Value) -> Value {
+    pub(crate) fn share(&mut self, more: &Value) -> Value {
         let mut body = json!({"space": "ana", "path": "/private/trip"});
         let object = body.as_object_mut().expect("an object");
         object.extend(more.as_object().expect("an object").clone());
         json(&call(&mut self.ana, "POST", "/api/v1/shares", Some(&body)), 201)
     }
 
-    fn change(&mut self, share: &Value, change: &Value) -> Response {
+    pub(crate) fn change(&mut self, share: &Value, change: &Value) -> Response {
         call(&mut self.ana, "PATCH", &address(share), Some(change))
     }
 
-    fn visitor(&self, share: &Value) -> Visitor {
+    pub(crate) fn visitor(&self, share: &Value) -> Visitor {
         let link = share["link"].as_str().expect("has an address");
         let (path, secret) = link.split_once('#').expect("has a secret");
         let id = path.strip_prefix("/l/").expect("is a page").to_owned();
         Visitor { client: self.server.client(), id, secret: secret.to_owned(), cookie: None }
     }
 
-    fn opened(&self, share: &Value) -> Visitor {
+    pub(crate) fn opened(&self, share: &Value) -> Visitor {
         let mut visitor = self.visitor(share);
         json(&visitor.open(None), 200);
         visitor
     }
 }
 
-fn address(share: &Value) -> String {
+pub(crate) fn address(share: &Value) -> String {
     format!("/api/v1/shares/{}", share["id"].as_str().expect("has an id"))
 }
 
@@ -73,15 +73,15 @@ fn names(answer: &Response) -> Vec<String> {
 }
 
 /// A browser without an account, at a link.
-struct Visitor {
-    client: Client,
-    id: String,
-    secret: String,
+pub(crate) struct Visitor {
+    pub(crate) client: Client,
+    pub(crate) id: String,
+    pub(crate) secret: String,
     cookie: Option<String>,
 }
 
 impl Visitor {
-    fn open(&mut self, password: Option<&str>) -> Response {
+    pub(crate) fn open(&mut self, password: Option<&str>) -> Response {
         let mut body = json!({"secret": self.secret});
         if let Some(password) = password {
             body["password"] = password.into();
@@ -112,7 +112,7 @@ impl Visitor {
         self.client.send(&request).expect("answers")
     }
 
-    fn get(&mut self, path: &str) -> Response {
+    pub(crate) fn get(&mut self, path: &str) -> Response {
         self.call("GET", path, None)
     }
 

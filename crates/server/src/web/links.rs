@@ -1,16 +1,18 @@
 //! The visitor of a link: `/api/v1/links/{id}/…`.
 //!
 //! `POST …/session` opens the link. Everything else needs the link's own cookie, and no other credential counts: neither a member's session nor a
-//! password makes more of a link than it is. What a visitor may call ([`holdfast_api::is_for_visitors`]) answers here as it does without
+//! password makes more of a link than it is. A program may send the link's secret as a Bearer token in place of the cookie, to get content or an archive in one request. What a visitor may call ([`holdfast_api::is_for_visitors`]) answers here as it does without
 //! `/links/{id}`; a `Location` in the answer is turned to here as well.
 
 use super::{Client, Record, RequestBody, Web, browser, gate, refuse, reply};
 use crate::conn::AnyBody;
 use holdfast_api::{PREFIX, cookie};
+use holdfast_auth::{Credential, Secret};
 use holdfast_base::{Error, ErrorKind, Result, Uid};
 use http::header::{CONTENT_LOCATION, LOCATION, WWW_AUTHENTICATE};
 use http::uri::PathAndQuery;
 use http::{HeaderValue, Method, Request, Response, Uri};
+use std::net::IpAddr;
 
 /// A request about a link.
 #[derive(Debug, PartialEq, Eq)]
@@ -19,6 +21,14 @@ pub(super) struct Asked {
     link: Option<Uid>,
     /// What comes after it in the path, with its slash.
     rest: String,
+}
+
+/// What the visitor of a link shows.
+pub(crate) enum Shown {
+    /// The visit's cookie.
+    Cookie(Secret),
+    /// The link's own secret, with one request, and where that came from.
+    Secret(Secret, IpAddr),
 }
 
 /// Whether a path is about a link.
@@ -35,8 +45,16 @@ impl Asked {
     }
 
     fn is_for_visitors(&self) -> bool {
-        let first = self.rest.trim_start_matches('/').split('/').next();
-        first.is_some_and(holdfast_api::is_for_visitors)
+        self.first().is_some_and(holdfast_api::is_for_visitors)
+    }
+
+    /// Whether a program may ask for it with the link's secret in the request: content and archives are got, and nothing else.
+    fn is_for_programs(&self, method: &Method) -> bool {
+        [Method::GET, Method::HEAD].contains(method) && matches!(self.first(), Some("content" | "archive"))
+    }
+
+    fn first(&self) -> Option<&str> {
+        self.rest.trim_start_matches('/').split('/').next()
     }
 }
 
@@ -99,10 +117,17 @@ impl Web {
     ) -> Result<std::sync::Arc<holdfast_auth::Session>> {
         let closed = || Error::new(ErrorKind::Unauthenticated, "open the link first");
         let link = asked.link.ok_or_else(closed)?;
-        let secret = cookie::read_link(request.headers(), client.encrypted, link).ok_or_else(closed)?;
-        browser::check_origin(request, client.encrypted, true)?;
+        let shown = match cookie::read_link(request.headers(), client.encrypted, link) {
+            Some(secret) => Shown::Cookie(secret),
+            None if asked.is_for_programs(request.method()) => match gate::credential(request.headers())? {
+                Some(Credential::Bearer(secret)) => Shown::Secret(secret, client.address),
+                _ => return Err(closed()),
+            },
+            None => return Err(closed()),
+        };
+        browser::check_origin(request, client.encrypted, matches!(shown, Shown::Cookie(_)))?;
         gate::check_transport(client, self.allow_plain_http)?;
-        (self.visit)(link, secret).await
+        (self.visit)(link, shown).await
     }
 }
 

@@ -6,6 +6,7 @@
 //! | `/dav`, `/dav/…` | WebDAV | always |
 //! | `/api/v1/openapi.json`, `/api/v1/reference`, `/api/v1/sign-in` | the API's description, for programs and for people; ways to sign in | none |
 //! | `POST /api/v1/session` and below | the JSON API | by what it sends |
+//! | `GET /api/v1/session`, from a page | the JSON API | a session, if there is one |
 //! | `/api/v1/links/{id}/…` | the JSON API, for the visitor of a link ([`links`]) | by what it sends, or the link's own cookie |
 //! | `/api/…` | the JSON API | always |
 //! | `/healthz`, `/readyz` | this module | none |
@@ -18,7 +19,7 @@
 mod browser;
 pub(crate) mod gate;
 mod landing;
-mod links;
+pub(crate) mod links;
 pub(crate) mod record;
 pub(crate) mod reply;
 
@@ -31,7 +32,7 @@ use crate::telemetry::AccessLog;
 use axum::Router;
 use futures_util::future::BoxFuture;
 use holdfast_api::cookie::Visitor;
-use holdfast_auth::{Credential, Journal, Secret, Session};
+use holdfast_auth::{Credential, Journal, Session};
 use holdfast_base::{Error, ErrorKind, Result, Uid};
 use holdfast_meta::{AuditNote, Catalogue};
 use holdfast_site::serve::{Door, Serving};
@@ -41,6 +42,7 @@ use http::header::{
 };
 use http::{Method, Request, Response, StatusCode, Version};
 use http_body_util::BodyExt;
+use links::Shown;
 use parking_lot::Mutex;
 use record::{Face, Record, RequestIds};
 use std::net::IpAddr;
@@ -63,8 +65,8 @@ const SITES_WITHIN: Duration = Duration::from_secs(10);
 /// Checks a credential sent from an address.
 pub(crate) type SignIn = Arc<dyn Fn(Credential, IpAddr) -> BoxFuture<'static, Result<Arc<Session>>> + Send + Sync>;
 
-/// Checks the secret of a visit of a link.
-pub(crate) type Visiting = Arc<dyn Fn(Uid, Secret) -> BoxFuture<'static, Result<Arc<Session>>> + Send + Sync>;
+/// Checks what the visitor of a link shows.
+pub(crate) type Visiting = Arc<dyn Fn(Uid, Shown) -> BoxFuture<'static, Result<Arc<Session>>> + Send + Sync>;
 
 /// Answers a WebDAV request of a signed-in account.
 pub(crate) type Dav =
@@ -149,6 +151,15 @@ fn is_sign_in(path: &str) -> bool {
     path.strip_prefix("/api/v1/session").is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
+/// Whoever was let in, and nobody in place of a failure to be somebody.
+fn nobody(admitted: Result<Arc<Session>>) -> Result<Option<Arc<Session>>> {
+    match admitted {
+        Ok(session) => Ok(Some(session)),
+        Err(error) if error.kind() == ErrorKind::Unauthenticated => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
 /// Headers every answer gets.
 fn dress(answer: &mut Response<AnyBody>, record: &Record) {
     let headers = answer.headers_mut();
@@ -199,6 +210,10 @@ impl Web {
         }
         let admitted = match (request.method(), request.uri().path()) {
             (&Method::GET | &Method::HEAD, path) if holdfast_api::is_public(path) => Ok(None),
+            // A page that begins asks who is signed in; that nobody is, is no failure.
+            (&Method::GET, "/api/v1/session") if browser::is_a_page(request.headers(), client.encrypted) => {
+                nobody(self.admit(client, browser::credential(&request, client.encrypted)).await)
+            }
             (&Method::POST, path) if is_sign_in(path) => browser::check_origin(&request, client.encrypted, false)
                 .and_then(|()| gate::check_transport(client, self.allow_plain_http))
                 .map(|()| None),

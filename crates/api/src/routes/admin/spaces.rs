@@ -10,6 +10,7 @@ use holdfast_base::Error;
 use holdfast_drive::Role;
 use holdfast_meta::audit::amend;
 use holdfast_meta::{Account, Retention, Space, SpaceChange};
+use http::StatusCode;
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 use utoipa::ToSchema;
@@ -87,6 +88,41 @@ async fn body(api: &Api, names: &HashMap<i64, String>, space: Space) -> Result<A
         created_ms: space.created_ms,
         name: space.name,
     })
+}
+
+/// A space about to be made.
+#[derive(Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct NewSpaceBody {
+    /// Its name, in URLs too.
+    name: String,
+    /// The account that owns it and whose quota it counts against; absent is the caller.
+    #[serde(default)]
+    owner: Option<String>,
+    /// Bytes it may use; absent is unlimited.
+    #[serde(default)]
+    quota_bytes: Option<u64>,
+}
+
+/// Make a group space. For administrators.
+///
+/// Its key is for its owner alone: an administrator who makes a space for somebody else sees nothing of it. The owner adds members.
+#[utoipa::path(post, path = "/admin/spaces", tag = "administration", request_body = NewSpaceBody,
+    responses((status = 201, body = AdminSpaceBody), Failures))]
+pub(crate) async fn create(
+    State(api): State<Api>,
+    caller: Caller,
+    Json(wanted): Json<NewSpaceBody>,
+) -> Result<(StatusCode, axum::Json<AdminSpaceBody>), Failure> {
+    let who = caller.require_admin()?;
+    who.require_full()?;
+    amend(|note| wanted.name.clone_into(&mut note.object));
+    let space = match wanted.owner.as_deref().filter(|owner| *owner != who.name) {
+        None => api.accounts.create_space(who, &wanted.name, wanted.quota_bytes).await?,
+        Some(owner) => api.accounts.create_space_for(owner, &wanted.name, wanted.quota_bytes).await?,
+    };
+    let names = names(api.accounts.list().await?);
+    Ok((StatusCode::CREATED, axum::Json(body(&api, &names, space).await?)))
 }
 
 /// Changes of a space; absent leaves things as they are.

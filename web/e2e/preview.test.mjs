@@ -1,0 +1,254 @@
+/** Small pictures in the grid, a forgotten password, spaces made in the browser, links for programs, and a first page without errors. */
+import assert from 'node:assert/strict';
+import { execFile } from 'node:child_process';
+import { mkdirSync, readFileSync } from 'node:fs';
+import { createRequire } from 'node:module';
+import { after, before, describe, test } from 'node:test';
+import { promisify } from 'node:util';
+import { launch, open, press, row, seen, signIn } from './lib/browser.mjs';
+import { startDrive } from './lib/drive.mjs';
+import { pngOf } from './lib/samples.mjs';
+
+const axe = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
+const shots = new URL('./shots', import.meta.url).pathname;
+const run = promisify(execFile);
+const PICTURES = 60;
+const BEN = 'a ladder of wet granite';
+let drive;
+let browser;
+
+before(async () => {
+  if (process.env.SHOTS) mkdirSync(shots, { recursive: true });
+  drive = await startDrive();
+  browser = await launch();
+  for (let at = 0; at < PICTURES; at += 1) await drive.put(`ana/photo ${String(at).padStart(2, '0')}.png`, pngOf(300 + at, 200));
+  await drive.put('ana/broken.png', Buffer.from('89504e470d0a1a0a', 'hex'));
+  await drive.put('ana/notes.txt', 'text');
+});
+after(async () => {
+  await browser?.close();
+  await drive?.stop();
+});
+
+/** In every theme: nothing serious for axe, nothing wider than the window. */
+async function look(page, name) {
+  for (const theme of ['light', 'dark', 'contrast']) {
+    await page.evaluate((chosen) => { document.documentElement.dataset.theme = chosen; }, theme);
+    if (process.env.SHOTS) await page.screenshot({ path: `${shots}/preview-${name}-${theme}.png` });
+    await page.evaluate(axe);
+    const { violations } = await page.evaluate(() => window.axe.run(document, { runOnly: ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa', 'best-practice'] }));
+    const serious = violations.filter(({ impact }) => impact === 'serious' || impact === 'critical').map(({ id, nodes }) => `${id}: ${nodes[0]?.html.slice(0, 160)} ${nodes[0]?.any[0]?.message ?? ''}`);
+    assert.deepEqual(serious, [], `${name}, ${theme}`);
+  }
+  assert.ok((await page.evaluate(() => document.documentElement.scrollWidth - innerWidth)) <= 0, `${name} is wider than the window`);
+}
+
+/** What the browser's console says is wrong, and which thumbnails were asked for. */
+function watch(page) {
+  const errors = [];
+  const asked = new Map();
+  let running = 0;
+  let most = 0;
+  page.on('console', (message) => { if (message.type() === 'error') errors.push(message.text()); });
+  const isOne = (request) => request.url().includes('/thumbnails/');
+  page.on('request', (request) => {
+    if (!isOne(request)) return;
+    running += 1;
+    most = Math.max(most, running);
+    asked.set(request.url(), (asked.get(request.url()) ?? 0) + 1);
+  });
+  const ended = (request) => { if (isOne(request)) running -= 1; };
+  page.on('requestfinished', ended);
+  page.on('requestfailed', ended);
+  return { errors, asked, most: () => most };
+}
+
+for (const [size, width, height] of [['wide', 1280, 800], ['small', 360, 740]]) {
+  describe(`pictures of a folder at ${width} pixels`, () => {
+    let tab;
+    let page;
+    let watched;
+    before(async () => {
+      tab = await open(browser, drive.url, { width, height });
+      ({ page } = tab);
+      watched = watch(page);
+      await signIn(page, drive);
+    });
+    after(() => tab.close());
+    const drawn = () => page.$$eval('.tile img.loaded', (all) => all.length);
+
+    test('are drawn small, those in view and few at a time', async () => {
+      await page.waitForSelector(row('notes.txt'));
+      await press(page, 'Show as grid');
+      await page.waitForSelector(`${row('photo 00.png')} img.loaded`);
+      await page.waitForFunction(() => [...document.querySelectorAll('.tile')].filter((tile) => tile.getBoundingClientRect().top < innerHeight && tile.dataset.name.startsWith('photo')).every((tile) => tile.querySelector('img.loaded')));
+      const kinds = await page.$$eval('.tile img.loaded', (all) => all.map((one) => [one.naturalWidth, new URL(one.src).pathname.split('/')[3]]));
+      for (const [natural, route] of kinds) assert.ok(natural <= 256 && route === 'thumbnails', `${natural} ${route}`);
+      assert.ok((await drawn()) < PICTURES, 'not all, but those in view');
+      assert.ok(watched.most() <= 5, `${watched.most()} at once`);
+      await look(page, `grid-${size}`);
+    });
+
+    test('come as one scrolls, and are not asked for twice', async () => {
+      await page.$eval('.file-grid', (grid) => grid.scrollTo(0, grid.scrollHeight));
+      await page.waitForSelector(`${row('photo 59.png')} img.loaded`);
+      await page.$eval('.file-grid', (grid) => grid.scrollTo(0, 0));
+      await page.waitForSelector(`${row('photo 00.png')} img.loaded`);
+    });
+
+    test('that cannot be drawn have an icon', async () => {
+      await page.waitForSelector(`${row('broken.png')} .icon`);
+      assert.equal(await page.$(`${row('broken.png')} img`), null);
+    });
+
+    test('change with the file', async () => {
+      const before = await page.$eval(`${row('photo 00.png')} img`, (one) => one.src);
+      await drive.put('ana/photo 00.png', pngOf(100, 200));
+      await page.reload();
+      await page.waitForSelector(`${row('photo 00.png')} img.loaded`);
+      assert.notEqual(await page.$eval(`${row('photo 00.png')} img`, (one) => one.src), before);
+      assert.equal(await page.$eval(`${row('photo 00.png')} img`, (one) => one.naturalWidth), 100);
+      await drive.put('ana/photo 00.png', pngOf(300, 200));
+    });
+
+    test('without errors of scripts and policy', () => assert.deepEqual(tab.faults, []));
+  });
+}
+
+describe('before signing in', () => {
+  for (const [size, width, height] of [['wide', 1280, 800], ['small', 360, 740]]) {
+    test(`no page tells an error, and all are fit to be used by all at ${width} pixels`, async () => {
+      const tab = await open(browser, 'about:blank', { width, height });
+      const { page } = tab;
+      const { errors } = watch(page);
+      try {
+        for (const [name, path, mark] of [
+          ['sign-in', '/', '#password'],
+          ['forgotten', '/signin/forgotten', '#forgotten-code'],
+          ['arrive', '/signin?error=access_denied&state=x', '.error-text'],
+        ]) {
+          await page.goto(drive.url + path);
+          await page.waitForSelector(mark);
+          await look(page, `${name}-${size}`);
+          assert.ok(await page.$eval('meta[name=description]', (meta) => meta.content.length > 20));
+        }
+        assert.deepEqual(errors, []);
+        assert.deepEqual(tab.faults, []);
+      } finally {
+        await tab.close();
+      }
+    });
+  }
+});
+
+test('a forgotten password is replaced with the recovery code, in either language', async () => {
+  const made = JSON.parse(drive.run('account', 'add', 'cleo', '--json'));
+  const tab = await open(browser, drive.url);
+  const { page } = tab;
+  try {
+    await page.waitForSelector('#password');
+    await press(page, 'Forgot your password?');
+    await page.waitForSelector('#forgotten-code');
+    assert.equal(new URL(page.url()).pathname, '/signin/forgotten');
+    const fill = async (code) => {
+      for (const [field, text] of [['name', 'cleo'], ['code', code], ['password', BEN], ['again', BEN]]) {
+        await page.$eval(`#forgotten-${field}`, (input) => { input.value = ''; input.dispatchEvent(new Event('input')); });
+        await page.type(`#forgotten-${field}`, text);
+      }
+      await press(page, 'Set the password');
+    };
+    await fill(made.recovery_code.slice(1));
+    await seen(page, 'not a recovery code', '[role=alert]');
+    await fill(made.recovery_code);
+    await seen(page, 'Your password is set', 'h1');
+    const next = await page.$eval('.copy pre', (element) => element.textContent);
+    assert.match(next, /^[0-9a-z]{5}(-[0-9a-z]{5}){6}$/);
+    assert.notEqual(next, made.recovery_code);
+    await press(page, 'Sign in');
+    await page.waitForSelector('#password');
+    await page.type('#name', 'cleo');
+    await page.type('#password', BEN);
+    await page.click('form button[type=submit]');
+    await page.waitForSelector('main#main');
+    assert.deepEqual(tab.faults, []);
+  } finally {
+    await tab.close();
+  }
+  const german = await open(browser, 'about:blank');
+  try {
+    await german.page.evaluateOnNewDocument(() => localStorage.setItem('holdfast.prefs', JSON.stringify({ language: 'de' })));
+    await german.page.goto(`${drive.url}/signin/forgotten`);
+    await seen(german.page, 'Neues Passwort setzen', 'h1');
+  } finally {
+    await german.close();
+  }
+});
+
+test('an administrator makes a space and adds and removes members', async () => {
+  drive.run('account', 'add', 'ben');
+  const tab = await open(browser, drive.url);
+  const { page } = tab;
+  try {
+    await signIn(page, drive);
+    await page.goto(`${drive.url}/admin/spaces`);
+    await press(page, 'New space');
+    await page.type('#new-space-name', 'lab');
+    await page.type('#new-space-quota', 'much');
+    await press(page, 'Make it');
+    await page.waitForFunction(() => document.querySelector('#new-space-fault')?.textContent.trim());
+    await page.$eval('#new-space-quota', (input) => { input.value = '2'; input.dispatchEvent(new Event('input')); });
+    await look(page, 'new-space');
+    await press(page, 'Make it');
+    await page.waitForSelector('#member-account');
+    await page.type('#member-account', 'ben');
+    await page.select('#member-role', 'editor');
+    await press(page, 'Add');
+    await page.waitForSelector('[aria-label="Role of ben"]');
+    await look(page, 'space-members');
+    await press(page, 'Done');
+    await seen(page, 'ben', 'tbody td');
+    const listed = JSON.parse(await page.evaluate(async () => (await fetch('/api/v1/admin/spaces')).text())).find((space) => space.name === 'lab');
+    assert.deepEqual(listed.members.map(({ account, role }) => `${account} ${role}`), ['ana owner', 'ben editor']);
+    assert.equal(listed.quota_bytes, 2 * 2 ** 30);
+    await press(page, 'Members of lab');
+    await press(page, 'Remove ben');
+    await page.waitForFunction(() => !document.querySelector('[aria-label="Role of ben"]'));
+    await press(page, 'Done');
+    await seen(page, 'lab', 'nav a');
+    assert.deepEqual(tab.faults, []);
+  } finally {
+    await tab.close();
+  }
+});
+
+test('a link has a command for programs, which works, and its visitor sees pictures small', async () => {
+  const tab = await open(browser, drive.url);
+  const { page } = tab;
+  try {
+    await signIn(page, drive);
+    await page.waitForSelector('[role=grid]');
+    await page.goto(`${drive.url}/files/ana`);
+    await page.waitForSelector(row('notes.txt'));
+    const make = (body) => page.evaluate(async (json) => (await fetch('/api/v1/shares', { method: 'POST', headers: { 'content-type': 'application/json' }, body: json })).json(), JSON.stringify(body));
+    await make({ space: 'ana', path: '/notes.txt', access: 'read', label: '' });
+    await press(page, 'More actions for notes.txt');
+    await press(page, 'Share…', '[role=menuitem]');
+    await press(page, 'For programs', 'summary');
+    const command = await page.$eval('details .copy pre', (element) => element.textContent);
+    assert.match(command, /^curl -f -H 'Authorization: Bearer [^']+' -o 'notes.txt' 'http:/);
+    await look(page, 'command');
+    const { stdout } = await run('sh', ['-c', `${command.replace("-o 'notes.txt'", '-s')}`]);
+    assert.equal(stdout, 'text');
+    assert.deepEqual(tab.faults, []);
+    const { link } = await make({ space: 'ana', path: '/', access: 'read' });
+    const visitor = await open(browser, drive.url + link);
+    await visitor.page.waitForSelector('[role=grid]');
+    await press(visitor.page, 'Show as grid');
+    await visitor.page.waitForSelector(`${row('photo 00.png')} img.loaded`);
+    assert.match(await visitor.page.$eval(`${row('photo 00.png')} img`, (one) => one.src), /\/api\/v1\/links\/[^/]+\/thumbnails\/link\//);
+    assert.deepEqual(visitor.faults, []);
+    await visitor.close();
+  } finally {
+    await tab.close();
+  }
+});
