@@ -8,6 +8,8 @@
 //! | [`objects`] | its packs, as whoever runs the store reaches them |
 //! | [`cluster`] | several nodes that serve one drive |
 //! | [`balancer`] | the balancers of `deploy/balancer`, running |
+//! | [`browser`] | what a browser does at the API: sessions, visits of links, uploads in parts |
+//! | [`authenticator`] | a passkey's other end: a key, and answers to questions |
 //! | [`corpus`] | files that take every way through the program |
 //! | [`disk`] | a drive on a disk that forgets |
 //! | [`care`] | `check`, `reclaim` and `trash empty` as a person runs them, and what they say |
@@ -17,7 +19,9 @@
 //! The program is `HOLDFAST_BIN`, else the newest of `target/release/holdfast` and `target/debug/holdfast`; a test fails if there
 //! is none. The tests' figures are printed: run them with `--nocapture` to see them.
 
+pub mod authenticator;
 pub mod balancer;
+pub mod browser;
 pub mod burst;
 pub mod care;
 pub mod cluster;
