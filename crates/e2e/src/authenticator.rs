@@ -29,7 +29,9 @@ impl Passkey {
     pub fn new() -> Outcome<Self> {
         let document = Ed25519KeyPair::generate_pkcs8(&SystemRandom::new()).map_err(|_| "no key pair")?;
         let key = Ed25519KeyPair::from_pkcs8(document.as_ref()).map_err(|_| "no key pair")?;
-        Ok(Self { key, credential: *b"a passkey of ann", counter: 0 })
+        let mut credential = [0; 16];
+        aws_lc_rs::rand::fill(&mut credential).map_err(|_| "no randomness")?;
+        Ok(Self { key, credential, counter: 0 })
     }
 
     /// The answer that adds it: one that signs in alone.

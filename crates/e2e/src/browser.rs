@@ -41,10 +41,15 @@ impl Page {
 
     /// The visitor of a link, who has opened it.
     pub fn visit(server: &TestServer, share: &Value, password: Option<&str>) -> Outcome<Self> {
+        Self::new(server).visiting(share, password)
+    }
+
+    /// The same at the node of this page, whose own session stays out of it.
+    pub fn visiting(&self, share: &Value, password: Option<&str>) -> Outcome<Self> {
         let link = share["link"].as_str().ok_or("this share is no link")?;
         let (path, secret) = link.split_once('#').ok_or("the link has no secret")?;
         let id = path.strip_prefix("/l/").ok_or("the link is no page")?;
-        let mut page = Self { base: format!("{API}/links/{id}"), ..Self::new(server) };
+        let mut page = Self { base: format!("{API}/links/{id}"), cookie: None, client: self.client.clone() };
         page.call("POST", "/session", &json!({"secret": secret, "password": password}))?.expect_status(200)?;
         Ok(page)
     }
@@ -53,6 +58,12 @@ impl Page {
     #[must_use]
     pub fn at(&self, server: &TestServer) -> Self {
         Self { client: server.client(), ..self.clone() }
+    }
+
+    /// The same browser with another cookie.
+    #[must_use]
+    pub fn with_cookie(&self, cookie: Option<String>) -> Self {
+        Self { cookie, ..self.clone() }
     }
 
     /// A request below the API, or the link, as its page makes it.
