@@ -56,8 +56,8 @@ demo: build ## Put a real source tree in and get it back, with rclone, cadaver a
 crash: build ## Kill the server 300 times under mixed writers (about two minutes)
 	HOLDFAST_KILLS=300 $(tests) --test kill -- --nocapture
 
-crash-seeds: build ## Cut the power 10,000 times on a disk that forgets (about twenty minutes)
-	HOLDFAST_SEEDS=10000 $(tests) --test crash_disk -- --nocapture
+crash-seeds: build ## Cut the power 11,000 times on a disk that forgets (about half an hour)
+	HOLDFAST_SEEDS=10000 HOLDFAST_WEB_SEEDS=1000 $(tests) --test crash_disk --test crash_web -- --nocapture
 
 chaos: build ## Ten minutes of everything that can fail, on three nodes with PostgreSQL, an object store and a balancer
 	@scripts/need.sh postgresql weed haproxy openssl

@@ -6,7 +6,7 @@
 # Each suite has its usual size; `short` makes them as small as a build machine has time for, and leaves out on one engine what it sees
 # on another: what the store has no part in is tried on files, what the disk has none in on object stores.
 #
-# Not here: balancers, chaos, cluster and moving name their engines themselves; crash_disk and io_faults are about the disk that packs
+# Not here: balancers, chaos, cluster, cluster_web and moving name their engines themselves; crash_disk, crash_web and io_faults are about the disk that packs
 # lie on, and an object service has its disks to itself.
 #
 #   HOLDFAST_BIN  the program (default: target/ci/holdfast)
@@ -32,8 +32,8 @@ if [[ ${1:-} == short ]]; then
     on postgres,s3 model kill third_party secrecy memory
     on postgres,swift model kill third_party bad_data
 else
-    suites=(model kill third_party bad_data bad_input secrecy flips memory slow_clients space)
-    on postgres,fs "${suites[@]}" crash_disk io_faults
+    suites=(model kill third_party bad_data bad_input secrecy flips memory slow_clients space meanwhile)
+    on postgres,fs "${suites[@]}" crash_disk crash_web io_faults
     on postgres,s3 "${suites[@]}"
     on postgres,swift "${suites[@]}"
 fi

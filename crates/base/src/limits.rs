@@ -36,3 +36,9 @@ pub const LOCK_SECONDS_MAX: u32 = 24 * 3_600;
 
 /// Unfinished resumable uploads of one account: more than a browser that sends a folder ever leaves behind.
 pub const UPLOADS_PER_ACCOUNT_MAX: usize = 1_000;
+
+/// Unfinished resumable uploads of one visitor of a link: a page sends a few files at a time, and those that a lost network left.
+pub const UPLOADS_PER_VISIT_MAX: usize = 100;
+
+/// The same of all visitors of a link together: who opens it again and again stops here.
+pub const UPLOADS_PER_LINK_MAX: usize = 1_000;

@@ -8,22 +8,28 @@
 //! | [`objects`] | its packs, as whoever runs the store reaches them |
 //! | [`cluster`] | several nodes that serve one drive |
 //! | [`balancer`] | the balancers of `deploy/balancer`, running |
+//! | [`browser`] | what a browser does at the API: sessions, visits of links, uploads in parts |
+//! | [`authenticator`] | a passkey's other end: a key, and answers to questions |
 //! | [`corpus`] | files that take every way through the program |
 //! | [`disk`] | a drive on a disk that forgets |
 //! | [`care`] | `check`, `reclaim` and `trash empty` as a person runs them, and what they say |
 //! | [`others`] | suites of other people's clients |
+//! | [`errands`] | people at the API who work until the server is gone, and judge what is left of it |
 //! | [`knob`] | sizes of tests, small by default and set by environment variables |
 //!
 //! The program is `HOLDFAST_BIN`, else the newest `holdfast` in `target/release`, `target/ci` and `target/debug`; a test fails if there
 //! is none. The tests' figures are printed: run them with `--nocapture` to see them.
 
+pub mod authenticator;
 pub mod balancer;
+pub mod browser;
 pub mod burst;
 pub mod care;
 pub mod cluster;
 pub mod corpus;
 pub mod disk;
 pub mod engines;
+pub mod errands;
 pub mod knob;
 pub mod objects;
 pub mod others;

@@ -18,7 +18,7 @@ use super::upload_runs::Runs;
 use super::workers::Tools;
 use bytes::Bytes;
 use holdfast_base::limits::BLOCK_BYTES;
-use holdfast_base::{AccountId, BlockId, Error, Result};
+use holdfast_base::{AccountId, BlockId, Error, ErrorKind, Result};
 use holdfast_meta::{Changed, Expect, Guard, MANIFEST_CHUNK_BLOCKS, NameTaken, NewContent, Tail, Through, UploadClaim};
 use holdfast_seal::block::{FRAME_BYTES, inline_part};
 use std::sync::Arc;
@@ -27,6 +27,8 @@ use tokio::time::Instant;
 
 /// The longest time that what arrived is not yet staged: a sync more, and on an object store a pack more, in so much time.
 const STAGE_EVERY: Duration = Duration::from_secs(10);
+/// Uploads given up where one is found to be over; the job sees to the rest.
+const EXPIRED_AT_ONCE: usize = 100;
 /// Buffers of a block that opening a tail takes: the sealed one, the one it is opened in, the plaintext.
 const TAIL_BUFFERS: usize = 3;
 
@@ -236,7 +238,13 @@ impl Claimed {
             through: self.through.clone(),
             now_ms,
         };
-        shared.catalogue.finish_resumable(self.claim, content, name_taken, remembered(now_ms), &guard).await
+        let ended =
+            shared.catalogue.finish_resumable(self.claim, content, name_taken, remembered(now_ms), &guard).await;
+        if ended.as_ref().is_err_and(|error| error.kind() == ErrorKind::NotFound) {
+            // If what it came in through is over, nobody can continue it: what it holds is given back now.
+            shared.catalogue.expire_resumables(now_ms, EXPIRED_AT_ONCE).await?;
+        }
+        ended
     }
 
     async fn seal(&self, block: Received) -> Result<Sealed> {

@@ -57,7 +57,8 @@ impl Entered {
     /// What a change comes in through.
     pub(crate) fn through(&self) -> Option<Through> {
         let view = self.view.as_ref()?;
-        Some(Through { share: view.share, space: self.space.id, base: view.base.clone() })
+        let writes = self.role >= Role::Editor || view.uploads_only;
+        Some(Through { share: view.share, space: self.space.id, base: view.base.clone(), writes })
     }
 
     /// An error of the catalogue in the words of whoever came in: it names no folder above what they see, nor a lock there.

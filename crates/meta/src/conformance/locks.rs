@@ -16,7 +16,11 @@ async fn lock(stage: &Stage, at: &str, token: &str, exclusive: bool, deep: bool)
 async fn other(stage: &Stage, tokens: &[&str]) -> Guard {
     let account = match stage.catalogue.account_by_name("bo").await.expect("reads") {
         Some(account) => account,
-        None => Stage::account(&stage.catalogue, "bo").await.0,
+        None => {
+            let bo = Stage::account(&stage.catalogue, "bo").await.0;
+            stage.catalogue.put_member(stage.space, bo.id, Role::Editor, vec![6; 60]).await.expect("adds");
+            bo
+        }
     };
     Guard { account: account.id, ..stage.holding(tokens) }
 }
@@ -253,9 +257,9 @@ pub async fn locks_of_an_account_end_with_it(catalogue: &Place) {
     let lock_it = || catalogue.lock(stage.space, &at, stage.new_lock("t", true, false), &guard);
     lock_it().await.expect("locks");
     assert_eq!(kind(stage.remove("f").await), ErrorKind::Locked);
-    catalogue.put_member(stage.space, guard.account, Role::Editor, vec![1]).await.expect("adds");
     catalogue.remove_member(stage.space, guard.account).await.expect("removes");
     stage.write("f", 2).await;
+    catalogue.put_member(stage.space, guard.account, Role::Editor, vec![1]).await.expect("adds");
     lock_it().await.expect("locks");
     catalogue.remove_account(guard.account, 9).await.expect("removes");
     stage.write("f", 3).await;

@@ -53,7 +53,7 @@ macro_rules! catalogue_conformance {
                 identities_are_of_one_account, groups_give_memberships_and_take_them_back;
             spaces: spaces_are_listed_home_first, a_space_keeps_an_owner, changes_take_effect_at_once,
                 a_removed_space_leaves_nothing, a_home_space_does_not_go_alone, members_come_and_go,
-                a_space_is_handed_over_to_a_member, changes_are_told_after_they_are_made;
+                a_space_is_handed_over_to_a_member, a_change_needs_its_writer_to_be_there_still, changes_are_told_after_they_are_made;
             tree: a_walk_answers_what_exists, a_file_is_no_folder, what_is_there_is_not_made_again,
                 expectations_are_tested_with_the_change, members_are_listed_in_byte_order_and_pages,
                 nodes_below_are_counted_up_to_a_limit, a_change_counts_for_its_node_alone,
@@ -98,7 +98,9 @@ macro_rules! catalogue_conformance {
             shares: a_share_goes_where_its_folder_goes, a_share_is_named_beside_others, a_change_through_a_share_needs_it,
                 a_share_ends_with_its_maker_space_and_account, a_visit_ends_with_its_link, downloads_are_counted_once_a_visit,
                 there_are_so_many_visits, a_search_below_a_folder_looks_nowhere_else, an_upload_through_a_share_ends_with_it,
-                an_upload_through_a_share_does_not_end_elsewhere;
+                an_upload_through_a_share_does_not_end_elsewhere, an_upload_of_a_visitor_takes_room_as_it_comes,
+                an_upload_of_a_visitor_ends_with_the_visit, visitors_have_a_limited_number_of_uploads,
+                a_link_of_somebody_shut_out_changes_nothing, a_change_through_a_share_needs_more_than_reading;
             tags: tags_are_added_and_removed, tags_go_where_their_node_goes, many_nodes_are_tagged_at_once,
                 a_node_has_so_many_tags, tags_in_use_below_a_folder_are_those_and_no_others,
                 a_file_comes_with_its_tags_or_not_at_all;

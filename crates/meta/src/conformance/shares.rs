@@ -1,12 +1,13 @@
 //! Shares.
 
-use super::stage::{Stage, kind, path};
+use super::stage::{Stage, inline, kind, path};
 use crate::catalogue::{Catalogue, Guard};
 use crate::types::{
     Access, LinkLock, NewShare, NewVisit, NodeKind, SearchIn, ShareChange, Shared, Through, VISITS_PER_LINK_MAX, Visit,
 };
-use crate::types::{NameTaken, NewContent, NewResumable, Role, SearchQuery};
-use holdfast_base::{AccountId, ErrorKind, NodeId, Uid};
+use crate::types::{AccountChange, NameTaken, NewContent, NewResumable, Role, SearchQuery, Tail};
+use holdfast_base::limits::{UPLOADS_PER_LINK_MAX, UPLOADS_PER_VISIT_MAX};
+use holdfast_base::{AccountId, ErrorKind, NodeId, Result, Uid};
 use std::sync::Arc;
 
 type Place = Arc<dyn Catalogue>;
@@ -48,7 +49,7 @@ async fn begin(stage: &Stage, share: i64, lookup: &str) -> Visit {
 }
 
 fn through(stage: &Stage, shared: &Shared, base: &str, now_ms: i64) -> Guard {
-    let through = Through { share: shared.share.id, space: stage.space, base: path(base) };
+    let through = Through { share: shared.share.id, space: stage.space, base: path(base), writes: true };
     Guard { through: vec![through], ..stage.guard_at(now_ms) }
 }
 
@@ -258,10 +259,130 @@ pub async fn an_upload_through_a_share_ends_with_it(catalogue: &Place) {
     assert_eq!((listed(visit.id).await.len(), listed(0).await.len()), (2, 0));
     let found = catalogue.resumable(Uid([1; 16]), 3_000).await.expect("reads").expect("is there");
     assert_eq!((found.share, found.visit), (shared.share.id, visit.id));
-    assert_eq!(stage.usage().await.reserved_bytes, 10);
+    for number in [1, 2] {
+        keep(&stage, number, 4).await.expect("keeps");
+    }
+    assert_eq!(stage.usage().await.reserved_bytes, 8);
     catalogue.remove_share(shared.share.id).await.expect("takes back");
     assert!(catalogue.resumable(Uid([1; 16]), 3_000).await.expect("reads").is_none());
     assert_eq!(stage.usage().await.reserved_bytes, 0, "what was reserved is given back at once");
+}
+
+/// Continues an upload of less than a block up to so many bytes.
+async fn keep(stage: &Stage, number: u8, bytes: u32) -> Result<()> {
+    let found = stage.catalogue.resumable(Uid([number; 16]), 3_000).await?.expect("is there");
+    let claim = stage.catalogue.claim_resumable(found.content, None, 3_000).await?;
+    let tail = Tail { bytes, tag: [1; 16], sealed: vec![7; 80].into() };
+    stage.catalogue.advance_resumable(claim, None, Some(tail), 9_000).await.map(|kept| kept.expect("misses nothing"))
+}
+
+pub async fn an_upload_of_a_visitor_takes_room_as_it_comes(catalogue: &Place) {
+    let stage = Stage::new(catalogue).await;
+    let folder = stage.folder("d").await;
+    let shared = link(&stage, 1, folder.id).await;
+    let visit = begin(&stage, shared.share.id, "one").await;
+    stage.set_quota(Some(100)).await;
+    let begin = |number, length| catalogue.begin_resumable(upload(&stage, &shared, &visit, number, length));
+    assert_eq!(kind(begin(9, 101).await), ErrorKind::NoSpace, "there is no room for all of it");
+    for number in 1..=3 {
+        begin(number, 90).await.expect("what is only declared takes nothing");
+    }
+    assert_eq!(stage.usage().await.reserved_bytes, 0);
+    keep(&stage, 1, 60).await.expect("keeps");
+    keep(&stage, 2, 30).await.expect("keeps");
+    assert_eq!(stage.usage().await.reserved_bytes, 90);
+    assert_eq!(kind(keep(&stage, 3, 20).await), ErrorKind::NoSpace);
+    keep(&stage, 3, 10).await.expect("keeps");
+    keep(&stage, 3, 9).await.expect("what it held once it may hold again");
+    assert_eq!(stage.usage().await.reserved_bytes, 100);
+    let found = catalogue.resumable(Uid([2; 16]), 3_000).await.expect("reads").expect("is there");
+    catalogue.abandon_upload(found.content).await.expect("gives up");
+    keep(&stage, 1, 90).await.expect("keeps");
+    let found = catalogue.resumable(Uid([1; 16]), 3_000).await.expect("reads").expect("is there");
+    let claim = catalogue.claim_resumable(found.content, None, 3_000).await.expect("claims");
+    let guard = through(&stage, &shared, "d", 3_000);
+    catalogue.finish_resumable(claim, inline(90), None, 9_000, &guard).await.expect("ends");
+    assert_eq!((stage.usage().await.used_bytes, stage.usage().await.reserved_bytes), (90, 10));
+}
+
+pub async fn an_upload_of_a_visitor_ends_with_the_visit(catalogue: &Place) {
+    let stage = Stage::new(catalogue).await;
+    let folder = stage.folder("d").await;
+    let expiring = NewShare { expires_ms: Some(5_000), ..new(&stage, 1, folder.id, None) };
+    let shared = share(&stage, expiring).await;
+    let is_there = async |number: u8| catalogue.resumable(Uid([number; 16]), 3_000).await.expect("reads").is_some();
+    let begun = async |number: u8| {
+        let visit = begin(&stage, shared.share.id, &number.to_string()).await;
+        catalogue.begin_resumable(upload(&stage, &shared, &visit, number, 50)).await.expect("begins");
+        keep(&stage, number, 5).await.expect("keeps");
+        visit
+    };
+    let (left, _stays) = (begun(1).await, begun(2).await);
+    catalogue.end_visit(left.id).await.expect("ends");
+    catalogue.end_visit(left.id).await.expect("is over already");
+    assert!(!is_there(1).await && is_there(2).await);
+    assert_eq!(stage.usage().await.reserved_bytes, 5);
+    let change = ShareChange { access: Some(Access::Upload), ..ShareChange::default() };
+    catalogue.change_share(shared.share.id, change).await.expect("changes");
+    assert!(!is_there(2).await);
+    begun(3).await;
+    assert_eq!(catalogue.expire_resumables(4_999, 9).await.expect("looks"), 0);
+    assert_eq!(catalogue.expire_resumables(5_000, 9).await.expect("expires"), 1, "the link is over");
+    assert_eq!(stage.usage().await.reserved_bytes, 0);
+    let lasting = ShareChange { expires_ms: Some(None), ..ShareChange::default() };
+    catalogue.change_share(shared.share.id, lasting).await.expect("changes");
+    begun(4).await;
+    assert_eq!(catalogue.expire_resumables(8_999, 9).await.expect("looks"), 0);
+    assert_eq!(catalogue.expire_resumables(9_000, 9).await.expect("expires"), 1, "the visit is over");
+}
+
+pub async fn visitors_have_a_limited_number_of_uploads(catalogue: &Place) {
+    let stage = Stage::new(catalogue).await;
+    let folder = stage.folder("d").await;
+    let shared = link(&stage, 1, folder.id).await;
+    let mut number = 0_u64;
+    let mut next = async |visit: &Visit| {
+        number += 1;
+        let mut new = upload(&stage, &shared, visit, 0, 5);
+        new.uid.0[..8].copy_from_slice(&number.to_le_bytes());
+        catalogue.begin_resumable(new).await
+    };
+    let mut begun = 0;
+    while begun < UPLOADS_PER_LINK_MAX {
+        let visit = begin(&stage, shared.share.id, &begun.to_string()).await;
+        for _ in 0..UPLOADS_PER_VISIT_MAX {
+            next(&visit).await.expect("begins");
+            begun += 1;
+        }
+        assert!(matches!(kind(next(&visit).await), ErrorKind::TooManyRequests { .. }));
+    }
+    let another = begin(&stage, shared.share.id, "another").await;
+    assert!(matches!(kind(next(&another).await), ErrorKind::TooManyRequests { .. }));
+    // The maker's own are not counted with them.
+    let own = NewResumable { uid: Uid([255; 16]), share: 0, visit: 0, ..upload(&stage, &shared, &another, 1, 5) };
+    catalogue.begin_resumable(own).await.expect("begins");
+}
+
+pub async fn a_change_through_a_share_needs_more_than_reading(catalogue: &Place) {
+    let stage = Stage::new(catalogue).await;
+    let folder = stage.folder("d").await;
+    let shared = link(&stage, 1, folder.id).await;
+    let guard = through(&stage, &shared, "d", 3_000);
+    for (access, may) in [(Access::Upload, true), (Access::Read, false), (Access::Write, true)] {
+        let change = ShareChange { access: Some(access), ..ShareChange::default() };
+        catalogue.change_share(shared.share.id, change).await.expect("changes");
+        assert_eq!(stage.try_write("d/f", 1, &guard).await.is_ok(), may, "{access:?}");
+    }
+}
+
+pub async fn a_link_of_somebody_shut_out_changes_nothing(catalogue: &Place) {
+    let stage = Stage::new(catalogue).await;
+    let folder = stage.folder("d").await;
+    let shared = link(&stage, 1, folder.id).await;
+    let guard = through(&stage, &shared, "d", 3_000);
+    let change = AccountChange { disabled: Some(true), ..AccountChange::default() };
+    catalogue.change_account(stage.account.id, change).await.expect("disables");
+    assert_eq!(kind(stage.try_write("d/f", 1, &guard).await), ErrorKind::NotFound);
 }
 
 fn upload(stage: &Stage, shared: &Shared, visit: &Visit, number: u8, length: u64) -> NewResumable {

@@ -154,3 +154,18 @@ pub async fn changes_are_told_after_they_are_made(catalogue: &Place) {
     assert_eq!(told.map(|change| (change.space, change.seq)), [(stage.space, before + 1), (stage.space, before + 2)]);
     assert!(changes.try_recv().is_err(), "a refusal changes nothing");
 }
+
+pub async fn a_change_needs_its_writer_to_be_there_still(catalogue: &Place) {
+    let stage = Stage::new(catalogue).await;
+    let (bo, _) = Stage::account(catalogue, "bo").await;
+    let guard = stage::guard_of(bo.id, 2_000);
+    assert_eq!(kind(stage.try_write("f", 1, &guard).await), ErrorKind::NotFound);
+    catalogue.put_member(stage.space, bo.id, Role::Editor, vec![1]).await.expect("adds");
+    stage.try_write("f", 1, &guard).await.expect("writes");
+    catalogue.put_member(stage.space, bo.id, Role::Reader, vec![1]).await.expect("changes");
+    assert_eq!(kind(stage.try_write("f", 2, &guard).await), ErrorKind::Forbidden);
+    assert_eq!(kind(catalogue.make_folder(stage.space, &path("d"), &guard).await), ErrorKind::Forbidden);
+    catalogue.remove_member(stage.space, bo.id).await.expect("removes");
+    assert_eq!(kind(stage.try_write("f", 3, &guard).await), ErrorKind::NotFound);
+    assert_eq!(stage.tree().await, ["f"]);
+}

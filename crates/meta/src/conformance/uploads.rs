@@ -1,6 +1,6 @@
 //! Content in blocks, at once and in runs.
 
-use super::stage::{BLOCK, Stage, THIS, block, blocks, claimed, kind, path, run, written};
+use super::stage::{BLOCK, Stage, THIS, block, blocks, claimed, guard_of, kind, path, run, written};
 use crate::catalogue::{Catalogue, Changed, Missing, NewUpload};
 use crate::types::{MANIFEST_CHUNK_BLOCKS, NewContent, Place as BlockAt, StagedBlock, StagedRun};
 use holdfast_base::{BlockId, ContentId, ErrorKind, Result};
@@ -93,8 +93,9 @@ pub async fn a_block_is_stored_once(catalogue: &Place) {
     assert_eq!((usage.used_bytes, usage.stored_raw_bytes), (5_000, 1_000));
     let live: Vec<u64> = catalogue.packs(None, 9).await.expect("reads").iter().map(|pack| pack.live_bytes).collect();
     assert_eq!(live, [1_016, 0]);
-    let (_, home) = Stage::account(catalogue, "bo").await;
-    let elsewhere = catalogue.commit_file(home.id, &path("f"), blocks(vec![claimed(1)]), 0, &stage.guard()).await;
+    let (bo, home) = Stage::account(catalogue, "bo").await;
+    let guard = guard_of(bo.id, 2_000);
+    let elsewhere = catalogue.commit_file(home.id, &path("f"), blocks(vec![claimed(1)]), 0, &guard).await;
     assert!(elsewhere.expect("answers").is_err(), "a space does not know another one's blocks");
 }
 

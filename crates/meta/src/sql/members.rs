@@ -44,8 +44,7 @@ pub(super) fn put(tx: &Tx<'_>, space: SpaceId, account: AccountId, role: Role, w
     find(tx, space)?.ok_or_else(no_space)?;
     by_id(tx, account)?.ok_or_else(no_account)?;
     if role != Role::Owner {
-        keep_an_owner(tx, space, account)?;
-        shares::end_made_by(tx, space, account)?;
+        less_than_owner(tx, space, account, role)?;
     }
     let sql = "INSERT INTO member (space_id, account_id, role, wrapped_key) VALUES (?1, ?2, ?3, ?4) \
                ON CONFLICT (space_id, account_id) DO UPDATE SET role = excluded.role, wrapped_key = excluded.wrapped_key";
@@ -56,11 +55,20 @@ pub(super) fn put(tx: &Tx<'_>, space: SpaceId, account: AccountId, role: Role, w
 pub(super) fn set_role(tx: &Tx<'_>, space: SpaceId, account: AccountId, role: Role) -> Done<()> {
     tx.lock_space(space)?;
     if role != Role::Owner {
-        keep_an_owner(tx, space, account)?;
-        shares::end_made_by(tx, space, account)?;
+        less_than_owner(tx, space, account, role)?;
     }
     let sql = "UPDATE member SET role = ?3 WHERE space_id = ?1 AND account_id = ?2";
     sql::put(tx, sql, (space.0, account.0, role_number(role)))
+}
+
+/// What ends with an owner, and what ends with a writer.
+fn less_than_owner(tx: &Tx<'_>, space: SpaceId, account: AccountId, role: Role) -> Done<()> {
+    keep_an_owner(tx, space, account)?;
+    shares::end_made_by(tx, space, account)?;
+    if role == Role::Reader {
+        resumable::abandon_all(tx, Some(space), account)?;
+    }
+    Ok(())
 }
 
 /// Removes a member with what it has under way there.

@@ -8,9 +8,13 @@
 //! **One writer.** Whoever continues it takes a *claim*, which counts `fence` up; every change names its claim's fence and is refused
 //! if another was taken since. So a writer that is cut off without knowing keeps nobody out and breaks nothing.
 //!
+//! **Room.** What a member declares is reserved. What the visitor of a link declares is only looked at: they could fill the space with
+//! words. Theirs takes room as its bytes come, and is over the quota then, or never.
+//!
 //! How it ends is in [`super::resumable_end`].
 //!
-//! **Limits.** [`UPLOADS_PER_ACCOUNT_MAX`] unfinished ones of an account.
+//! **Limits.** [`UPLOADS_PER_ACCOUNT_MAX`] unfinished ones of an account, [`UPLOADS_PER_LINK_MAX`] through a link,
+//! [`UPLOADS_PER_VISIT_MAX`] of one of its visitors.
 
 use super::blocks::append_run;
 use super::codec::{rows, signed};
@@ -26,7 +30,7 @@ use crate::catalogue::{Missing, NewUpload};
 use crate::cluster::InstanceId;
 use crate::types::{NameTaken, NewResumable, Resumable, StagedRun, Tag, Tail, UploadClaim, tags_of_text, tags_to_text};
 use bytes::Bytes;
-use holdfast_base::limits::UPLOADS_PER_ACCOUNT_MAX;
+use holdfast_base::limits::{UPLOADS_PER_ACCOUNT_MAX, UPLOADS_PER_LINK_MAX, UPLOADS_PER_VISIT_MAX};
 use holdfast_base::{AccountId, ContentId, DrivePath, ErrorKind, NodeId, Result, SpaceId, Uid};
 
 /// The instance of a resumable upload.
@@ -34,6 +38,11 @@ pub(super) const RESUMABLE: i64 = -1;
 /// Columns of [`resumable`]. What it stores is counted in blocks, of which the last may be short, and a tail.
 const COLUMNS: &str = "resumable.content_id, uid, resumable.space_id, account_id, path, length, conflict, expect_seq, modified_ms, \
     metadata, created_ms, expires_ms, node_id, node_seq, tail_bytes, coalesce(blocks, 0), coalesce(block_bytes, 0), share_id, visit_id";
+
+/// Those whose time is over, or that of what they came in through: nobody can continue them.
+const EXPIRED: &str = "(expires_ms <= ?1 OR node_id IS NULL AND share_id <> 0 \
+    AND EXISTS (SELECT 1 FROM share WHERE share.id = share_id AND share.expires_ms <= ?1) \
+    OR node_id IS NULL AND visit_id <> 0 AND EXISTS (SELECT 1 FROM visit WHERE visit.id = visit_id AND visit.expires_ms <= ?1))";
 
 impl<E: Engine> Ops<'_, E> {
     pub(super) async fn begin_resumable(&self, new: NewResumable) -> Result<ContentId> {
@@ -72,9 +81,10 @@ impl<E: Engine> Ops<'_, E> {
 
     pub(super) async fn expire_resumables(&self, now_ms: i64, limit: usize) -> Result<usize> {
         let expired = move |link: &dyn Link| {
-            let sql = "SELECT content_id, space_id FROM resumable WHERE expires_ms <= ?1 ORDER BY expires_ms LIMIT ?2";
+            let sql =
+                format!("SELECT content_id, space_id FROM resumable WHERE {EXPIRED} ORDER BY expires_ms LIMIT ?2");
             let read = |row: &Row<'_>| Ok((ContentId(row.get(0)?), SpaceId(row.get(1)?)));
-            sql::all(link, sql, (now_ms, rows(limit)), read)
+            sql::all(link, &sql, (now_ms, rows(limit)), read)
         };
         let expired = self.0.read(Reading::Point, expired).await?;
         let count = expired.len();
@@ -82,8 +92,8 @@ impl<E: Engine> Ops<'_, E> {
             let work = move |tx: &Tx<'_>| {
                 tx.lock_space(space)?;
                 // It may have gone on meanwhile.
-                let sql = "SELECT 1 FROM resumable WHERE content_id = ?1 AND expires_ms <= ?2";
-                match sql::first(tx, sql, (upload.0, now_ms), |_| Ok(()))? {
+                let sql = format!("SELECT 1 FROM resumable WHERE content_id = ?2 AND {EXPIRED}");
+                match sql::first(tx, &sql, (now_ms, upload.0), |_| Ok(()))? {
                     Some(()) => abandon(tx, upload),
                     None => Ok(()),
                 }
@@ -179,21 +189,22 @@ const fn number(name_taken: NameTaken) -> i64 {
 }
 
 fn begin_resumable(tx: &Tx<'_>, new: &NewResumable) -> Done<ContentId> {
-    let sql = "SELECT count(*) FROM resumable WHERE account_id = ?1 AND visit_id = ?2 AND node_id IS NULL";
-    let unfinished: usize = sql::only(tx, sql, (new.account.0, new.visit), |row| row.get(0))?;
-    if unfinished >= UPLOADS_PER_ACCOUNT_MAX {
-        let kind = ErrorKind::TooManyRequests { retry_after_s: 60 };
-        return refuse(kind, "too many uploads of this account are unfinished: finish some, or give them up");
-    }
+    refuse_too_many(tx, new)?;
     let staged = NewUpload {
         space: new.space,
         instance: InstanceId(RESUMABLE),
-        reserve_bytes: new.length,
+        reserve_bytes: if new.visit == 0 { new.length } else { 0 },
         block_bytes: new.block_bytes,
         nonce: new.nonce,
         now_ms: new.now_ms,
     };
     let content = begin(tx, &staged)?;
+    if new.visit != 0 {
+        let mut state = SpaceState::load(tx, new.space)?;
+        state.reserved = state.reserved.saturating_add(signed(new.length));
+        // Refused if there is no room for it now; and not saved, so not taken either.
+        state.admit(tx)?;
+    }
     let sql = "INSERT INTO resumable (content_id, uid, space_id, account_id, path, length, conflict, expect_seq, modified_ms, \
                metadata, created_ms, expires_ms, fence, tail_bytes, share_id, visit_id) \
                VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, 0, 0, ?13, ?14)";
@@ -230,6 +241,25 @@ pub(super) fn tags(link: &dyn Link, upload: ContentId) -> Done<Vec<Tag>> {
     Ok(tags_of_text(&text.unwrap_or_default())?)
 }
 
+/// Refuses more unfinished uploads than there may be.
+fn refuse_too_many(tx: &Tx<'_>, new: &NewResumable) -> Done<()> {
+    let count = |which: &str, id: i64| -> Done<usize> {
+        let sql = format!("SELECT count(*) FROM resumable WHERE {which} = ?1 AND node_id IS NULL");
+        sql::only(tx, &sql, [id], |row| row.get(0))
+    };
+    let (whose, too_many) = if new.visit == 0 {
+        ("of this account", count("visit_id = 0 AND account_id", new.account.0)? >= UPLOADS_PER_ACCOUNT_MAX)
+    } else {
+        let of_visit = count("visit_id", new.visit)? >= UPLOADS_PER_VISIT_MAX;
+        ("through this link", of_visit || count("visit_id <> 0 AND share_id", new.share)? >= UPLOADS_PER_LINK_MAX)
+    };
+    if too_many {
+        let kind = ErrorKind::TooManyRequests { retry_after_s: 60 };
+        return refuse(kind, format!("too many uploads {whose} are unfinished: finish some, or give them up"));
+    }
+    Ok(())
+}
+
 fn claim(tx: &Tx<'_>, upload: ContentId, from: Option<u64>, now_ms: i64) -> Done<UploadClaim> {
     let sql = "SELECT length, fence, tail_bytes, blocks, block_bytes, nonce FROM resumable JOIN content ON content.id = content_id \
                WHERE content_id = ?1 AND expires_ms > ?2 AND node_id IS NULL";
@@ -258,6 +288,8 @@ pub(super) struct Purpose {
     pub(super) name_taken: NameTaken,
     pub(super) expect_seq: Option<i64>,
     pub(super) modified_ms: Option<i64>,
+    /// Whether it takes room as its bytes come.
+    of_visit: bool,
     blocks: u64,
     block_bytes: u64,
 }
@@ -275,8 +307,8 @@ pub(super) fn purpose(tx: &Tx<'_>, claim: UploadClaim) -> Done<Purpose> {
     if fence != claim.fence {
         return refuse(ErrorKind::Conflict, "another request continues this upload");
     }
-    let Resumable { path, length, name_taken, expect_seq, modified_ms, .. } = found;
-    Ok(Purpose { path, length, name_taken, expect_seq, modified_ms, blocks, block_bytes })
+    let Resumable { path, length, name_taken, expect_seq, modified_ms, visit, .. } = found;
+    Ok(Purpose { path, length, name_taken, expect_seq, modified_ms, of_visit: visit != 0, blocks, block_bytes })
 }
 
 fn advance(
@@ -287,7 +319,7 @@ fn advance(
     tail: Option<&Tail>,
     expires_ms: i64,
 ) -> Done<()> {
-    let Purpose { length, blocks, block_bytes, .. } = purpose(tx, claim)?;
+    let Purpose { length, of_visit, blocks, block_bytes, .. } = purpose(tx, claim)?;
     let upload = claim.content.0;
     let added = run.map_or(0, |run| run.blocks.len() as u64);
     let tail_bytes = tail.map_or(0, |tail| u64::from(tail.bytes));
@@ -295,6 +327,9 @@ fn advance(
     let (in_blocks, all) = ((blocks + added).saturating_mul(block_bytes), length.div_ceil(block_bytes.max(1)));
     if blocks + added > all || tail_bytes > block_bytes || in_blocks.min(length) + tail_bytes > length {
         return refuse(ErrorKind::InvalidInput, "the upload would be longer than it was declared");
+    }
+    if of_visit {
+        take_room(tx, state, upload, in_blocks.min(length) + tail_bytes)?;
     }
     if let Some(run) = run {
         append_run(tx, state, upload, blocks, run)?;
@@ -309,6 +344,15 @@ fn advance(
     }
     let sql = "UPDATE resumable SET tail_bytes = ?2, expires_ms = ?3 WHERE content_id = ?1";
     sql::put(tx, sql, (upload, signed(tail_bytes), expires_ms))
+}
+
+/// Reserves what an upload holds, which the caller's `save` tests.
+fn take_room(tx: &Tx<'_>, state: &mut SpaceState, upload: i64, bytes: u64) -> Done<()> {
+    let reserved: i64 =
+        sql::only(tx, "SELECT reserved_bytes FROM upload WHERE content_id = ?1", [upload], |row| row.get(0))?;
+    let more = signed(bytes).saturating_sub(reserved).max(0);
+    state.reserved += more;
+    sql::put(tx, "UPDATE upload SET reserved_bytes = reserved_bytes + ?2 WHERE content_id = ?1", (upload, more))
 }
 
 /// Forgets what makes an upload a resumable one.

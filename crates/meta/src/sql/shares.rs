@@ -4,6 +4,8 @@
 //! something through a share says where its node was when the path was made ([`Through`](crate::types::Through)). That, and that the share is still there, is tested
 //! in the transaction of the change ([`check`]), so nothing is changed outside the folder, or after the share was taken back.
 //!
+//! A visit that ends takes the uploads along that nobody else could continue.
+//!
 //! **Limits.** [`SHARES_BY_ACCOUNT_MAX`], [`SHARES_WITH_ACCOUNT_MAX`], [`VISITS_PER_LINK_MAX`]. What a visit downloaded is written down only
 //! for links with a limit, and so is never more than that.
 
@@ -68,8 +70,16 @@ impl<E: Engine> Ops<'_, E> {
     }
 
     pub(super) async fn end_visit(&self, id: i64) -> Result<()> {
-        let work = move |tx: &Tx<'_>| sql::put(tx, "DELETE FROM visit WHERE id = ?1", [id]);
-        self.0.write("end_visit", Scope::Alone, work).await
+        let find = move |link: &dyn Link| {
+            let sql = "SELECT space_id FROM share JOIN visit ON share_id = share.id WHERE visit.id = ?1";
+            sql::first(link, sql, [id], |row| Ok(SpaceId(row.get(0)?)))
+        };
+        let Some(space) = self.0.read(Reading::Point, find).await? else { return Ok(()) };
+        let work = move |tx: &Tx<'_>| {
+            tx.lock_space(space)?;
+            end_visits(tx, "id = ?1", &[Value::Integer(id)])
+        };
+        self.0.write("end_visit", Scope::Space(space), work).await
     }
 
     pub(super) async fn count_download(&self, visit: &Visit, node: NodeId, seq: i64) -> Result<()> {
@@ -133,8 +143,12 @@ pub(super) fn visit(link: &dyn Link, lookup: &str) -> Done<Option<(Visit, Shared
 /// `NotFound` unless what a guard comes in through is still there, and where it was.
 pub(super) fn check(tx: &Tx<'_>, state: &SpaceState, guard: &Guard) -> Done<()> {
     for through in guard.through.iter().filter(|through| through.space == state.id) {
-        let sql = "SELECT node_id FROM share WHERE id = ?1 AND (expires_ms IS NULL OR expires_ms > ?2)";
-        let node: Option<i64> = sql::first(tx, sql, (through.share, guard.now_ms), |row| row.get(0))?;
+        // A link is as good as whoever made it: shut out, they have none.
+        let sql = "SELECT node_id FROM share JOIN account ON account.id = by_id WHERE share.id = ?1 \
+                   AND (expires_ms IS NULL OR expires_ms > ?2) AND (share.account_id IS NOT NULL OR disabled = 0) \
+                   AND access >= ?3";
+        let least = i64::from(through.writes);
+        let node: Option<i64> = sql::first(tx, sql, (through.share, guard.now_ms, least), |row| row.get(0))?;
         let there = walk(tx, state.id, state.root, &through.base)?.node.map(|node| node.id.0);
         if node.is_none() || node != there {
             return Err(no_share().into());
@@ -226,6 +240,7 @@ fn lock(row: &Row<'_>, first: usize) -> Done<LinkLock> {
     })
 }
 
+/// 0 is reading; whatever is more changes something.
 const fn access_number(access: Access) -> i64 {
     match access {
         Access::Read => 0,
@@ -332,21 +347,38 @@ fn change(tx: &Tx<'_>, space: SpaceId, id: i64, change: &ShareChange) -> Done<Sh
         sql::put(tx, sql, (id, &lock.sealed, &lock.proof, &lock.secret, lock.has_password, wrapped_key))?;
     }
     if change.access.is_some() || change.lock.is_some() {
-        sql::put(tx, "DELETE FROM visit WHERE share_id = ?1", [id])?;
+        end_visits(tx, "share_id = ?1", &[Value::Integer(id)])?;
+    }
+    if change.access == Some(Access::Read) {
+        abandon_those(tx, "share_id = ?1", &[Value::Integer(id)])?;
     }
     by_id(tx, id)?.ok_or_else(|| no_share().into())
 }
 
 /// Takes a share back, and gives up what is being uploaded through it.
 fn remove(tx: &Tx<'_>, id: i64) -> Done<()> {
-    let sql = "SELECT content_id FROM resumable WHERE share_id = ?1 AND node_id IS NULL ORDER BY content_id";
-    let uploads: Vec<i64> = sql::all(tx, sql, [id], |row| row.get(0))?;
-    for upload in uploads {
-        abandon(tx, ContentId(upload))?;
-    }
+    abandon_those(tx, "share_id = ?1", &[Value::Integer(id)])?;
     // Its visits go with the row.
     if sql::run(tx, "DELETE FROM share WHERE id = ?1", [id])? == 0 {
         return Err(no_share().into());
+    }
+    Ok(())
+}
+
+/// Gives up unfinished uploads.
+fn abandon_those(tx: &Tx<'_>, which: &str, values: &[Value<'_>]) -> Done<()> {
+    let sql = format!("SELECT content_id FROM resumable WHERE {which} AND node_id IS NULL ORDER BY content_id");
+    let uploads: Vec<i64> = sql::all(tx, &sql, values, |row| row.get(0))?;
+    uploads.into_iter().try_for_each(|upload| abandon(tx, ContentId(upload)))
+}
+
+/// Ends visits of links of one space, which is locked.
+fn end_visits(tx: &Tx<'_>, which: &str, values: &[Value<'_>]) -> Done<()> {
+    let sql = format!("SELECT id FROM visit WHERE {which} ORDER BY id");
+    let visits: Vec<i64> = sql::all(tx, &sql, values, |row| row.get(0))?;
+    for visit in visits {
+        abandon_those(tx, "visit_id = ?1", &[Value::Integer(visit)])?;
+        sql::put(tx, "DELETE FROM visit WHERE id = ?1", [visit])?;
     }
     Ok(())
 }
@@ -355,11 +387,11 @@ fn begin_visit(tx: &Tx<'_>, space: SpaceId, new: &NewVisit) -> Done<Visit> {
     tx.lock_space(space)?;
     let sql = "SELECT downloads_max FROM share WHERE id = ?1";
     let limit = sql::first(tx, sql, [new.share], |row| row.get::<Option<i64>>(0))?.ok_or_else(no_share)?;
-    sql::put(tx, "DELETE FROM visit WHERE share_id = ?1 AND expires_ms <= ?2", (new.share, new.now_ms))?;
+    let share = Value::Integer(new.share);
+    end_visits(tx, "share_id = ?1 AND expires_ms <= ?2", &[share, Value::Integer(new.now_ms)])?;
     let count: usize = sql::only(tx, "SELECT count(*) FROM visit WHERE share_id = ?1", [new.share], |row| row.get(0))?;
     if count >= VISITS_PER_LINK_MAX {
-        let sql = "DELETE FROM visit WHERE id = (SELECT min(id) FROM visit WHERE share_id = ?1)";
-        sql::put(tx, sql, [new.share])?;
+        end_visits(tx, "id = (SELECT min(id) FROM visit WHERE share_id = ?1)", &[share])?;
     }
     let id = tx.new_id()?;
     let sql =

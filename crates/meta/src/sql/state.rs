@@ -4,14 +4,14 @@
 //! quota: only an operation that ends with more bytes used and reserved than it began with can be over it, so deleting,
 //! purging and committing what was reserved always work.
 
-use super::codec::{signed, unsigned};
+use super::codec::{role_number, signed, unsigned};
 use super::fault::{Done, refuse};
 use super::query as sql;
 use super::seam::Link;
 use super::shares;
 use super::tx::Tx;
 use crate::catalogue::Guard;
-use crate::types::{Account, Retention, Space};
+use crate::types::{Account, Retention, Role, Space};
 use holdfast_base::size::format_bytes;
 use holdfast_base::{AccountId, Error, ErrorKind, SpaceId};
 
@@ -43,24 +43,36 @@ impl SpaceState {
         Self::find(tx, id)?.ok_or_else(|| Error::not_found("there is no such space").into())
     }
 
-    /// Loads a space for a change; `NotFound` if it is gone, or if the share that the change comes in through is.
+    /// Loads a space for a change; `NotFound` if it is gone, or if the membership or share that the change comes in through is. What began
+    /// long ago must not end in a space that its writer was put out of meanwhile.
     pub(super) fn load_for(tx: &Tx<'_>, id: SpaceId, guard: &Guard) -> Done<Self> {
-        let state = Self::load(tx, id)?;
-        shares::check(tx, &state, guard)?;
+        let found = Self::find_with_role(tx, id, guard.account)?;
+        let (state, role) = found.ok_or_else(|| Error::not_found("there is no such space"))?;
+        if guard.through.iter().any(|through| through.space == id) {
+            shares::check(tx, &state, guard)?;
+        } else {
+            check_role(role)?;
+        }
         Ok(state)
     }
 
     /// Loads a space unless it is gone.
     pub(super) fn find(tx: &Tx<'_>, id: SpaceId) -> Done<Option<Self>> {
+        Ok(Self::find_with_role(tx, id, AccountId(0))?.map(|(state, _)| state))
+    }
+
+    /// The same, with the role that an account has in it.
+    fn find_with_role(tx: &Tx<'_>, id: SpaceId, who: AccountId) -> Done<Option<(Self, Option<i64>)>> {
         tx.lock_space(id)?;
         let sql = "SELECT space.owner_id, root_id, retention_days, versions_max, bytes_max, space.quota_bytes, \
                    account.quota_bytes, seq, used_bytes, version_bytes, reserved_bytes, raw_bytes, sealed_bytes, locks, \
-                   versions_dropped \
+                   versions_dropped, \
+                   (SELECT role FROM member WHERE member.space_id = space.id AND member.account_id = ?2) \
                    FROM space JOIN space_sum ON space_id = space.id JOIN account ON account.id = owner_id \
                    WHERE space.id = ?1";
-        sql::first(tx, sql, [id.0], |row| {
+        sql::first(tx, sql, (id.0, who.0), |row| {
             let (used, reserved): (i64, i64) = (row.get(8)?, row.get(10)?);
-            Ok(Self {
+            let state = Self {
                 id,
                 owner: AccountId(row.get(0)?),
                 root: row.get(1)?,
@@ -77,7 +89,8 @@ impl SpaceState {
                 locks: row.get(13)?,
                 versions_dropped: row.get(14)?,
                 before: used + reserved,
-            })
+            };
+            Ok((state, row.get(15)?))
         })
     }
 
@@ -127,6 +140,17 @@ impl SpaceState {
             }
         }
         Ok(())
+    }
+}
+
+/// Refuses whoever may not change anything in a space.
+fn check_role(role: Option<i64>) -> Done<()> {
+    match role {
+        None => refuse(ErrorKind::NotFound, "there is no such space, or you are not a member of it any more"),
+        Some(role) if role == role_number(Role::Reader) => {
+            refuse(ErrorKind::Forbidden, "your role in this space allows reading only")
+        }
+        Some(_) => Ok(()),
     }
 }
 

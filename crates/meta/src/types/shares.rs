@@ -178,4 +178,6 @@ pub struct Through {
     pub space: SpaceId,
     /// Where its node must still be.
     pub base: DrivePath,
+    /// Whether more than reading must still be allowed; not of what is only copied from.
+    pub writes: bool,
 }
