@@ -6,14 +6,17 @@
 
 pub mod care;
 pub mod engine;
+pub mod scratch;
+mod tree;
 mod types;
 
 pub use engine::LINK_VIEW;
 pub use holdfast_meta::{
-    Access, Changed, Compression, Cursor, Expect, HITS_MAX, Lock, MediaGroup, NameTaken, Node, NodeKind, Property,
+    Access, Change, Changed, Compression, Cursor, Durable, Entry, Expect, Leave, HITS_MAX, Lock, MediaGroup, NameTaken, Node, NodeKind, Property,
     PropertyChange, Retention, Role, SearchQuery, Shared, TAG_LIST_MAX, TAG_NAMESPACE, Tag, TagChange, TagCount,
     TrashEntry, Usage, Version, entity_tag,
 };
+pub use tree::*;
 pub use types::*;
 
 use async_trait::async_trait;
