@@ -25,6 +25,7 @@ pub mod corpus;
 pub mod disk;
 pub mod engines;
 pub mod knob;
+pub mod mounted;
 pub mod objects;
 pub mod others;
 pub mod rig;
