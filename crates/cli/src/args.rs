@@ -1,7 +1,7 @@
 //! The command line's shape.
 
 use crate::commands::{
-    account, audit, backup, bench, check, cluster, completion, config as config_command, man, migrate, publish,
+    account, audit, backup, bench, check, cluster, completion, config as config_command, man, migrate, mount, publish,
     reclaim, restore, search, serve, share, site, space, tag, thumbnail_worker, token, top, trash, version,
 };
 use crate::config;
@@ -108,6 +108,8 @@ pub(crate) enum Command {
     Share(share::ShareCommand),
     /// Find files and folders by name, path and tags.
     Search(search::SearchArgs),
+    /// Make a space a local folder, through FUSE.
+    Mount(mount::MountArgs),
     /// Publish a folder as a web site.
     Publish(publish::PublishArgs),
     /// List, roll back and change published sites.

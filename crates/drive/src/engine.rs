@@ -28,6 +28,7 @@ mod seat;
 mod spill;
 mod stream;
 mod transfer;
+mod tree;
 mod upload;
 mod upload_runs;
 mod view;

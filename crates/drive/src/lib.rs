@@ -6,14 +6,18 @@
 
 pub mod care;
 pub mod engine;
+pub mod scratch;
+mod tree;
 mod types;
 
 pub use engine::LINK_VIEW;
 pub use holdfast_meta::{
-    Access, Changed, Compression, Cursor, Expect, HITS_MAX, Lock, MediaGroup, NameTaken, Node, NodeKind, Property,
-    PropertyChange, Retention, Role, SEARCHES_MAX, SMART_HITS_MAX, SearchQuery, Shared, TAG_LIST_MAX, TAGS_MAX, TAG_NAMESPACE, Tag, TagChange, TagCount,
-    TrashEntry, Usage, Version, WhichSearch, entity_tag,
+    Access, Change, Changed, Compression, Cursor, Durable, Entry, Expect, HITS_MAX, Leave, Lock, MediaGroup, NameTaken,
+    NewAttributes, Node, NodeKind, Posix, Property, PropertyChange, Rename, Renamed, Retention, Role, SEARCHES_MAX,
+    SMART_HITS_MAX, SearchQuery, Shared, Special, TAG_LIST_MAX, TAGS_MAX, TAG_NAMESPACE, Tag, TagChange, TagCount, Taken,
+    TrashEntry, Unlink, Usage, Version, WhichSearch, XATTRS_BYTES_MAX, XattrRule, entity_tag,
 };
+pub use tree::*;
 pub use types::*;
 
 use async_trait::async_trait;

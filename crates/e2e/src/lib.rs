@@ -31,6 +31,7 @@ pub mod disk;
 pub mod engines;
 pub mod errands;
 pub mod knob;
+pub mod mounted;
 pub mod objects;
 pub mod others;
 pub mod rig;

@@ -13,6 +13,7 @@ use crate::types::{
     Through, Traffic, TrashEntry, UploadClaim, Version, Visit,
 };
 use crate::types::{NewSearch, SavedSearch, SearchChange, Tag, WhichSearch};
+use crate::types::{Durable, Entry, NewAttributes, NewEntry, Posix, Rename, Renamed, Rewrite, Unlink, XattrRule};
 use crate::types::{Factors, Identity, NewIdentity, NewPasskey, OpenGrant, Passkey, Ticket};
 use async_trait::async_trait;
 use holdfast_base::{
@@ -363,6 +364,69 @@ pub trait Catalogue: Send + Sync + 'static {
     /// Releases a lock that covers `path` and is held by the guard's account; an unknown token is `Conflict`
     /// (RFC 4918 section 9.11.1), somebody else's `Forbidden`.
     async fn unlock(&self, space: SpaceId, path: &DrivePath, token: &str, guard: &Guard) -> Result<()>;
+
+    // ---- by number: what a mount does --------------------------------------------------------------------------
+
+    /// A node that has a name, with its attributes.
+    async fn entry(&self, space: SpaceId, node: NodeId) -> Result<Option<Entry>>;
+    /// A member of a folder.
+    async fn entry_in(&self, space: SpaceId, folder: NodeId, name: &NodeName) -> Result<Option<Entry>>;
+    /// Up to `limit` members of a folder in byte order of name, after `after`: whatever changes meanwhile, what stays is listed once.
+    async fn entries(
+        &self,
+        space: SpaceId,
+        folder: NodeId,
+        after: Option<&NodeName>,
+        limit: usize,
+    ) -> Result<Vec<Entry>>;
+    /// Makes a node with its attributes and content. The folder gone is `NotFound`.
+    async fn create_entry(
+        &self,
+        space: SpaceId,
+        new: NewEntry,
+        guard: &Guard,
+        durable: Durable,
+    ) -> Result<std::result::Result<Entry, Missing>>;
+    /// Gives a file new content.
+    async fn rewrite(
+        &self,
+        space: SpaceId,
+        rewrite: Rewrite,
+        guard: &Guard,
+        durable: Durable,
+    ) -> Result<std::result::Result<Entry, Missing>>;
+    /// Changes attributes; of a node without any, `usual` is what they were.
+    async fn set_attributes(
+        &self,
+        space: SpaceId,
+        node: NodeId,
+        change: NewAttributes,
+        usual: Posix,
+        guard: &Guard,
+        durable: Durable,
+    ) -> Result<Entry>;
+    /// Takes a node its name, and answers its number.
+    async fn unlink(&self, space: SpaceId, unlink: Unlink, guard: &Guard, durable: Durable) -> Result<NodeId>;
+    /// Gives a node another name and folder, atomically.
+    async fn rename(&self, space: SpaceId, rename: Rename, guard: &Guard, durable: Durable) -> Result<Renamed>;
+    /// Prolongs the time for which nodes that lost their name are held.
+    async fn hold(&self, space: SpaceId, nodes: Vec<NodeId>, until_ms: i64) -> Result<()>;
+    /// Nobody has this node open any more: what was held only for that goes.
+    async fn let_go(&self, space: SpaceId, node: NodeId) -> Result<()>;
+    /// Extended attributes of a node, by name.
+    async fn xattrs(&self, node: NodeId) -> Result<Vec<(String, Vec<u8>)>>;
+    /// Sets an extended attribute, or removes it (`NotFound` if there is none); more than [`XATTRS_BYTES_MAX`](crate::XATTRS_BYTES_MAX)
+    /// of a node are `TooLarge`. `usual` is as in [`Self::set_attributes`], and the time is now.
+    async fn set_xattr(
+        &self,
+        space: SpaceId,
+        node: NodeId,
+        change: (String, Option<Vec<u8>>, XattrRule),
+        usual: (Posix, i64),
+        guard: &Guard,
+    ) -> Result<Entry>;
+    /// When it answers, everything that was answered before is on disk ([`Durable::Soon`]).
+    async fn settle(&self) -> Result<()>;
 
     // ---- tags and search ---------------------------------------------------------------------------------------
 

@@ -12,6 +12,7 @@ pub(crate) mod config;
 pub(crate) mod man;
 pub(crate) mod member;
 pub(crate) mod migrate;
+pub(crate) mod mount;
 pub(crate) mod publish;
 pub(crate) mod publish_call;
 pub(crate) mod reclaim;
@@ -77,6 +78,7 @@ pub(crate) fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::MigrateStore(args) => block_on(migrate::store(args, common.json)),
         Command::Audit(args) => block_on(audit::run(args, common.json)),
         Command::Top(args) => block_on(top::run(args, common.json)),
+        Command::Mount(args) => mount::run(args, common.json),
         Command::Config(command) => config::run(command, common.json),
         Command::Bench(command) => bench::run(command, common.json),
         Command::Completion(args) => Ok(completion::run(&args)),

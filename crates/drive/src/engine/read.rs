@@ -97,7 +97,8 @@ impl Reading {
         bytes + RECORD_OVERHEAD_BYTES
     }
 
-    fn inline(&self, range: ByteRange) -> Result<Bytes> {
+    /// A range of tiny content.
+    pub(crate) fn inline(&self, range: ByteRange) -> Result<Bytes> {
         let sealed = self.content.inline.as_deref().unwrap_or_default();
         let plain = with_tools(|tools| tools.opener.open_inline(&self.keys, sealed))?;
         if plain.len() as u64 != self.content.size {
@@ -211,6 +212,11 @@ impl Reading {
             ids.push(chunks.block(index).await?);
         }
         Ok(ids)
+    }
+
+    /// Whether it lies in the catalogue's row.
+    pub(crate) const fn is_inline(&self) -> bool {
+        self.content.inline.is_some()
     }
 
     /// The content's size in bytes.

@@ -14,6 +14,7 @@ pub mod instances;
 pub mod locks;
 pub mod model;
 pub mod packs;
+pub mod posix;
 pub mod quota;
 pub mod relocation;
 pub mod resumable;
@@ -106,6 +107,11 @@ macro_rules! catalogue_conformance {
                 a_file_comes_with_its_tags_or_not_at_all;
             searches: a_search_is_saved_and_read_back, names_are_of_one_account_and_free, what_finds_nothing_is_not_saved,
                 an_account_saves_so_many, its_folder_is_followed, saved_searches_end_with_their_account;
+            posix: a_node_is_made_with_its_attributes_and_content, members_come_in_pages_with_their_attributes,
+                attributes_change_and_hold_until_another_face_writes,
+                a_link_is_a_file_to_others_and_becomes_one_when_they_write, a_file_is_rewritten_only_from_what_it_is,
+                names_go_as_posix_has_it, a_rename_replaces_refuses_or_exchanges, what_is_open_stays_until_it_is_let_go,
+                extended_attributes_are_set_by_rule_and_bounded;
             administration: entries_are_found_newest_first_by_every_filter, the_log_is_bounded_by_age_and_number,
                 a_change_is_written_with_its_note_or_not_at_all, nodes_say_how_they_do, what_is_stored_is_summed;
             model: random_operations_do_what_the_model_does;

@@ -24,7 +24,7 @@ const TAIL_ROWS: usize = 16;
 
 /// Every table, in an order in which no row refers to one that comes later.
 #[rustfmt::skip]
-pub(super) const TABLES: [Table; 36] = [
+pub(super) const TABLES: [Table; 39] = [
     table("account", 1, &["id", "uid", "name", "admin", "disabled", "public_key", "quota_bytes", "generation", "created_ms"]),
     table(
         "space",
@@ -90,6 +90,13 @@ pub(super) const TABLES: [Table; 36] = [
         ],
     ),
     table("property", 3, &["node_id", "namespace", "name", "xml"]),
+    table(
+        "posix",
+        1,
+        &["node_id", "kind", "mode", "uid", "gid", "rdev", "atime_ns", "mtime_ns", "ctime_ns", "xattrs"],
+    ),
+    table("xattr", 2, &["node_id", "name", "value"]),
+    table("held", 1, &["node_id", "until_ms", "forget"]),
     table(
         "version",
         2,

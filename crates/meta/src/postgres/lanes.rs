@@ -26,6 +26,7 @@ use crate::sql::job::{BatchFailure, Job, Operation, Ran};
 use crate::sql::query as sql;
 use crate::sql::seam::Link;
 use crate::sql::tx::{LOCK_ADMINISTRATION, Scope, Tx};
+use crate::types::Durable;
 use holdfast_base::{Error, Result};
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -98,7 +99,7 @@ impl Lanes {
         T: Send + 'static,
         F: Fn(&Tx<'_>) -> Done<T> + Send + 'static,
     {
-        let (job, answer) = Operation::boxed(name, scope, work, explain);
+        let (job, answer) = Operation::boxed((name, Durable::Now), scope, work, explain);
         self.lane(scope).send(Message::Run(job)).await.map_err(|_| closed())?;
         answer.await.map_err(|_| closed())?
     }

@@ -4,8 +4,8 @@ use super::codec::{rows, unsigned};
 use super::engine::{Engine, Ops, Reading};
 use super::seam::Link;
 use super::{
-    accounts, audit, factors, identities, index, members, metering, monitor, packs, properties, resumable, searches,
-    shares, slots, spaces, state, tree_read,
+    accounts, audit, factors, identities, index, members, metering, monitor, packs, posix, properties, resumable,
+    searches, shares, slots, spaces, state, tree_read, xattrs,
 };
 use crate::catalogue::{
     Attempts, Catalogue, Change, Changed, Found, Guard, Missing, MovedBlock, NewUpload, Relocation,
@@ -19,6 +19,7 @@ use crate::types::{
     Traffic, TrashEntry, UploadClaim, Version, Visit,
 };
 use crate::types::{NewSearch, SavedSearch, SearchChange, Tag, WhichSearch};
+use crate::types::{Durable, Entry, NewAttributes, NewEntry, Posix, Rename, Renamed, Rewrite, Unlink, XattrRule};
 use crate::types::{Factors, Identity, NewIdentity, NewPasskey, OpenGrant, Passkey, Ticket};
 use async_trait::async_trait;
 use holdfast_base::{
@@ -630,6 +631,94 @@ impl<E: Engine> Catalogue for E {
 
     fn changes(&self) -> broadcast::Receiver<Change> {
         self.subscribe()
+    }
+
+    async fn entry(&self, space: SpaceId, node: NodeId) -> Result<Option<Entry>> {
+        self.read(Reading::Point, move |link| posix::by_id(link, space, node)).await
+    }
+
+    async fn entry_in(&self, space: SpaceId, folder: NodeId, name: &NodeName) -> Result<Option<Entry>> {
+        let name = name.clone();
+        self.read(Reading::Point, move |link| posix::by_name(link, space, folder, name.as_str())).await
+    }
+
+    async fn entries(
+        &self,
+        space: SpaceId,
+        folder: NodeId,
+        after: Option<&NodeName>,
+        limit: usize,
+    ) -> Result<Vec<Entry>> {
+        let after = after.cloned();
+        let reading = if limit <= INLINE_ROWS { Reading::Point } else { Reading::Scan };
+        self.read(reading, move |link| posix::members(link, space, folder, after.as_ref(), limit)).await
+    }
+
+    async fn create_entry(
+        &self,
+        space: SpaceId,
+        new: NewEntry,
+        guard: &Guard,
+        durable: Durable,
+    ) -> Result<std::result::Result<Entry, Missing>> {
+        Ops(self).create_entry(space, new, guard, durable).await
+    }
+
+    async fn rewrite(
+        &self,
+        space: SpaceId,
+        rewrite: Rewrite,
+        guard: &Guard,
+        durable: Durable,
+    ) -> Result<std::result::Result<Entry, Missing>> {
+        Ops(self).rewrite(space, rewrite, guard, durable).await
+    }
+
+    async fn set_attributes(
+        &self,
+        space: SpaceId,
+        node: NodeId,
+        change: NewAttributes,
+        usual: Posix,
+        guard: &Guard,
+        durable: Durable,
+    ) -> Result<Entry> {
+        Ops(self).set_attributes(space, node, change, usual, guard, durable).await
+    }
+
+    async fn unlink(&self, space: SpaceId, unlink: Unlink, guard: &Guard, durable: Durable) -> Result<NodeId> {
+        Ops(self).unlink(space, unlink, guard, durable).await
+    }
+
+    async fn rename(&self, space: SpaceId, rename: Rename, guard: &Guard, durable: Durable) -> Result<Renamed> {
+        Ops(self).rename(space, rename, guard, durable).await
+    }
+
+    async fn hold(&self, space: SpaceId, nodes: Vec<NodeId>, until_ms: i64) -> Result<()> {
+        Ops(self).hold(space, nodes, until_ms).await
+    }
+
+    async fn let_go(&self, space: SpaceId, node: NodeId) -> Result<()> {
+        Ops(self).let_go(space, node).await
+    }
+
+    async fn xattrs(&self, node: NodeId) -> Result<Vec<(String, Vec<u8>)>> {
+        self.read(Reading::Point, move |link| xattrs::of_node(link, node)).await
+    }
+
+    async fn set_xattr(
+        &self,
+        space: SpaceId,
+        node: NodeId,
+        change: (String, Option<Vec<u8>>, XattrRule),
+        usual: (Posix, i64),
+        guard: &Guard,
+    ) -> Result<Entry> {
+        Ops(self).set_xattr(space, node, change, usual, guard).await
+    }
+
+    async fn settle(&self) -> Result<()> {
+        Ops(self).settle().await
     }
 
     async fn add_audit(&self, notes: Vec<AuditNote>) -> Result<()> {

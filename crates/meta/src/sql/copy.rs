@@ -8,6 +8,7 @@ use super::contents;
 use super::engine::{Engine, Ops, Scope};
 use super::fault::Done;
 use super::index::note;
+use super::posix;
 use super::query as sql;
 use super::relocate::{both_ends, check_destination};
 use super::remove::discard;
@@ -74,6 +75,7 @@ impl Copier<'_, '_> {
                        SELECT ?2, namespace, name, xml FROM property WHERE node_id = ?1";
             sql::put(self.tx, sql, (original.id.0, id))?;
         }
+        posix::copy(self.tx, original.id, node.id)?;
         if original.kind == NodeKind::Folder {
             self.folders.push((original.id.0, id));
         }

@@ -7,6 +7,7 @@ pub(crate) use super::tx::Scope;
 use super::tx::Tx;
 use crate::audit;
 use crate::catalogue::Change;
+use crate::types::Durable;
 use holdfast_base::Result;
 use tokio::sync::broadcast;
 
@@ -55,6 +56,22 @@ pub(crate) trait Engine: Send + Sync + 'static {
     where
         T: Send + 'static,
         F: Fn(&Tx<'_>) -> Done<T> + Send + 'static;
+
+    /// The same; what need not be on disk at once may be answered before it is.
+    fn submit_when<T, F>(
+        &self,
+        name: &'static str,
+        scope: Scope,
+        work: F,
+        explain: fn(Fault) -> Result<T>,
+        _durable: Durable,
+    ) -> impl Future<Output = Result<T>> + Send
+    where
+        T: Send + 'static,
+        F: Fn(&Tx<'_>) -> Done<T> + Send + 'static,
+    {
+        self.submit(name, scope, work, explain)
+    }
 
     /// Runs an operation whose refusals are errors.
     fn write<T, F>(&self, name: &'static str, scope: Scope, work: F) -> impl Future<Output = Result<T>> + Send

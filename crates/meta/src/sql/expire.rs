@@ -51,26 +51,28 @@ fn due(link: &dyn Link) -> Done<Vec<(SpaceId, bool)>> {
 fn expire(tx: &Tx<'_>, space: SpaceId, now_ms: i64, limit: usize) -> Done<usize> {
     let Some(mut state) = SpaceState::find(tx, space)? else { return Ok(0) };
     let cutoff_ms = now_ms.saturating_sub(i64::from(state.retention.days).saturating_mul(DAY_MS));
-    let mut gone = by_age(tx, &mut state, cutoff_ms, limit)?;
+    let mut gone = by_age(tx, &mut state, cutoff_ms, now_ms, limit)?;
     if gone < limit {
         gone += by_count(tx, &mut state, limit - gone)?;
     }
     if gone < limit {
-        gone += by_bytes(tx, &mut state, limit - gone)?;
+        gone += by_bytes(tx, &mut state, now_ms, limit - gone)?;
     }
     state.save(tx)?;
     Ok(gone)
 }
 
-fn by_age(tx: &Tx<'_>, state: &mut SpaceState, cutoff_ms: i64, limit: usize) -> Done<usize> {
+fn by_age(tx: &Tx<'_>, state: &mut SpaceState, cutoff_ms: i64, now_ms: i64, limit: usize) -> Done<usize> {
     let sql =
         "SELECT node_id, seq FROM version WHERE space_id = ?1 AND superseded_ms <= ?2 ORDER BY superseded_ms LIMIT ?3";
     let versions = sql::all(tx, sql, (state.id.0, cutoff_ms, rows(limit)), |row| Ok((row.get(0)?, row.get(1)?)))?;
     for &(node, seq) in &versions {
         drop_version(tx, state, node, seq)?;
     }
-    let sql = "SELECT id FROM trash WHERE space_id = ?1 AND deleted_ms <= ?2 ORDER BY deleted_ms LIMIT ?3";
-    let entries: Vec<i64> = sql::all(tx, sql, (state.id.0, cutoff_ms, rows(limit - versions.len())), |row| row.get(0))?;
+    let sql = "SELECT id FROM trash WHERE space_id = ?1 AND deleted_ms <= ?2 AND NOT EXISTS \
+               (SELECT 1 FROM held WHERE held.node_id = trash.node_id AND until_ms > ?4) ORDER BY deleted_ms LIMIT ?3";
+    let values = (state.id.0, cutoff_ms, rows(limit - versions.len()), now_ms);
+    let entries: Vec<i64> = sql::all(tx, sql, values, |row| row.get(0))?;
     for &entry in &entries {
         purge_entry(tx, state, entry)?;
     }
@@ -95,15 +97,16 @@ fn by_count(tx: &Tx<'_>, state: &mut SpaceState, limit: usize) -> Done<usize> {
     Ok(beyond.len())
 }
 
-fn by_bytes(tx: &Tx<'_>, state: &mut SpaceState, limit: usize) -> Done<usize> {
+fn by_bytes(tx: &Tx<'_>, state: &mut SpaceState, now_ms: i64, limit: usize) -> Done<usize> {
     let Some(bytes_max) = state.retention.bytes_max else { return Ok(0) };
     let mut gone = 0;
     let mut kept = trash::kept_bytes(tx, state)?;
     while kept > signed(bytes_max) && gone < limit {
         let sql = "SELECT node_id, seq, superseded_ms FROM version WHERE space_id = ?1 ORDER BY superseded_ms LIMIT 1";
         let version = sql::first(tx, sql, [state.id.0], |row| Ok((row.get(0)?, row.get(1)?, row.get::<i64>(2)?)))?;
-        let sql = "SELECT id, deleted_ms FROM trash WHERE space_id = ?1 ORDER BY deleted_ms LIMIT 1";
-        let entry = sql::first(tx, sql, [state.id.0], |row| Ok((row.get(0)?, row.get::<i64>(1)?)))?;
+        let sql = "SELECT id, deleted_ms FROM trash WHERE space_id = ?1 AND NOT EXISTS \
+                   (SELECT 1 FROM held WHERE held.node_id = trash.node_id AND until_ms > ?2) ORDER BY deleted_ms LIMIT 1";
+        let entry = sql::first(tx, sql, (state.id.0, now_ms), |row| Ok((row.get(0)?, row.get::<i64>(1)?)))?;
         match (version, entry) {
             (Some((node, seq, at_ms)), entry) if entry.is_none_or(|(_, deleted_ms)| at_ms <= deleted_ms) => {
                 let used = state.used;

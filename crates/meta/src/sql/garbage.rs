@@ -10,6 +10,7 @@ use super::blocks::{Freed, add_all_live, release};
 use super::contents;
 use super::engine::{Engine, Ops, Reading, Scope};
 use super::fault::Done;
+use super::posix;
 use super::query as sql;
 use super::seam::{Link, Row, Value};
 use super::shares;
@@ -130,6 +131,7 @@ fn remove_files<'l>(tx: &Tx<'_>, space: SpaceId, nodes: impl Iterator<Item = &'l
         if node.has_properties {
             sql::put(tx, "DELETE FROM property WHERE node_id = ?1", [node.id])?;
         }
+        posix::forget(tx, node.id)?;
         sql::put(tx, "DELETE FROM word WHERE node_id = ?1", [node.id])?;
         sql::put(tx, "DELETE FROM unindexed WHERE space_id = ?1 AND node_id = ?2", (space.0, node.id))?;
         sql::put(tx, "DELETE FROM node WHERE id = ?1", [node.id])?;

@@ -2,6 +2,7 @@
 
 use super::fault::{DatabaseError, Done, Fault};
 use super::tx::{Scope, Tx};
+use crate::types::Durable;
 use holdfast_base::{Error, ErrorKind, Result};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use tokio::sync::oneshot;
@@ -39,6 +40,10 @@ pub(crate) enum Ran {
 pub(crate) trait Job: Send {
     /// Name for metrics.
     fn name(&self) -> &'static str;
+    /// How soon it has to be on disk.
+    fn durable(&self) -> Durable {
+        Durable::Now
+    }
     /// What it locks.
     fn scope(&self) -> Scope;
     /// Runs it; it may be run again when its transaction was taken back.
@@ -52,6 +57,7 @@ pub(crate) trait Job: Send {
 /// An operation of one type.
 pub(crate) struct Operation<T, F> {
     name: &'static str,
+    durable: Durable,
     scope: Scope,
     work: F,
     explain: fn(Fault) -> Result<T>,
@@ -66,13 +72,13 @@ where
 {
     /// Makes a job; `explain` turns a refusal (after which nothing is kept) into the answer.
     pub(crate) fn boxed(
-        name: &'static str,
+        (name, durable): (&'static str, Durable),
         scope: Scope,
         work: F,
         explain: fn(Fault) -> Result<T>,
     ) -> (Box<dyn Job>, oneshot::Receiver<Result<T>>) {
         let (caller, answer) = oneshot::channel();
-        (Box::new(Self { name, scope, work, explain, result: None, caller }), answer)
+        (Box::new(Self { name, durable, scope, work, explain, result: None, caller }), answer)
     }
 }
 
@@ -83,6 +89,10 @@ where
 {
     fn name(&self) -> &'static str {
         self.name
+    }
+
+    fn durable(&self) -> Durable {
+        self.durable
     }
 
     fn scope(&self) -> Scope {

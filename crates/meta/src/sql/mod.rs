@@ -10,7 +10,7 @@
 //! other content is a `manifest` of block ids, and `block` says where each lies and how many manifest places refer to it.
 //! `space_sum` and `pack.live_bytes` are sums over these, changed in the same transaction, and constraints keep them from
 //! going below zero. What is deleted is re-parented (`remove`), what is purged stops counting, and its rows go step by step
-//! (`garbage`). `check` proves every sum and reference. Words of names and tags are indexed later than they are written
+//! (`garbage`). What a mount knows of a node besides lies beside it (`posix`). `check` proves every sum and reference. Words of names and tags are indexed later than they are written
 //! (`index`), and `search` finds nodes by them.
 //!
 //! **Limits.** An operation's memory is bounded by its request; copying, and purging a folder nobody measured, cost O(nodes) time,
@@ -41,6 +41,9 @@ mod members;
 mod metering;
 mod monitor;
 mod packs;
+mod posix;
+mod posix_move;
+mod posix_write;
 mod properties;
 pub(crate) mod query;
 mod relocate;
@@ -63,3 +66,4 @@ pub(crate) mod tx;
 mod uploads;
 mod versions;
 mod walk;
+mod xattrs;

@@ -43,6 +43,13 @@ pub(super) fn discard(tx: &Tx<'_>, state: &mut SpaceState, spot: &Spot<'_>, guar
         purge(tx, state, node.id.0, sizes)?;
         return Ok(None);
     }
+    discard_always(tx, state, spot, guard).map(Some)
+}
+
+/// Puts what is at `spot` into the trash, whatever the space keeps. Locks were checked; they end here.
+pub(super) fn discard_always(tx: &Tx<'_>, state: &mut SpaceState, spot: &Spot<'_>, guard: &Guard) -> Done<i64> {
+    let node = spot.existing()?;
+    end_locks(tx, state, node.id.0)?;
     // Trash is listed newest first, and so by ids that grow.
     let newest = "SELECT coalesce(max(id), 0) FROM trash WHERE space_id = ?1";
     let entry = tx.new_id_after(|| sql::only(tx, newest, [state.id.0], |row| row.get(0)))?;
@@ -64,7 +71,7 @@ pub(super) fn discard(tx: &Tx<'_>, state: &mut SpaceState, spot: &Spot<'_>, guar
         sizes.map(|sizes| sizes.nodes),
     );
     sql::put(tx, sql, values)?;
-    Ok(Some(entry))
+    Ok(entry)
 }
 
 /// Takes a subtree of known sizes, which hangs in the limbo without a trash entry, out of every sum; `release_garbage`

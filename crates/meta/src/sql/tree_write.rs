@@ -188,5 +188,7 @@ pub(super) fn set_content(tx: &Tx<'_>, node: &Node) -> Done<()> {
         node.seq,
         node.modified_ms,
     );
-    sql::put(tx, sql, values)
+    sql::put(tx, sql, values)?;
+    // Whatever it was, to whoever wrote it, it is a file: not a link that leads where the new bytes say.
+    sql::put(tx, "UPDATE posix SET kind = 0 WHERE node_id = ?1 AND kind <> 0", [node.id.0])
 }

@@ -70,9 +70,7 @@ fn no_version() -> Error {
 pub(super) fn supersede(tx: &Tx<'_>, state: &mut SpaceState, old: &Node, guard: &Guard) -> Done<()> {
     let retention = state.retention;
     if retention.days == 0 || retention.versions_max == Some(0) || old.size == 0 {
-        contents::release(tx, old.content)?;
-        state.used -= signed(old.size);
-        return Ok(());
+        return let_go(tx, state, old);
     }
     let sql = "INSERT INTO version (node_id, seq, space_id, content_id, size, modified_ms, superseded_ms, by_id) \
                VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)";
@@ -83,6 +81,13 @@ pub(super) fn supersede(tx: &Tx<'_>, state: &mut SpaceState, old: &Node, guard: 
     if let Some(keep) = retention.versions_max {
         prune(tx, state, old.id.0, keep)?;
     }
+    Ok(())
+}
+
+/// Lets the content of `old` go without making it an old version. The caller has counted the new content and writes the node.
+pub(super) fn let_go(tx: &Tx<'_>, state: &mut SpaceState, old: &Node) -> Done<()> {
+    contents::release(tx, old.content)?;
+    state.used -= signed(old.size);
     Ok(())
 }
 

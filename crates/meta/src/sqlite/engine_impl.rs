@@ -7,6 +7,7 @@ use crate::sql::engine::{Engine, Reading, Scope};
 use crate::sql::fault::{Done, Fault};
 use crate::sql::seam::Link;
 use crate::sql::tx::Tx;
+use crate::types::Durable;
 use holdfast_base::{Error, Result};
 use std::sync::Arc;
 use tokio::sync::broadcast;
@@ -58,7 +59,22 @@ impl Engine for SqliteCatalogue {
         T: Send + 'static,
         F: Fn(&Tx<'_>) -> Done<T> + Send + 'static,
     {
-        crate::figures::timed(name, self.writer.submit(name, scope, work, explain)).await
+        self.submit_when(name, scope, work, explain, Durable::Now).await
+    }
+
+    async fn submit_when<T, F>(
+        &self,
+        name: &'static str,
+        scope: Scope,
+        work: F,
+        explain: fn(Fault) -> Result<T>,
+        durable: Durable,
+    ) -> Result<T>
+    where
+        T: Send + 'static,
+        F: Fn(&Tx<'_>) -> Done<T> + Send + 'static,
+    {
+        crate::figures::timed(name, self.writer.submit((name, durable), scope, work, explain)).await
     }
 
     async fn shrink(&self) -> Result<()> {

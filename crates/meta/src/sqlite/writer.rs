@@ -6,6 +6,10 @@
 //! operation of the batch, the transaction is rolled back, and after an I/O error the connection is opened anew.
 //!
 //! An operation that was handed over runs even if its caller goes away meanwhile.
+//!
+//! **Soon.** Operations that need not be on disk at once ([`Durable::Soon`]) are committed without a sync while nobody asks for one: the
+//! log is written in order, so what a power cut takes back is its end, and the next sync is of everything before it. One that asks
+//! for a sync begins a batch of its own; those that do not may join it.
 
 use super::counter::Counter;
 use super::fault::explain;
@@ -16,6 +20,7 @@ use crate::sql::fault::{Done, Fault, Trouble};
 use crate::sql::job::{BatchFailure, Job, Operation, Ran};
 use crate::sql::query as sql;
 use crate::sql::tx::{Scope, Tx};
+use crate::types::Durable;
 use holdfast_base::{Error, Result, SpaceId};
 use rusqlite::Connection;
 use std::collections::BTreeMap;
@@ -54,15 +59,15 @@ impl Writer {
         let connection = opener.open(Purpose::Write).map_err(explain)?;
         let (queue, jobs) = mpsc::channel(QUEUE);
         let changes = broadcast::Sender::new(CHANGES);
-        let worker = WriterThread { opener, log, connection: Some(connection), changes: changes.clone() };
+        let worker = WriterThread { opener, log, connection: Some(connection), synced: Durable::Now, changes: changes.clone() };
         let thread = std::thread::Builder::new().name("catalogue-write".to_owned()).spawn(move || worker.work(jobs))?;
         Ok(Self { queue, thread: Mutex::new(Some(thread)), changes })
     }
 
-    /// Runs an operation and answers when it is on disk; `explain` says what a refusal means.
+    /// Runs an operation and answers when it is as durable as it asks for; `explain` says what a refusal means.
     pub(super) async fn submit<T, F>(
         &self,
-        name: &'static str,
+        named: (&'static str, Durable),
         scope: Scope,
         work: F,
         explain: fn(Fault) -> Result<T>,
@@ -71,7 +76,7 @@ impl Writer {
         T: Send + 'static,
         F: Fn(&Tx<'_>) -> Done<T> + Send + 'static,
     {
-        let (job, answer) = Operation::boxed(name, scope, work, explain);
+        let (job, answer) = Operation::boxed(named, scope, work, explain);
         self.queue.send(Message::Run(job)).await.map_err(|_| closed())?;
         answer.await.map_err(|_| closed())?
     }
@@ -106,6 +111,8 @@ struct WriterThread {
     opener: Opener,
     log: LogKeeper,
     connection: Option<Connection>,
+    /// How the connection commits.
+    synced: Durable,
     changes: broadcast::Sender<Change>,
 }
 
@@ -116,11 +123,18 @@ impl WriterThread {
     fn work(mut self, mut jobs: mpsc::Receiver<Message>) {
         let mut batch = Vec::with_capacity(BATCH_OPERATIONS);
         let mut going_on = true;
-        while going_on {
-            match jobs.blocking_recv() {
-                Some(Message::Run(job)) => going_on = self.batch(job, &mut jobs, &mut batch),
-                Some(Message::Stop) | None => break,
-            }
+        let mut carried = None;
+        while going_on || carried.is_some() {
+            let first = match carried.take() {
+                Some(job) => job,
+                None => match jobs.blocking_recv() {
+                    Some(Message::Run(job)) => job,
+                    Some(Message::Stop) | None => break,
+                },
+            };
+            let more;
+            (more, carried) = self.batch(first, &mut jobs, &mut batch);
+            going_on &= more;
         }
         self.log.stop();
         if let Some(connection) = self.connection.take() {
@@ -128,24 +142,29 @@ impl WriterThread {
         }
     }
 
-    /// Runs one batch that starts with `first`; answers whether there is more to come.
+    /// Runs one batch that starts with `first`; answers whether there is more to come, and what begins the next batch.
     fn batch(
         &mut self,
         first: Box<dyn Job>,
         jobs: &mut mpsc::Receiver<Message>,
         batch: &mut Vec<Box<dyn Job>>,
-    ) -> bool {
+    ) -> (bool, Option<Box<dyn Job>>) {
         let mut going_on = true;
+        let mut carried = None;
+        let durable = first.durable();
         let mut next = Some(first);
         let mut changes = Changes::new();
         let began = Instant::now();
-        let result = self.transaction(|connection, ids| {
+        let result = self.transaction(durable, |connection, ids| {
             while let Some(mut job) = next.take() {
                 let ran = in_savepoint(connection, ids, job.as_mut(), &mut changes);
                 batch.push(job);
                 ran?;
                 if batch.len() < BATCH_OPERATIONS && began.elapsed() < BATCH_TIME {
                     match jobs.try_recv() {
+                        Ok(Message::Run(job)) if durable == Durable::Soon && job.durable() == Durable::Now => {
+                            carried = Some(job);
+                        }
                         Ok(Message::Run(job)) => next = Some(job),
                         Ok(Message::Stop) => going_on = false,
                         Err(_) => {}
@@ -169,7 +188,7 @@ impl WriterThread {
         if let Some(connection) = &self.connection {
             self.log.after_commit(connection);
         }
-        going_on
+        (going_on, carried)
     }
 
     fn tell(&self, changes: &Changes) {
@@ -180,11 +199,24 @@ impl WriterThread {
     }
 
     /// Begins, works, commits; on any failure rolls back and, if need be, gives the connection up.
-    fn transaction(&mut self, work: impl FnOnce(&Connection, &Counter<'_>) -> Done<()>) -> Result<()> {
+    fn transaction(
+        &mut self,
+        durable: Durable,
+        work: impl FnOnce(&Connection, &Counter<'_>) -> Done<()>,
+    ) -> Result<()> {
         let connection = match self.connection.take() {
             Some(connection) => connection,
-            None => self.opener.open(Purpose::Write).map_err(explain)?,
+            None => {
+                self.synced = Durable::Now;
+                self.opener.open(Purpose::Write).map_err(explain)?
+            }
         };
+        if self.synced != durable {
+            // NORMAL writes the log and leaves it to the next sync; it is synced before anything is copied out of it.
+            let mode = if durable == Durable::Now { "FULL" } else { "NORMAL" };
+            connection.pragma_update(None, "synchronous", mode).map_err(explain)?;
+            self.synced = durable;
+        }
         let done = attempt(&connection, work);
         if let Err(fault) = &done {
             let clean = connection.is_autocommit() || connection.execute_batch("ROLLBACK").is_ok();

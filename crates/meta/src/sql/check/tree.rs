@@ -9,6 +9,7 @@ pub(super) fn check(checker: &mut Checker<'_>) -> Done<()> {
     orphans(checker)?;
     cycles(checker)?;
     properties(checker)?;
+    attributes(checker)?;
     versions(checker)?;
     counts(checker)
 }
@@ -91,6 +92,32 @@ fn properties(checker: &mut Checker<'_>) -> Done<()> {
                    CASE WHEN EXISTS (SELECT 1 FROM property WHERE node_id = node.id) THEN 1 ELSE 0 END WHERE id = ?1";
         let message = format!("node {node} does not say rightly whether it has properties");
         checker.mend("node-properties", message, false, sql, [node], "set it right")?;
+    }
+    Ok(())
+}
+
+/// What a mount knows of a node.
+fn attributes(checker: &mut Checker<'_>) -> Done<()> {
+    for (table, what) in [("posix", "attributes"), ("xattr", "extended attributes"), ("held", "a hold")] {
+        let sql = format!(
+            "SELECT DISTINCT node_id FROM {table} WHERE NOT EXISTS (SELECT 1 FROM node WHERE node.id = node_id)"
+        );
+        for node in checker.ids(&sql)? {
+            let sql = format!("DELETE FROM {table} WHERE node_id = ?1");
+            let message = format!("there is {what} of node {node}, which does not exist");
+            checker.mend("posix-orphan", message, false, &sql, [node], "removed it")?;
+        }
+    }
+    let sql = "SELECT node_id FROM posix WHERE xattrs <> \
+               (SELECT count(*) FROM xattr WHERE xattr.node_id = posix.node_id) \
+               UNION SELECT node_id FROM xattr WHERE NOT EXISTS (SELECT 1 FROM posix WHERE posix.node_id = xattr.node_id) \
+               AND EXISTS (SELECT 1 FROM node WHERE node.id = node_id)";
+    for node in checker.ids(sql)? {
+        let sql = "INSERT INTO posix (node_id, kind, mode, uid, gid, rdev, atime_ns, mtime_ns, ctime_ns, xattrs) \
+                   SELECT ?1, 0, 384, 0, 0, 0, 0, 0, 0, count(*) FROM xattr WHERE node_id = ?1 \
+                   ON CONFLICT (node_id) DO UPDATE SET xattrs = excluded.xattrs";
+        let message = format!("node {node} does not say rightly how many extended attributes it has");
+        checker.mend("posix-xattrs", message, false, sql, [node], "set it right")?;
     }
     Ok(())
 }

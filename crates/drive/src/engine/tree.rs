@@ -1,0 +1,283 @@
+//! A space for a mount, on this machine: see [`Tree`].
+
+use super::Engine;
+use super::access::Entered;
+use super::intake::Intake;
+use super::read::{Chunks, Reading};
+use crate::{ContentStream, NewNode, OpenContent, Room, Save, Tree};
+use async_trait::async_trait;
+use bytes::Bytes;
+use futures_util::{StreamExt, stream};
+use holdfast_auth::Session;
+use holdfast_base::limits::BLOCK_BYTES;
+use holdfast_base::{BlockId, ByteRange, ContentId, Error, ErrorKind, NodeId, NodeName, Result};
+use holdfast_meta::{
+    Change, Content, Durable, Entry, Guard, NewAttributes, NewEntry, Posix, Rename, Renamed, Rewrite, Role, Unlink,
+    XattrRule,
+};
+use parking_lot::Mutex;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+use tokio::sync::broadcast;
+
+/// How long a look at who may do what holds: what an administrator takes away is gone within this time.
+const GRANT: Duration = Duration::from_secs(1);
+
+/// A space entered for a mount.
+struct EngineTree {
+    engine: Engine,
+    who: Arc<Session>,
+    space: String,
+    root: NodeId,
+    entered: Mutex<(Arc<Entered>, Instant)>,
+}
+
+impl Engine {
+    /// A space for a mount, with what the session may do there.
+    pub async fn tree(&self, who: Arc<Session>, space: &str) -> Result<Arc<dyn Tree>> {
+        let entered = self.enter(&who, space, Role::Reader).await?;
+        if entered.view.is_some() {
+            return Err(Error::new(ErrorKind::Unsupported, "a folder that was shared cannot be mounted yet, only a space"));
+        }
+        let root = self.view(&entered).await?.root.id;
+        let entered = Mutex::new((Arc::new(entered), Instant::now()));
+        Ok(Arc::new(EngineTree { engine: self.clone(), who, space: space.to_owned(), root, entered }))
+    }
+}
+
+impl EngineTree {
+    /// The space with the role the account has there now, or had a moment ago.
+    async fn enter(&self, need: Role) -> Result<Arc<Entered>> {
+        let (mut entered, since) = self.entered.lock().clone();
+        if since.elapsed() >= GRANT {
+            let account = self.engine.shared.catalogue.account(self.who.account).await?;
+            if account.is_none_or(|account| account.disabled) {
+                return Err(Error::forbidden("the account was disabled or removed"));
+            }
+            entered = Arc::new(self.engine.enter(&self.who, &self.space, Role::Reader).await?);
+            *self.entered.lock() = (entered.clone(), Instant::now());
+        }
+        if entered.role < need {
+            return Err(Error::forbidden(format!("you may only read {:?}", self.space)));
+        }
+        Ok(entered)
+    }
+
+    async fn enter_to_write(&self) -> Result<(Arc<Entered>, Guard)> {
+        let entered = self.enter(Role::Editor).await?;
+        let guard = self.engine.guard(&self.who, &entered, crate::Conditions::default());
+        Ok((entered, guard))
+    }
+
+    async fn reading(&self, entered: &Entered, content: ContentId) -> Result<Arc<Reading>> {
+        let found = self.engine.shared.catalogue.content(content).await?;
+        let content: Content = found
+            .filter(|content| content.space == entered.space.id)
+            .ok_or_else(|| Error::not_found("this content is no longer kept"))?;
+        self.engine.reading(entered.keys(&self.who)?, content)
+    }
+
+    /// Ids of the blocks before and after what is sent.
+    async fn kept(&self, entered: &Entered, save: &Save) -> Result<(Vec<BlockId>, Vec<BlockId>)> {
+        let block = BLOCK_BYTES as u64;
+        let after = save.body.end < save.size;
+        if save.body.start == 0 && !after {
+            return Ok((Vec::new(), Vec::new()));
+        }
+        let base = save.base.ok_or_else(|| Error::internal("there is nothing to be kept of an empty file"))?;
+        let base = self.reading(entered, base).await?;
+        let aligned = save.body.start.is_multiple_of(block) && (!after || save.body.end.is_multiple_of(block));
+        if !aligned || !base.has_blocks_of(BLOCK_BYTES) || (after && base.size() != save.size) {
+            return Err(Error::internal("a part of a file is to be kept that is not made of blocks"));
+        }
+        let before = base.block_ids(0..save.body.start / block).await?;
+        let after = if after { base.block_ids(save.body.end / block..save.size.div_ceil(block)).await? } else { Vec::new() };
+        Ok((before, after))
+    }
+}
+
+#[async_trait]
+impl Tree for EngineTree {
+    fn root(&self) -> NodeId {
+        self.root
+    }
+
+    async fn entry(&self, node: NodeId) -> Result<Option<Entry>> {
+        let entered = self.enter(Role::Reader).await?;
+        self.engine.shared.catalogue.entry(entered.space.id, node).await
+    }
+
+    async fn lookup(&self, folder: NodeId, name: &NodeName) -> Result<Option<Entry>> {
+        let entered = self.enter(Role::Reader).await?;
+        self.engine.shared.catalogue.entry_in(entered.space.id, folder, name).await
+    }
+
+    async fn list(&self, folder: NodeId, after: Option<&NodeName>, limit: usize) -> Result<Vec<Entry>> {
+        let entered = self.enter(Role::Reader).await?;
+        self.engine.shared.catalogue.entries(entered.space.id, folder, after, limit).await
+    }
+
+    async fn room(&self) -> Result<Room> {
+        let entered = self.engine.enter(&self.who, &self.space, Role::Reader).await?;
+        let view = self.engine.view(&entered).await?;
+        Ok(Room { used_bytes: view.usage.used_bytes, free_bytes: view.available_bytes })
+    }
+
+    async fn open(&self, content: ContentId) -> Result<Arc<dyn OpenContent>> {
+        let entered = self.enter(Role::Reader).await?;
+        let reading = self.reading(&entered, content).await?;
+        let chunks = Chunks::new(reading.clone());
+        Ok(Arc::new(Opened { id: content, reading, chunks, read_to: AtomicU64::new(0) }))
+    }
+
+    async fn create(&self, new: NewNode, content: Bytes, durable: Durable) -> Result<Entry> {
+        let (entered, guard) = self.enter_to_write().await?;
+        let target = self.engine.target(&entered, entered.keys(&self.who)?)?;
+        let length = Some(content.len() as u64);
+        let body = stream::once(async move { Ok(content) }).boxed();
+        let ready = target.store(Intake::new(body, length, Vec::new()), length, Vec::new(), (Vec::new(), 0)).await?;
+        let catalogue = &self.engine.shared.catalogue;
+        let commit = |content| {
+            let NewNode { parent, name, kind, posix } = new.clone();
+            let new = NewEntry { parent, name, kind, posix, content };
+            catalogue.create_entry(entered.space.id, new, &guard, durable)
+        };
+        ready.commit(&target, commit).await
+    }
+
+    async fn save(&self, save: Save, body: ContentStream) -> Result<Entry> {
+        let (entered, guard) = self.enter_to_write().await?;
+        let (before, after) = self.kept(&entered, &save).await?;
+        let target = self.engine.target(&entered, entered.keys(&self.who)?)?;
+        let length = Some(save.body.len());
+        let after_bytes = save.size - save.body.end;
+        let ready = target.store(Intake::new(body, length, Vec::new()), length, before, (after, after_bytes)).await?;
+        let catalogue = &self.engine.shared.catalogue;
+        let commit = |content| {
+            let Save { node, base, posix, keep, .. } = save;
+            catalogue.rewrite(entered.space.id, Rewrite { node, base, content, posix, keep }, &guard, save.durable)
+        };
+        ready.commit(&target, commit).await
+    }
+
+    async fn set_attributes(&self, node: NodeId, change: NewAttributes, usual: Posix) -> Result<Entry> {
+        let (entered, guard) = self.enter_to_write().await?;
+        let catalogue = &self.engine.shared.catalogue;
+        catalogue.set_attributes(entered.space.id, node, change, usual, &guard, Durable::Soon).await
+    }
+
+    async fn unlink(&self, unlink: Unlink) -> Result<NodeId> {
+        let (entered, guard) = self.enter_to_write().await?;
+        self.engine.shared.catalogue.unlink(entered.space.id, unlink, &guard, Durable::Soon).await
+    }
+
+    async fn rename(&self, rename: Rename) -> Result<Renamed> {
+        let (entered, guard) = self.enter_to_write().await?;
+        self.engine.shared.catalogue.rename(entered.space.id, rename, &guard, Durable::Soon).await
+    }
+
+    async fn hold(&self, nodes: Vec<NodeId>, until_ms: i64) -> Result<()> {
+        let entered = self.enter(Role::Editor).await?;
+        self.engine.shared.catalogue.hold(entered.space.id, nodes, until_ms).await
+    }
+
+    async fn let_go(&self, node: NodeId) -> Result<()> {
+        let entered = self.enter(Role::Editor).await?;
+        self.engine.shared.catalogue.let_go(entered.space.id, node).await
+    }
+
+    async fn xattrs(&self, node: NodeId) -> Result<Vec<(String, Vec<u8>)>> {
+        // A number is of one space only.
+        match self.entry(node).await? {
+            Some(_) => self.engine.shared.catalogue.xattrs(node).await,
+            None => Ok(Vec::new()),
+        }
+    }
+
+    async fn set_xattr(
+        &self,
+        node: NodeId,
+        change: (String, Option<Vec<u8>>, XattrRule),
+        usual: (Posix, i64),
+    ) -> Result<Entry> {
+        let (entered, guard) = self.enter_to_write().await?;
+        self.engine.shared.catalogue.set_xattr(entered.space.id, node, change, usual, &guard).await
+    }
+
+    async fn settle(&self) -> Result<()> {
+        self.engine.shared.catalogue.settle().await
+    }
+
+    fn changes(&self) -> broadcast::Receiver<Change> {
+        self.engine.shared.catalogue.changes()
+    }
+}
+
+/// A content being read by a mount.
+struct Opened {
+    id: ContentId,
+    reading: Arc<Reading>,
+    chunks: Chunks,
+    /// Where the last read ended: one that goes on from there has the next block fetched.
+    read_to: AtomicU64,
+}
+
+#[async_trait]
+impl OpenContent for Opened {
+    fn id(&self) -> ContentId {
+        self.id
+    }
+
+    fn size(&self) -> u64 {
+        self.reading.size()
+    }
+
+    fn grain(&self) -> Option<u64> {
+        self.reading.has_blocks_of(BLOCK_BYTES).then_some(BLOCK_BYTES as u64)
+    }
+
+    async fn read(&self, range: ByteRange) -> Result<Vec<u8>> {
+        if range.end > self.reading.size() {
+            return Err(Error::new(ErrorKind::RangeNotSatisfiable, "the range lies beyond the file's end"));
+        }
+        if self.reading.is_inline() {
+            return Ok(self.reading.inline(range)?.to_vec());
+        }
+        let goes_on = self.read_to.swap(range.end, Ordering::Relaxed) == range.start;
+        let mut out = Vec::with_capacity(usize::try_from(range.len()).unwrap_or(0));
+        let mut at = range.start;
+        while at < range.end {
+            at += self.part(at, range.end, goes_on, &mut out).await?;
+        }
+        Ok(out)
+    }
+}
+
+impl Opened {
+    /// Appends what of one block lies from `at` to `end`; answers how much that is.
+    async fn part(&self, at: u64, end: u64, goes_on: bool, out: &mut Vec<u8>) -> Result<u64> {
+        let block_bytes = self.reading.block_bytes();
+        let (index, start) = (at / block_bytes, at % block_bytes);
+        let id = self.chunks.block(index).await?;
+        let want = self.reading.want(id, index);
+        if goes_on && (index + 1) * block_bytes < self.reading.size() {
+            // What is wrong with a later block is said when it is its turn.
+            if let Ok(next) = self.chunks.block(index + 1).await {
+                self.reading.fetch_ahead(next, index + 1);
+            }
+        }
+        let mut claim = want.claim().await?;
+        let length = self.reading.length_of(index);
+        if claim.plain().len() as u64 != length {
+            return Err(Error::damaged(format!("block {id} has not the length its place in the file asks for")));
+        }
+        let to = (end - index * block_bytes).min(length);
+        let whole = |value: u64| usize::try_from(value).map_err(|_| Error::internal("a length is over the machine's"));
+        out.extend_from_slice(&claim.plain()[whole(start)?..whole(to)?]);
+        if to == length && goes_on {
+            claim.done();
+        }
+        Ok(to - start)
+    }
+}

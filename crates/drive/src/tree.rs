@@ -1,0 +1,116 @@
+//! What a mount speaks to: one space, its nodes by number.
+//!
+//! A mount asks many small questions about nodes it knows, so nothing here takes a path, and nothing walks one down. It has two
+//! implementations to come to: [`Engine::tree`](crate::engine::Engine::tree) on this machine, and a client that seals by itself and
+//! speaks to a server (docs/design/mount.md).
+
+use crate::ContentStream;
+use async_trait::async_trait;
+use bytes::Bytes;
+use holdfast_base::{ByteRange, ContentId, NodeId, NodeName, Result};
+use holdfast_meta::{
+    Change, Durable, Entry, NewAttributes, NodeKind, Posix, Rename, Renamed, Unlink, XattrRule,
+};
+use std::sync::Arc;
+use tokio::sync::broadcast;
+
+/// A space, by numbers. Whoever may no longer see it is `NotFound` within a second, whoever may only read `Forbidden`. A lock of
+/// another face on what is changed is `Locked`.
+#[async_trait]
+pub trait Tree: Send + Sync + 'static {
+    /// The space's root.
+    fn root(&self) -> NodeId;
+    /// A node that has a name.
+    async fn entry(&self, node: NodeId) -> Result<Option<Entry>>;
+    /// A member of a folder.
+    async fn lookup(&self, folder: NodeId, name: &NodeName) -> Result<Option<Entry>>;
+    /// Up to `limit` members of a folder in byte order of name, after `after`.
+    async fn list(&self, folder: NodeId, after: Option<&NodeName>, limit: usize) -> Result<Vec<Entry>>;
+    /// What is used, and what is left.
+    async fn room(&self) -> Result<Room>;
+    /// Opens a content to read it. What is read of it stays the same whatever becomes of the file.
+    async fn open(&self, content: ContentId) -> Result<Arc<dyn OpenContent>>;
+
+    /// Makes a node with content of at most a block.
+    async fn create(&self, new: NewNode, content: Bytes, durable: Durable) -> Result<Entry>;
+    /// Gives a file new content: `PreconditionFailed` if it has not the content that this was made of, `NotFound` if it has no name.
+    async fn save(&self, save: Save, body: ContentStream) -> Result<Entry>;
+    /// Changes attributes; of a node without any, `usual` is what they were.
+    async fn set_attributes(&self, node: NodeId, change: NewAttributes, usual: Posix) -> Result<Entry>;
+    /// Takes a node its name.
+    async fn unlink(&self, unlink: Unlink) -> Result<NodeId>;
+    /// Gives a node another name.
+    async fn rename(&self, rename: Rename) -> Result<Renamed>;
+    /// Prolongs the time for which nodes without a name are held.
+    async fn hold(&self, nodes: Vec<NodeId>, until_ms: i64) -> Result<()>;
+    /// Nobody has the node open any more.
+    async fn let_go(&self, node: NodeId) -> Result<()>;
+    /// Extended attributes of a node, by name.
+    async fn xattrs(&self, node: NodeId) -> Result<Vec<(String, Vec<u8>)>>;
+    /// Sets an extended attribute, or removes it; see [`Catalogue::set_xattr`](holdfast_meta::Catalogue::set_xattr).
+    async fn set_xattr(
+        &self,
+        node: NodeId,
+        change: (String, Option<Vec<u8>>, XattrRule),
+        usual: (Posix, i64),
+    ) -> Result<Entry>;
+    /// When it answers, everything that was answered before is on disk.
+    async fn settle(&self) -> Result<()>;
+    /// Changes of the drive's spaces from now on, by whomever.
+    fn changes(&self) -> broadcast::Receiver<Change>;
+}
+
+/// A content that is being read.
+#[async_trait]
+pub trait OpenContent: Send + Sync + 'static {
+    /// Its number.
+    fn id(&self) -> ContentId;
+    /// Its size in bytes.
+    fn size(&self) -> u64;
+    /// Bytes of the blocks of which a new version may keep some ([`Save::body`]); none if it can keep nothing.
+    fn grain(&self) -> Option<u64>;
+    /// A range, which must lie within it.
+    async fn read(&self, range: ByteRange) -> Result<Vec<u8>>;
+}
+
+/// Room in a space.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Room {
+    /// Bytes in use, old versions and trash with them.
+    pub used_bytes: u64,
+    /// Bytes that can still be written, as far as anybody knows.
+    pub free_bytes: Option<u64>,
+}
+
+/// A node to be made.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NewNode {
+    /// Its folder.
+    pub parent: NodeId,
+    /// Its name.
+    pub name: NodeName,
+    /// File or folder.
+    pub kind: NodeKind,
+    /// Its attributes.
+    pub posix: Posix,
+}
+
+/// A file's new content.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Save {
+    /// The file.
+    pub node: NodeId,
+    /// The content it was made of.
+    pub base: Option<ContentId>,
+    /// The part that is sent; what is before and after it stays as it is in `base`. It begins where a block of [`OpenContent::grain`]
+    /// begins, and ends where one does or at the file's end.
+    pub body: ByteRange,
+    /// The file's size after that. Where something after `body` stays, that of `base`.
+    pub size: u64,
+    /// The file's attributes after that.
+    pub posix: Posix,
+    /// Whether `base` becomes an old version.
+    pub keep: bool,
+    /// How soon it is on disk.
+    pub durable: Durable,
+}

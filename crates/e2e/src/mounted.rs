@@ -1,0 +1,158 @@
+//! A drive mounted by the program itself, and taken away again whatever happens.
+
+use std::fs;
+use std::io::{BufRead, BufReader, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdout, Command, Output, Stdio};
+
+use holdfast_testkit::server::ServerOptions;
+use rustix::mount::{UnmountFlags, unmount};
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::Outcome;
+use crate::care::expect_clean;
+use crate::rig::{NAME, PASSWORD};
+
+/// A drive of one account and a folder it can be mounted on, without a server.
+#[derive(Debug)]
+pub struct Ground {
+    folder: tempfile::TempDir,
+}
+
+impl Ground {
+    /// A new drive.
+    pub fn new() -> Outcome<Self> {
+        let ground = Self { folder: tempfile::tempdir()? };
+        fs::create_dir(ground.folder.path().join("mnt"))?;
+        // A process of another account may have to get to the mount.
+        let open = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+        fs::set_permissions(ground.folder.path(), open)?;
+        let output = ground.options().command()?.args(["serve", "--help"]).output()?;
+        if !output.status.success() {
+            return Err("the program does not run".into());
+        }
+        ground.options().add_account(NAME, PASSWORD)?;
+        Ok(ground)
+    }
+
+    /// Commands on the drive.
+    pub fn options(&self) -> ServerOptions {
+        ServerOptions::new(self.folder.path().join("data"))
+    }
+
+    /// Beside the drive.
+    pub fn scratch(&self) -> &Path {
+        self.folder.path()
+    }
+
+    /// Mounts the account's own space, with more arguments.
+    pub fn mount(&self, arguments: &[&str]) -> Outcome<Mount> {
+        let at = self.folder.path().join("mnt");
+        let mut command = self.options().command()?;
+        command.arg("mount").arg(self.options().data()).arg(&at);
+        command.args(["--user", NAME, "--password-file", "-", "--foreground", "--json"]).args(arguments);
+        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
+        child.stdin.take().ok_or("no standard input")?.write_all(PASSWORD.as_bytes())?;
+        let mut out = BufReader::new(child.stdout.take().ok_or("no standard output")?);
+        let mut line = String::new();
+        out.read_line(&mut line)?;
+        let mut mount = Mount { child, at, _out: out };
+        if line.contains("\"mounted\"") {
+            return Ok(mount);
+        }
+        let said = mount.errors();
+        Err(format!("it was not mounted: {said}").into())
+    }
+
+    /// Mounts, works, unmounts, and has the drive prove itself.
+    pub fn with(&self, work: impl FnOnce(&Path) -> Outcome) -> Outcome {
+        let mount = self.mount(&[])?;
+        let outcome = work(mount.at());
+        let ended = mount.stop();
+        outcome?;
+        ended?;
+        expect_clean(&self.options())
+    }
+}
+
+/// A mount that runs.
+#[derive(Debug)]
+pub struct Mount {
+    child: Child,
+    at: PathBuf,
+    _out: BufReader<ChildStdout>,
+}
+
+impl Mount {
+    /// Where.
+    pub fn at(&self) -> &Path {
+        &self.at
+    }
+
+    fn pid(&self) -> Outcome<Pid> {
+        Pid::from_raw(i32::try_from(self.child.id())?).ok_or_else(|| "no process".into())
+    }
+
+    fn errors(&mut self) -> String {
+        let mut said = String::new();
+        if let Some(errors) = &mut self.child.stderr {
+            let _ = std::io::Read::read_to_string(errors, &mut said);
+        }
+        said
+    }
+
+    /// Ends it in good order; an error if it says anything or leaves the folder mounted.
+    pub fn stop(mut self) -> Outcome {
+        kill_process(self.pid()?, Signal::TERM)?;
+        let status = self.child.wait()?;
+        let said = self.errors();
+        if !status.success() || !said.is_empty() || is_mounted(&self.at)? {
+            return Err(format!("the mount ended with {status}: {said}").into());
+        }
+        Ok(())
+    }
+
+    /// Unmounts it from outside, as a person does, and waits for its end.
+    pub fn unmount(mut self) -> Outcome {
+        unmount(&self.at, UnmountFlags::empty())?;
+        let status = self.child.wait()?;
+        if status.success() { Ok(()) } else { Err(format!("the mount ended with {status}: {}", self.errors()).into()) }
+    }
+
+    /// Ends it as a crash does.
+    pub fn kill_9(mut self) -> Outcome {
+        self.child.kill()?;
+        self.child.wait()?;
+        let _ = unmount(&self.at, UnmountFlags::DETACH | UnmountFlags::FORCE);
+        Ok(())
+    }
+}
+
+impl Drop for Mount {
+    fn drop(&mut self) {
+        if let Ok(None) = self.child.try_wait() {
+            let _ = self.child.kill();
+            let _ = self.child.wait();
+        }
+        if is_mounted(&self.at).unwrap_or(false) {
+            let _ = unmount(&self.at, UnmountFlags::DETACH | UnmountFlags::FORCE);
+        }
+    }
+}
+
+/// Whether anything is mounted on a folder.
+pub fn is_mounted(at: &Path) -> Outcome<bool> {
+    let table = fs::read_to_string("/proc/self/mountinfo")?;
+    let at = at.to_string_lossy();
+    Ok(table.lines().any(|line| line.split(' ').nth(4) == Some(&*at)))
+}
+
+/// Runs a program to its end; an error with what it said unless it succeeds.
+pub fn run(command: &mut Command) -> Outcome<String> {
+    let Output { status, stdout, stderr } = command.output()?;
+    let said = String::from_utf8_lossy(&stdout).into_owned();
+    if status.success() {
+        return Ok(said);
+    }
+    Err(format!("{command:?}: {status}\n{said}{}", String::from_utf8_lossy(&stderr)).into())
+}

@@ -1,0 +1,188 @@
+//! Taking names away and giving others, and what becomes of a node that somebody has open.
+
+use super::engine::{Engine, Ops, Scope};
+use super::fault::{Done, refuse};
+use super::index::note;
+use super::lock_check::{Change, end_locks};
+use super::posix::{End, anywhere, by_id, touch};
+use super::posix_write::refusal;
+use super::query as sql;
+use super::remove::{discard, discard_always, purge, reparent};
+use super::state::SpaceState;
+use super::subtree::sizes_of;
+use super::trash::purge_entry;
+use super::tx::Tx;
+use super::walk::Spot;
+use crate::catalogue::Guard;
+use crate::types::{Durable, Leave, Node, NodeKind, Rename, Renamed, Taken, Unlink};
+use holdfast_base::{Error, ErrorKind, NodeId, Result, SpaceId};
+
+impl<E: Engine> Ops<'_, E> {
+    pub(super) async fn unlink(
+        &self,
+        space: SpaceId,
+        unlink: Unlink,
+        guard: &Guard,
+        durable: Durable,
+    ) -> Result<NodeId> {
+        let guard = guard.clone();
+        let work = move |tx: &Tx<'_>| remove(tx, space, &unlink, &guard);
+        self.0.submit_when("unlink", Scope::Space(space), work, refusal, durable).await
+    }
+
+    pub(super) async fn rename(
+        &self,
+        space: SpaceId,
+        rename: Rename,
+        guard: &Guard,
+        durable: Durable,
+    ) -> Result<Renamed> {
+        let guard = guard.clone();
+        let work = move |tx: &Tx<'_>| move_entry(tx, space, &rename, &guard);
+        self.0.submit_when("rename", Scope::Space(space), work, refusal, durable).await
+    }
+
+    pub(super) async fn hold(&self, space: SpaceId, nodes: Vec<NodeId>, until_ms: i64) -> Result<()> {
+        let work = move |tx: &Tx<'_>| {
+            let sql = "UPDATE held SET until_ms = ?2 WHERE node_id = ?1";
+            nodes.iter().try_for_each(|node| sql::put(tx, sql, (node.0, until_ms)))
+        };
+        self.0.write("hold", Scope::Space(space), work).await
+    }
+
+    pub(super) async fn let_go(&self, space: SpaceId, node: NodeId) -> Result<()> {
+        let work = move |tx: &Tx<'_>| let_go(tx, space, node);
+        self.0.submit_when("let_go", Scope::Space(space), work, refusal, Durable::Soon).await
+    }
+}
+
+fn remove(tx: &Tx<'_>, space: SpaceId, unlink: &Unlink, guard: &Guard) -> Done<NodeId> {
+    let mut state = SpaceState::load_for(tx, space, guard)?;
+    let end = End::new(tx, &state, unlink.parent, &unlink.name)?;
+    let spot = end.spot(tx, &mut state, |_| Change::Remove, guard)?;
+    let node = spot.existing()?;
+    if (node.kind == NodeKind::Folder) != unlink.folder {
+        return refuse(ErrorKind::WrongKind, format!("{} is {}a folder", spot.path, if unlink.folder { "not " } else { "" }));
+    }
+    refuse_members(tx, node)?;
+    let id = node.id;
+    leave(tx, &mut state, &spot, &unlink.leave, guard)?;
+    touch(tx, unlink.parent, unlink.leave.now_ns)?;
+    state.next_seq();
+    state.save(tx)?;
+    Ok(id)
+}
+
+/// `Conflict` for a folder with anything in it.
+fn refuse_members(tx: &Tx<'_>, node: &Node) -> Done<()> {
+    let sql = "SELECT 1 FROM node WHERE parent_id = ?1 LIMIT 1";
+    if node.kind == NodeKind::Folder && sql::first(tx, sql, [node.id.0], |_| Ok(()))?.is_some() {
+        return refuse(ErrorKind::Conflict, format!("{} is not empty", node.name));
+    }
+    Ok(())
+}
+
+/// Takes what is at `spot` out of the tree. Locks were checked.
+fn leave(tx: &Tx<'_>, state: &mut SpaceState, spot: &Spot<'_>, leave: &Leave, guard: &Guard) -> Done<()> {
+    let node = spot.existing()?;
+    let forget = node.created_ms > leave.forget_after_ms || (node.kind == NodeKind::File && node.size == 0);
+    if let Some(until_ms) = leave.held_until_ms {
+        discard_always(tx, state, spot, guard)?;
+        let sql = "INSERT INTO held (node_id, until_ms, forget) VALUES (?1, ?2, ?3) ON CONFLICT (node_id) DO UPDATE SET \
+                   until_ms = excluded.until_ms, forget = excluded.forget";
+        return sql::put(tx, sql, (node.id.0, until_ms, forget));
+    }
+    if !forget {
+        return discard(tx, state, spot, guard).map(drop);
+    }
+    end_locks(tx, state, node.id.0)?;
+    let sizes = sizes_of(tx, node.id.0)?;
+    reparent(tx, node, spot.parent()?, state.limbo(), &format!("g{}", node.id))?;
+    purge(tx, state, node.id.0, sizes)
+}
+
+/// Nobody has the node open any more. One that was put back meanwhile stays where it is.
+fn let_go(tx: &Tx<'_>, space: SpaceId, node: NodeId) -> Done<()> {
+    let sql = "DELETE FROM held WHERE node_id = ?1 RETURNING forget";
+    let Some(forget) = sql::first(tx, sql, [node.0], |row| row.get::<bool>(0))? else { return Ok(()) };
+    let mut state = SpaceState::load(tx, space)?;
+    if !forget && state.retention.days != 0 {
+        return Ok(());
+    }
+    let sql = "SELECT id FROM trash WHERE node_id = ?1 AND space_id = ?2";
+    if let Some(entry) = sql::first(tx, sql, (node.0, space.0), |row| row.get::<i64>(0))? {
+        purge_entry(tx, &mut state, entry)?;
+        state.save(tx)?;
+    }
+    Ok(())
+}
+
+fn move_entry(tx: &Tx<'_>, space: SpaceId, rename: &Rename, guard: &Guard) -> Done<Renamed> {
+    let mut state = SpaceState::load_for(tx, space, guard)?;
+    let (from, to) = (
+        End::new(tx, &state, rename.from.0, &rename.from.1)?,
+        End::new(tx, &state, rename.to.0, &rename.to.1)?,
+    );
+    let source = from.spot(tx, &mut state, |_| Change::Remove, guard)?;
+    let there = |node: Option<&Node>| if node.is_some() { Change::Remove } else { Change::Add };
+    let target = to.spot(tx, &mut state, there, guard)?;
+    let node = source.existing()?;
+    if rename.from == rename.to {
+        return ended(tx, space, node.id, None);
+    }
+    if to.is_below(node.id) {
+        return refuse(ErrorKind::InvalidInput, format!("{} cannot be moved into itself", source.path));
+    }
+    end_locks(tx, &mut state, node.id.0)?;
+    let (limbo, waiting) = (state.limbo(), format!("m{}", node.id));
+    let other = match (&target.node, rename.taken) {
+        (None, Taken::Exchange) => return Err(Error::not_found(format!("{} does not exist", target.path)).into()),
+        (None, _) => None,
+        (Some(_), Taken::Refuse) => {
+            return refuse(ErrorKind::AlreadyExists, format!("{} exists already", target.path));
+        }
+        (Some(other), taken) => {
+            if taken == Taken::Exchange && from.is_below(other.id) {
+                return refuse(ErrorKind::InvalidInput, format!("{} cannot be moved into itself", target.path));
+            }
+            reparent(tx, node, source.parent()?, limbo, &waiting)?;
+            if taken == Taken::Exchange {
+                end_locks(tx, &mut state, other.id.0)?;
+                rehang(tx, &mut state, other.id, &source, rename.leave.now_ns)?;
+            } else {
+                replaceable(tx, node, other)?;
+                leave(tx, &mut state, &target, &rename.leave, guard)?;
+            }
+            Some(other.id)
+        }
+    };
+    rehang(tx, &mut state, node.id, &target, rename.leave.now_ns)?;
+    touch(tx, rename.from.0, rename.leave.now_ns)?;
+    if rename.from.0 != rename.to.0 {
+        touch(tx, rename.to.0, rename.leave.now_ns)?;
+    }
+    state.save(tx)?;
+    ended(tx, space, node.id, other)
+}
+
+fn replaceable(tx: &Tx<'_>, node: &Node, other: &Node) -> Done<()> {
+    if node.kind != other.kind {
+        return refuse(ErrorKind::WrongKind, "a file cannot replace a folder, nor a folder a file");
+    }
+    refuse_members(tx, other)
+}
+
+/// Hangs a node where `spot` is.
+fn rehang(tx: &Tx<'_>, state: &mut SpaceState, node: NodeId, spot: &Spot<'_>, now_ns: i64) -> Done<()> {
+    let sql = "UPDATE node SET parent_id = ?2, name = ?3, seq = ?4 WHERE id = ?1";
+    sql::put(tx, sql, (node.0, spot.parent()?, spot.name(), state.next_seq()))?;
+    sql::put(tx, "UPDATE posix SET ctime_ns = ?2 WHERE node_id = ?1", (node.0, now_ns))?;
+    note(tx, state.id, node.0)
+}
+
+fn ended(tx: &Tx<'_>, space: SpaceId, node: NodeId, other: Option<NodeId>) -> Done<Renamed> {
+    let missing = || Error::damaged("a node that was moved is not there; run holdfast check");
+    let entry = by_id(tx, space, node)?.ok_or_else(missing)?;
+    let other = other.map(|other| anywhere(tx, space, other)).transpose()?.flatten();
+    Ok(Renamed { entry, other })
+}

@@ -1,0 +1,421 @@
+//! What requests mean: names, attributes, opening and closing.
+
+use crate::attributes::{attributes, now_ns, without_privileges};
+use crate::errno::{Answer, Told, errno, new_name, old_name};
+use crate::file::OpenFile;
+use crate::files::{Files, Handle};
+use crate::folder::Folders;
+use crate::overlay::Room;
+use bytes::Bytes;
+use fuser::{Errno, FileAttr, INodeNo, RenameFlags};
+use holdfast_base::{ByteRange, ContentId, ErrorKind, NodeId, Result};
+use holdfast_drive::{
+    Durable, Entry, Leave, NewAttributes, NewNode, NodeKind, Posix, Rename, Special, Taken, Tree, Unlink, XattrRule,
+};
+use parking_lot::Mutex;
+use std::collections::HashMap;
+use std::ffi::OsStr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// What the root is called, whatever its number.
+const ROOT: u64 = 1;
+/// A file without a name is held this long after the last word of its mount; the mount says so every third of it.
+pub(crate) const HELD_MS: i64 = 15 * 60 * 1_000;
+/// What was made less than this ago and is removed leaves no trace in the trash: programs make such files all the time.
+const BRIEF_MS: i64 = 60 * 1_000;
+/// Longest target of a link (`PATH_MAX` without its end).
+const TARGET_BYTES_MAX: usize = 4_095;
+/// Contents that the kernel may have in its cache, remembered to tell it whether they are still right. At this many all are forgotten.
+const KNOWN_MAX: usize = 64 * 1_024;
+
+/// What the requests of one mount share.
+pub(crate) struct Core {
+    pub(crate) tree: Arc<dyn Tree>,
+    pub(crate) files: Files,
+    pub(crate) folders: Folders,
+    pub(crate) room: Room,
+    /// Attributes of what has none.
+    pub(crate) usual: Posix,
+    root: NodeId,
+    unsettled: AtomicBool,
+    known: Mutex<HashMap<NodeId, Option<ContentId>>>,
+}
+
+/// Who asks, and what for a new node is to have.
+#[derive(Clone, Copy)]
+pub(crate) struct Maker {
+    pub(crate) uid: u32,
+    pub(crate) gid: u32,
+    pub(crate) mode: u32,
+    pub(crate) rdev: u32,
+}
+
+impl Core {
+    pub(crate) fn new(tree: Arc<dyn Tree>, usual: Posix, room: Room) -> Self {
+        let root = tree.root();
+        Self {
+            tree,
+            files: Files::new(),
+            folders: Folders::default(),
+            room,
+            usual,
+            root,
+            unsettled: AtomicBool::new(false),
+            known: Mutex::default(),
+        }
+    }
+
+    /// The node of an inode number.
+    pub(crate) fn node(&self, ino: INodeNo) -> NodeId {
+        if ino.0 == ROOT { self.root } else { NodeId(i64::try_from(ino.0).unwrap_or(0)) }
+    }
+
+    /// The inode number of a node.
+    pub(crate) fn ino(&self, node: NodeId) -> INodeNo {
+        INodeNo(if node == self.root { ROOT } else { node.0.unsigned_abs() })
+    }
+
+    /// Attributes of a node as they are shown: of one that is open, with what is not saved yet.
+    pub(crate) fn shown(&self, entry: &Entry) -> FileAttr {
+        match self.files.get(entry.node.id) {
+            Some(file) => self.shown_open(&file),
+            None => attributes(entry, self.ino(entry.node.id), &self.usual, 1),
+        }
+    }
+
+    fn shown_open(&self, file: &OpenFile) -> FileAttr {
+        let shown = file.shown();
+        attributes(&shown.entry, self.ino(file.id), &self.usual, u32::from(!shown.unnamed))
+    }
+
+    /// Notes that something was answered that is not on disk.
+    pub(crate) fn unsettled(&self, durable: Durable) {
+        if durable == Durable::Soon {
+            self.unsettled.store(true, Ordering::Release);
+        }
+    }
+
+    /// Has everything that was answered on disk.
+    pub(crate) async fn settle(&self) -> Result<()> {
+        if self.unsettled.swap(false, Ordering::AcqRel) {
+            let settled = self.tree.settle().await;
+            return settled.inspect_err(|_| self.unsettled(Durable::Soon));
+        }
+        Ok(())
+    }
+
+    /// The kernel has, or is about to have, this content in its cache. Answers whether it had it before.
+    pub(crate) fn knows(&self, entry: &Entry) -> bool {
+        let mut known = self.known.lock();
+        if known.len() >= KNOWN_MAX {
+            known.clear();
+        }
+        known.insert(entry.node.id, entry.node.content) == Some(entry.node.content)
+    }
+
+    pub(crate) async fn entry(&self, node: NodeId) -> Answer<Entry> {
+        self.tree.entry(node).await.told()?.ok_or(Errno::ESTALE)
+    }
+
+    pub(crate) async fn lookup(&self, parent: INodeNo, name: &OsStr) -> Answer<FileAttr> {
+        let found = self.tree.lookup(self.node(parent), &old_name(name)?).await.told()?;
+        Ok(self.shown(&found.ok_or(Errno::ENOENT)?))
+    }
+
+    pub(crate) async fn attributes_of(&self, ino: INodeNo) -> Answer<FileAttr> {
+        let node = self.node(ino);
+        if let Some(file) = self.files.get(node) {
+            return Ok(self.shown_open(&file));
+        }
+        Ok(self.shown(&self.entry(node).await?))
+    }
+
+    /// Makes a node; in a folder with set-group-id, of that folder's group.
+    pub(crate) async fn make(
+        &self,
+        parent: INodeNo,
+        name: &OsStr,
+        maker: Maker,
+        (kind, special, content): (NodeKind, Special, Bytes),
+    ) -> Answer<Entry> {
+        let (parent, name) = (self.node(parent), new_name(name)?);
+        let above = self.entry(parent).await?.attributes(&self.usual);
+        let inherits = above.mode & 0o2000 != 0;
+        let gid = if inherits { above.gid } else { maker.gid };
+        let mode = maker.mode & 0o7777 | if inherits && kind == NodeKind::Folder { 0o2000 } else { 0 };
+        let posix = Posix { special, mode, uid: maker.uid, gid, rdev: maker.rdev, ..Posix::default() };
+        let new = NewNode { parent, name, kind, posix: posix.at(now_ns()) };
+        let made = self.tree.create(new, content, Durable::Soon).await;
+        self.unsettled(Durable::Soon);
+        made.map_err(|error| if error.kind() == ErrorKind::WrongKind { Errno::ENOTDIR } else { errno(&error) })
+    }
+
+    pub(crate) async fn make_link(&self, parent: INodeNo, name: &OsStr, maker: Maker, target: &[u8]) -> Answer<Entry> {
+        if target.is_empty() {
+            return Err(Errno::ENOENT);
+        }
+        if target.len() > TARGET_BYTES_MAX {
+            return Err(Errno::ENAMETOOLONG);
+        }
+        let what = (NodeKind::File, Special::Link, Bytes::copy_from_slice(target));
+        self.make(parent, name, maker, what).await
+    }
+
+    pub(crate) async fn read_link(&self, ino: INodeNo) -> Answer<Vec<u8>> {
+        let entry = self.entry(self.node(ino)).await?;
+        let is_link = entry.posix.is_some_and(|posix| posix.special == Special::Link);
+        let content = entry.node.content.filter(|_| is_link).ok_or(Errno::EINVAL)?;
+        let target = self.tree.open(content).await.told()?;
+        target.read(ByteRange::whole(target.size())).await.told()
+    }
+
+    /// Opens a file. Answers its handle, and whether the kernel may keep what it has of it in its cache.
+    pub(crate) async fn open(&self, ino: INodeNo, flags: i32, uid: u32) -> Answer<(u64, bool)> {
+        let node = self.node(ino);
+        let entry = match self.files.get(node).map(|file| file.shown()).filter(|shown| shown.unnamed) {
+            Some(shown) => shown.entry,
+            None => self.entry(node).await?,
+        };
+        let writes = flags & libc::O_ACCMODE != libc::O_RDONLY;
+        let file = self.files.take(self, &entry);
+        let handle = self.files.add(Handle { file: file.clone(), writes });
+        if flags & libc::O_TRUNC != 0 && writes {
+            let cut = file.truncate(self, 0, uid != 0).await.told();
+            if let Err(error) = cut {
+                self.close(handle).await;
+                return Err(error);
+            }
+        }
+        Ok((handle, self.knows(&file.shown().entry)))
+    }
+
+    /// Makes a file and opens it.
+    pub(crate) async fn create(
+        &self,
+        parent: INodeNo,
+        name: &OsStr,
+        maker: Maker,
+        flags: i32,
+    ) -> Answer<(FileAttr, u64)> {
+        let what = (NodeKind::File, Special::None, Bytes::new());
+        let entry = self.make(parent, name, maker, what).await?;
+        let file = self.files.take(self, &entry);
+        let writes = flags & libc::O_ACCMODE != libc::O_RDONLY;
+        let handle = self.files.add(Handle { file: file.clone(), writes });
+        self.knows(&entry);
+        Ok((self.shown_open(&file), handle))
+    }
+
+    /// A handle goes. What is not saved yet was refused at the flush before: it is tried once more, and then it is lost and logged.
+    pub(crate) async fn close(&self, number: u64) {
+        let Some(handle) = self.files.remove(number) else { return };
+        let file = handle.file;
+        if !file.has_writers()
+            && let Err(error) = file.save(self, Durable::Soon).await
+        {
+            tracing::error!(?error, node = %file.id, "what was written to a file could not be saved, and its program was told");
+        }
+        if self.files.give(file.id) && file.shown().unnamed {
+            if let Err(error) = self.tree.let_go(file.id).await {
+                tracing::warn!(?error, "a file without a name stays until its time has passed");
+            }
+            self.unsettled(Durable::Soon);
+        }
+    }
+
+    pub(crate) fn handle(&self, number: u64) -> Answer<Handle> {
+        self.files.handle(number).ok_or(Errno::EBADF)
+    }
+
+    /// Changes the size of a file, which nobody need have open.
+    pub(crate) async fn resize(&self, ino: INodeNo, size: u64, clear: bool) -> Answer<()> {
+        let node = self.node(ino);
+        let entry = match self.files.get(node) {
+            Some(file) => file.shown().entry,
+            None => self.entry(node).await?,
+        };
+        if entry.node.kind != NodeKind::File {
+            return Err(Errno::EISDIR);
+        }
+        let file = self.files.take(self, &entry);
+        let mut done = file.truncate(self, size, clear).await.map_err(|error| too_large(&error));
+        if done.is_ok() && !file.has_writers() {
+            done = file.save(self, Durable::Soon).await.told();
+        }
+        self.files.give(node);
+        done
+    }
+
+    pub(crate) async fn set_attributes(&self, ino: INodeNo, mut change: NewAttributes) -> Answer<()> {
+        let node = self.node(ino);
+        let file = self.files.get(node);
+        if (change.uid.is_some() || change.gid.is_some()) && change.mode.is_none() {
+            let entry = match &file {
+                Some(file) => file.shown().entry,
+                None => self.entry(node).await?,
+            };
+            if entry.node.kind == NodeKind::File {
+                change.mode = Some(without_privileges(entry.attributes(&self.usual).mode));
+            }
+        }
+        match file {
+            Some(file) => file.set_attributes(self, change).await.told(),
+            None => self.set_attributes_now(node, change).await.map(drop).told(),
+        }
+    }
+
+    pub(crate) async fn set_attributes_now(&self, node: NodeId, change: NewAttributes) -> Result<Entry> {
+        let done = self.tree.set_attributes(node, change, self.usual).await;
+        self.unsettled(Durable::Soon);
+        done
+    }
+
+    fn leave(&self, is_open: bool) -> Leave {
+        let now_ns = now_ns();
+        let now_ms = now_ns.div_euclid(1_000_000);
+        let held_until_ms = is_open.then_some(now_ms + HELD_MS);
+        Leave { now_ns, held_until_ms, forget_after_ms: now_ms - BRIEF_MS }
+    }
+
+    /// Whether a member of a folder is open.
+    async fn open_member(&self, parent: NodeId, name: &holdfast_base::NodeName) -> Answer<bool> {
+        if !self.files.any() {
+            return Ok(false);
+        }
+        let found = self.tree.lookup(parent, name).await.told()?;
+        Ok(found.is_some_and(|entry| self.files.get(entry.node.id).is_some()))
+    }
+
+    pub(crate) async fn remove(&self, parent: INodeNo, name: &OsStr, folder: bool) -> Answer<()> {
+        let (parent, name) = (self.node(parent), old_name(name)?);
+        let is_open = !folder && self.open_member(parent, &name).await?;
+        let unlink = Unlink { parent, name, folder, leave: self.leave(is_open) };
+        let removed = self.tree.unlink(unlink).await;
+        self.unsettled(Durable::Soon);
+        let node = removed.map_err(|error| match error.kind() {
+            ErrorKind::WrongKind if folder => Errno::ENOTDIR,
+            _ => errno(&error),
+        })?;
+        if let Some(file) = self.files.get(node) {
+            file.lost_its_name();
+        }
+        Ok(())
+    }
+
+    pub(crate) async fn rename(
+        &self,
+        (parent, name): (INodeNo, &OsStr),
+        (new_parent, new): (INodeNo, &OsStr),
+        flags: RenameFlags,
+    ) -> Answer<()> {
+        let taken = match flags {
+            RenameFlags::RENAME_NOREPLACE => Taken::Refuse,
+            RenameFlags::RENAME_EXCHANGE => Taken::Exchange,
+            flags if flags.is_empty() => Taken::Replace,
+            _ => return Err(Errno::EINVAL),
+        };
+        let (from, to) = ((self.node(parent), old_name(name)?), (self.node(new_parent), new_name(new)?));
+        let is_open = taken == Taken::Replace && self.open_member(to.0, &to.1).await?;
+        let rename = Rename { from, to, taken, leave: self.leave(is_open) };
+        let done = self.tree.rename(rename).await;
+        self.unsettled(Durable::Soon);
+        let done = done.told()?;
+        if let Some(file) = self.files.get(done.entry.node.id) {
+            file.renamed(&done.entry);
+        }
+        let other = done.other.and_then(|other| self.files.get(other.node.id).map(|file| (file, other)));
+        match other {
+            Some((file, other)) if taken == Taken::Exchange => file.renamed(&other),
+            Some((file, _)) => file.lost_its_name(),
+            None => {}
+        }
+        Ok(())
+    }
+
+    /// A value of an extended attribute.
+    pub(crate) async fn xattr(&self, ino: INodeNo, name: &OsStr) -> Answer<Vec<u8>> {
+        let name = xattr_name(name)?;
+        let all = self.all_xattrs(ino).await?;
+        all.into_iter().find(|(other, _)| *other == name).map(|(_, value)| value).ok_or(Errno::ENODATA)
+    }
+
+    /// The names of all, each with a zero behind it.
+    pub(crate) async fn xattr_names(&self, ino: INodeNo) -> Answer<Vec<u8>> {
+        let all = self.all_xattrs(ino).await?;
+        Ok(all.iter().flat_map(|(name, _)| name.bytes().chain([0])).collect())
+    }
+
+    async fn all_xattrs(&self, ino: INodeNo) -> Answer<Vec<(String, Vec<u8>)>> {
+        let node = self.node(ino);
+        let posix = match self.files.get(node) {
+            Some(file) => file.shown().entry.posix,
+            None => self.entry(node).await?.posix,
+        };
+        if posix.is_none_or(|posix| posix.xattrs == 0) {
+            return Ok(Vec::new());
+        }
+        self.tree.xattrs(node).await.told()
+    }
+
+    pub(crate) async fn set_xattr(
+        &self,
+        ino: INodeNo,
+        name: &OsStr,
+        value: Option<Vec<u8>>,
+        rule: XattrRule,
+    ) -> Answer<()> {
+        let node = self.node(ino);
+        let change = (xattr_name(name)?, value, rule);
+        let done = self.tree.set_xattr(node, change, (self.usual, now_ns())).await;
+        self.unsettled(Durable::Soon);
+        let entry = done.map_err(|error| match error.kind() {
+            ErrorKind::NotFound => Errno::ENODATA,
+            ErrorKind::TooLarge => Errno::ENOSPC,
+            _ => errno(&error),
+        })?;
+        if let Some(file) = self.files.get(node) {
+            file.takes_attributes(&entry);
+        }
+        Ok(())
+    }
+
+    /// Every second: what was answered gets to the disk, and files without a name are held on.
+    pub(crate) async fn tick(&self, hold: bool) {
+        if let Err(error) = self.settle().await {
+            tracing::warn!(?error, "what was answered is not on disk yet");
+        }
+        if !hold {
+            return;
+        }
+        let unnamed: Vec<NodeId> =
+            self.files.all().iter().filter(|file| file.shown().unnamed).map(|file| file.id).collect();
+        if !unnamed.is_empty()
+            && let Err(error) = self.tree.hold(unnamed, now_ns().div_euclid(1_000_000) + HELD_MS).await
+        {
+            tracing::warn!(?error, "files without a name could not be held on");
+        }
+    }
+
+    /// Saves every open file, and has all of it on disk; the end of a mount.
+    pub(crate) async fn save_all(&self) {
+        for file in self.files.all() {
+            if let Err(error) = file.save(self, Durable::Soon).await {
+                tracing::error!(?error, node = %file.id, "a file that was still open could not be saved");
+            }
+        }
+        self.tick(false).await;
+    }
+}
+
+/// A size that no file can have.
+pub(crate) fn too_large(error: &holdfast_base::Error) -> Errno {
+    if error.kind() == ErrorKind::TooLarge { Errno::EFBIG } else { errno(error) }
+}
+
+/// Names of extended attributes that are kept. Access lists are not: nobody would enforce them.
+fn xattr_name(name: &OsStr) -> Answer<String> {
+    let name = name.to_str().ok_or(Errno::EILSEQ)?;
+    let kept = ["user.", "trusted.", "security."].iter().any(|space| name.starts_with(space));
+    if kept { Ok(name.to_owned()) } else { Err(Errno::EOPNOTSUPP) }
+}

@@ -1,0 +1,358 @@
+//! A file that is open: its content as programs see it, and how that is saved.
+
+use crate::attributes::now_ns;
+use crate::core::Core;
+use crate::overlay::{Overlay, Part};
+use bytes::Bytes;
+use futures_util::{StreamExt, TryStreamExt, stream};
+use holdfast_base::limits::{BLOCK_BYTES, FILE_BYTES_MAX};
+use holdfast_base::{ByteRange, Error, ErrorKind, NodeId, NodeName, Result};
+use holdfast_drive::{
+    ContentStream, Durable, Entry, NewAttributes, NewNode, NodeKind, OpenContent, Posix, Save,
+};
+use parking_lot::Mutex;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// Names that are tried for a file that somebody else changed, too.
+const NAMES_TRIED_MAX: u32 = 1_000;
+/// Bytes of what is saved that are put together at a time.
+const PIECE_BYTES: u64 = BLOCK_BYTES as u64;
+
+/// A file that at least one program has open.
+pub(crate) struct OpenFile {
+    pub(crate) id: NodeId,
+    /// How many handles may write.
+    pub(crate) writers: AtomicUsize,
+    shown: Mutex<Shown>,
+    state: tokio::sync::Mutex<State>,
+}
+
+/// What a look at the file shows, which never waits for its content.
+#[derive(Clone)]
+pub(crate) struct Shown {
+    /// Size and attributes as programs see them.
+    pub(crate) entry: Entry,
+    /// It has lost its name: what is written to it goes when it is closed.
+    pub(crate) unnamed: bool,
+    /// Attributes wait to be saved with the content.
+    waiting: bool,
+}
+
+struct State {
+    overlay: Overlay,
+    /// The content below, opened when it is needed.
+    base: Option<Arc<dyn OpenContent>>,
+    /// A version of before this program opened it is kept already.
+    kept: bool,
+}
+
+impl OpenFile {
+    pub(crate) fn new(core: &Core, entry: Entry) -> Self {
+        let overlay = Overlay::new(entry.node.size, core.room.clone());
+        Self {
+            id: entry.node.id,
+            writers: AtomicUsize::new(0),
+            // What was made a moment ago, empty, is no version worth keeping.
+            state: tokio::sync::Mutex::new(State { overlay, base: None, kept: entry.node.size == 0 }),
+            shown: Mutex::new(Shown { entry, unnamed: false, waiting: false }),
+        }
+    }
+
+    /// What it looks like now.
+    pub(crate) fn shown(&self) -> Shown {
+        self.shown.lock().clone()
+    }
+
+    /// It has another name now.
+    pub(crate) fn renamed(&self, entry: &Entry) {
+        let mut shown = self.shown.lock();
+        shown.entry.node.parent = entry.node.parent;
+        shown.entry.node.name.clone_from(&entry.node.name);
+        if let (Some(posix), Some(new)) = (&mut shown.entry.posix, entry.posix) {
+            posix.ctime_ns = new.ctime_ns;
+        }
+    }
+
+    /// It has no name any more.
+    pub(crate) fn lost_its_name(&self) {
+        let mut shown = self.shown.lock();
+        shown.unnamed = true;
+        if let Some(posix) = &mut shown.entry.posix {
+            posix.ctime_ns = now_ns();
+        }
+    }
+
+    /// Takes what somebody else made of it, unless something waits to be saved.
+    pub(crate) fn refresh(&self, core: &Core, entry: &Entry) {
+        let Ok(mut state) = self.state.try_lock() else { return };
+        let mut shown = self.shown.lock();
+        if state.overlay.is_changed() || shown.waiting || shown.unnamed {
+            return;
+        }
+        if shown.entry.node.content != entry.node.content {
+            *state = State { overlay: Overlay::new(entry.node.size, core.room.clone()), base: None, kept: false };
+        }
+        shown.entry = entry.clone();
+    }
+
+    /// Reads; less at the file's end.
+    pub(crate) async fn read(&self, core: &Core, offset: u64, length: u64) -> Result<Vec<u8>> {
+        let mut state = self.state.lock().await;
+        let end = offset.saturating_add(length).min(state.overlay.size());
+        if offset >= end {
+            return Ok(Vec::new());
+        }
+        let parts = state.overlay.parts(ByteRange { start: offset, end })?;
+        let base = if parts.iter().any(|part| matches!(part, Part::Base(_))) {
+            self.open_base(core, &mut state).await?
+        } else {
+            None
+        };
+        drop(state);
+        let mut parts = parts;
+        if let [Part::Base(range)] = parts.as_slice() {
+            return read_base(base.as_ref(), *range).await;
+        }
+        let mut out = Vec::with_capacity(usize::try_from(end - offset).unwrap_or(0));
+        for part in parts.drain(..) {
+            append(&mut out, base.as_ref(), part).await?;
+        }
+        Ok(out)
+    }
+
+    /// Writes. With `clear`, privileges of a program go.
+    pub(crate) async fn write(&self, core: &Core, offset: u64, data: &[u8], clear: bool) -> Result<()> {
+        refuse_too_large(offset.saturating_add(data.len() as u64))?;
+        let mut state = self.state.lock().await;
+        self.fill(core, &mut state, offset, data.len() as u64).await?;
+        state.overlay.write(offset, data)?;
+        self.show_change(core, &state, clear);
+        Ok(())
+    }
+
+    /// Fetches what the pages of a write lack.
+    async fn fill(&self, core: &Core, state: &mut State, offset: u64, length: u64) -> Result<()> {
+        let wanted = state.overlay.wants(offset, length);
+        if wanted.is_empty() {
+            return Ok(());
+        }
+        let base = self.open_base(core, state).await?;
+        for (page, range) in wanted {
+            let bytes = read_base(base.as_ref(), range).await?;
+            state.overlay.fill(page, bytes);
+        }
+        Ok(())
+    }
+
+    /// Cuts it off or lengthens it.
+    pub(crate) async fn truncate(&self, core: &Core, size: u64, clear: bool) -> Result<()> {
+        refuse_too_large(size)?;
+        let mut state = self.state.lock().await;
+        state.overlay.truncate(size)?;
+        self.show_change(core, &state, clear);
+        Ok(())
+    }
+
+    /// Writes zeros, piece by piece.
+    pub(crate) async fn zero(&self, core: &Core, range: ByteRange, keep_size: bool) -> Result<()> {
+        refuse_too_large(range.end)?;
+        let mut state = self.state.lock().await;
+        let end = if keep_size { range.end.min(state.overlay.size()) } else { range.end };
+        // Beyond its end a file is zero by being longer.
+        let written_end = end.min(state.overlay.size());
+        let zeros = vec![0; BLOCK_BYTES];
+        let mut at = range.start;
+        while at < written_end {
+            let length = (written_end - at).min(PIECE_BYTES);
+            self.fill(core, &mut state, at, length).await?;
+            state.overlay.write(at, &zeros[..usize::try_from(length).unwrap_or(0)])?;
+            at += length;
+        }
+        if end > state.overlay.size() {
+            state.overlay.truncate(end)?;
+        }
+        self.show_change(core, &state, false);
+        Ok(())
+    }
+
+    fn show_change(&self, core: &Core, state: &State, clear: bool) {
+        let mut shown = self.shown.lock();
+        shown.entry.node.size = state.overlay.size();
+        let now_ns = now_ns();
+        let mut posix = shown.entry.attributes(&core.usual);
+        (posix.mtime_ns, posix.ctime_ns) = (now_ns, now_ns);
+        if clear {
+            posix.mode = crate::attributes::without_privileges(posix.mode);
+        }
+        shown.entry.node.modified_ms = now_ns.div_euclid(1_000_000);
+        shown.entry.posix = Some(posix);
+    }
+
+    /// Changes attributes: with the content, if that waits to be saved, or at once.
+    pub(crate) async fn set_attributes(&self, core: &Core, change: NewAttributes) -> Result<()> {
+        let state = self.state.lock().await;
+        {
+            let mut shown = self.shown.lock();
+            if state.overlay.is_changed() || shown.unnamed {
+                let posix = change.of(shown.entry.attributes(&core.usual));
+                shown.entry.node.modified_ms = posix.mtime_ns.div_euclid(1_000_000);
+                shown.entry.posix = Some(posix);
+                shown.waiting = !shown.unnamed;
+                return Ok(());
+            }
+        }
+        let entry = core.set_attributes_now(self.id, change).await?;
+        self.shown.lock().entry = entry;
+        Ok(())
+    }
+
+    /// Another attribute changed, in the drive.
+    pub(crate) fn takes_attributes(&self, entry: &Entry) {
+        let mut shown = self.shown.lock();
+        if let Some(new) = entry.posix {
+            let old = shown.entry.posix.unwrap_or(new);
+            shown.entry.posix = Some(Posix { xattrs: new.xattrs, ctime_ns: new.ctime_ns, ..old });
+        }
+    }
+
+    /// Saves what waits for it. After this, the end of this process cannot undo it; with [`Durable::Now`], nor can a power cut.
+    pub(crate) async fn save(&self, core: &Core, durable: Durable) -> Result<()> {
+        let mut state = self.state.lock().await;
+        let shown = self.shown();
+        if shown.unnamed || !(state.overlay.is_changed() || shown.waiting) {
+            drop(state);
+            return if durable == Durable::Now { core.settle().await } else { Ok(()) };
+        }
+        let started = std::time::Instant::now();
+        // Reading the old content again while it is replaced is this task's business only.
+        let base = self.open_base(core, &mut state).await?;
+        let (base_size, of_blocks) = match &base {
+            Some(base) => (base.size(), base.grain() == Some(BLOCK_BYTES as u64)),
+            None => (0, false),
+        };
+        let body = state.overlay.body(base_size, of_blocks);
+        let posix = shown.entry.attributes(&core.usual);
+        let size = state.overlay.size();
+        let save = Save { node: self.id, base: shown.entry.node.content, body, size, posix, keep: !state.kept, durable };
+        let saved = core.tree.save(save, stream_of(state.overlay.clone(), base.clone(), body)).await;
+        let outcome = match saved {
+            Ok(entry) => {
+                self.saved(core, &mut state, entry);
+                Ok(())
+            }
+            Err(error) if matches!(error.kind(), ErrorKind::PreconditionFailed | ErrorKind::NotFound) => {
+                self.keep_both(core, &mut state, &shown.entry, base, durable).await
+            }
+            Err(error) => Err(error),
+        };
+        core.unsettled(durable);
+        metrics::histogram!("holdfast_mount_save_seconds").record(started.elapsed().as_secs_f64());
+        outcome
+    }
+
+    fn saved(&self, core: &Core, state: &mut State, entry: Entry) {
+        *state = State { overlay: Overlay::new(entry.node.size, core.room.clone()), base: None, kept: true };
+        core.knows(&entry);
+        let mut shown = self.shown.lock();
+        // Names may have changed while it was saved.
+        let (parent, name) = (shown.entry.node.parent, std::mem::take(&mut shown.entry.node.name));
+        shown.entry = entry;
+        (shown.entry.node.parent, shown.entry.node.name) = (parent, name);
+        shown.waiting = false;
+    }
+
+    /// Somebody else changed or removed the file meanwhile: what was written here goes beside it, and whoever wrote it is told.
+    async fn keep_both(
+        &self,
+        core: &Core,
+        state: &mut State,
+        entry: &Entry,
+        base: Option<Arc<dyn OpenContent>>,
+        durable: Durable,
+    ) -> Result<()> {
+        let parent = entry.node.parent.ok_or_else(|| Error::internal("a file is in no folder"))?;
+        let name = NodeName::new(&entry.node.name)?;
+        let posix = entry.attributes(&core.usual);
+        let mut made = Err(Error::conflict("no name is free"));
+        for number in 2..NAMES_TRIED_MAX {
+            let new = NewNode { parent, name: name.numbered(number), kind: NodeKind::File, posix };
+            made = core.tree.create(new, Bytes::new(), Durable::Soon).await;
+            if !made.as_ref().is_err_and(|error| error.kind() == ErrorKind::AlreadyExists) {
+                break;
+            }
+        }
+        let beside = made?;
+        let size = state.overlay.size();
+        let body = ByteRange::whole(size);
+        let save = Save { node: beside.node.id, base: None, body, size, posix, keep: false, durable };
+        core.tree.save(save, stream_of(state.overlay.clone(), base, body)).await?;
+        tracing::warn!(file = %name, beside = %beside.node.name, "a file was changed elsewhere as well: both are kept");
+        metrics::counter!("holdfast_mount_conflicts_total").increment(1);
+        // From now on, this is what the other made of it.
+        if let Some(theirs) = core.tree.entry(self.id).await? {
+            self.saved(core, state, theirs);
+        } else {
+            state.overlay = Overlay::new(size, core.room.clone());
+            self.lost_its_name();
+        }
+        Err(Error::new(
+            ErrorKind::PreconditionFailed,
+            format!("{name} was changed elsewhere: what was written here is {}", beside.node.name),
+        ))
+    }
+
+    async fn open_base(&self, core: &Core, state: &mut State) -> Result<Option<Arc<dyn OpenContent>>> {
+        if state.base.is_none()
+            && let Some(content) = self.shown().entry.node.content
+        {
+            state.base = Some(core.tree.open(content).await?);
+        }
+        Ok(state.base.clone())
+    }
+
+    /// Whether somebody may write to it.
+    pub(crate) fn has_writers(&self) -> bool {
+        self.writers.load(Ordering::Acquire) > 0
+    }
+}
+
+fn refuse_too_large(size: u64) -> Result<()> {
+    if size > FILE_BYTES_MAX {
+        return Err(Error::new(ErrorKind::TooLarge, format!("a file can have {FILE_BYTES_MAX} bytes at most")));
+    }
+    Ok(())
+}
+
+async fn read_base(base: Option<&Arc<dyn OpenContent>>, range: ByteRange) -> Result<Vec<u8>> {
+    match base {
+        Some(base) => base.read(range).await,
+        None => Err(Error::internal("a file that is not empty has no content")),
+    }
+}
+
+async fn append(out: &mut Vec<u8>, base: Option<&Arc<dyn OpenContent>>, part: Part) -> Result<()> {
+    match part {
+        Part::Bytes(bytes) => out.extend_from_slice(&bytes),
+        Part::Zeros(count) => out.resize(out.len() + usize::try_from(count).unwrap_or(0), 0),
+        Part::Base(range) => out.extend_from_slice(&read_base(base, range).await?),
+    }
+    Ok(())
+}
+
+/// A range of the file as it is now.
+fn stream_of(overlay: Overlay, base: Option<Arc<dyn OpenContent>>, range: ByteRange) -> ContentStream {
+    let starts = (range.start..range.end).step_by(BLOCK_BYTES);
+    let pieces = stream::iter(starts).then(move |start| {
+        let (overlay, base) = (overlay.clone(), base.clone());
+        async move {
+            let piece = ByteRange { start, end: (start + PIECE_BYTES).min(range.end) };
+            let mut out = Vec::with_capacity(usize::try_from(piece.len()).unwrap_or(0));
+            for part in overlay.parts(piece)? {
+                append(&mut out, base.as_ref(), part).await?;
+            }
+            Ok(Bytes::from(out))
+        }
+    });
+    pieces.into_stream().boxed()
+}

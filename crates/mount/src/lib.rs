@@ -1,0 +1,27 @@
+//! A space as a local folder, through FUSE.
+//!
+//! The kernel asks, [`face`] answers; what it answers is worked out in [`core`] (names and attributes), [`file`] (what is open),
+//! [`overlay`] (what was written and is not saved) and [`folder`] (listings). All of it speaks to a
+//! [`Tree`](holdfast_drive::Tree) and knows neither catalogue nor cipher. docs/design/mount.md says why it is as it is.
+//!
+//! **Numbers.** An inode's number is its node's; 1 is the root. So nothing is remembered of what the kernel looked up: the only
+//! state is what is open.
+//!
+//! **Writes.** What is written stays in memory, and beyond a bound in an encrypted file without a name, until the file is closed or synced:
+//! then it becomes a new version, all of it or nothing. `close` returns when the end of this process cannot undo it, `fsync`
+//! when a power cut cannot.
+//!
+//! **Limits.** [`MountOptions`]. Threads that the kernel's requests come in on never wait for the store: what may is handed to the
+//! runtime. Nothing ever tells the kernel to forget something from a thread that holds a request.
+
+mod attributes;
+mod core;
+mod errno;
+mod face;
+mod file;
+mod files;
+mod folder;
+mod mounted;
+mod overlay;
+
+pub use mounted::{MountOptions, Mounted};

@@ -1,0 +1,165 @@
+//! Beginning and ending a mount.
+
+use crate::core::{Core, HELD_MS};
+use crate::face::Face;
+use crate::overlay::Room;
+use fuser::{BackgroundSession, MountOption, SessionACL};
+use holdfast_base::{Error, Result};
+use holdfast_drive::scratch::Scratch;
+use holdfast_drive::{Posix, Tree};
+use rustix::mount::{UnmountFlags, unmount};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::runtime::Handle;
+use tokio::task::JoinHandle;
+
+/// Time between two looks whether something is to get to the disk.
+const TICK: Duration = Duration::from_secs(1);
+/// Every so many of them files without a name are held on.
+const HOLD_TICKS: u32 = (HELD_MS / 3_000) as u32;
+
+/// How a space is mounted. Every bound is here.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MountOptions {
+    /// What `mount` and `df` call it.
+    pub name: String,
+    /// Refuse every change.
+    pub read_only: bool,
+    /// Let other accounts of this machine in, as far as owners and modes allow. Otherwise it is for the account that mounts.
+    pub allow_other: bool,
+    /// How long the kernel believes names and attributes without asking: what another face changes is seen within this time.
+    pub believed: Duration,
+    /// Threads that take requests. They wait for the catalogue's answers only, so more than cores.
+    pub threads: usize,
+    /// Written content in memory at most, of all files together.
+    pub memory_bytes: usize,
+    /// Written content set aside on the disk at most.
+    pub scratch_bytes: u64,
+    /// Folder for that.
+    pub scratch_folder: PathBuf,
+}
+
+impl MountOptions {
+    /// The usual ones, with a folder for what is set aside.
+    pub fn new(name: String, scratch_folder: PathBuf) -> Self {
+        Self {
+            name,
+            read_only: false,
+            allow_other: rustix::process::geteuid().is_root(),
+            believed: Duration::from_secs(1),
+            threads: std::thread::available_parallelism().map_or(8, |cores| (2 * cores.get()).clamp(8, 32)),
+            memory_bytes: 256 << 20,
+            scratch_bytes: 64 << 30,
+            scratch_folder,
+        }
+    }
+}
+
+/// A mount. Dropping it takes it away without saving what is open: better [`Self::stop`] it.
+pub struct Mounted {
+    core: Arc<Core>,
+    session: Option<BackgroundSession>,
+    ticker: JoinHandle<()>,
+    at: PathBuf,
+}
+
+impl Mounted {
+    /// Mounts a space on a folder, within a tokio runtime of several threads.
+    pub fn start(tree: Arc<dyn Tree>, at: &Path, options: &MountOptions) -> Result<Self> {
+        let at = at.canonicalize().map_err(|error| Error::from(error).context(at.display()))?;
+        if !at.is_dir() {
+            return Err(Error::invalid(format!("{} is not a folder", at.display())));
+        }
+        let room = Room::new(
+            options.memory_bytes,
+            Scratch::new(options.scratch_folder.clone(), options.scratch_bytes),
+        );
+        let usual = Posix {
+            mode: 0o644,
+            uid: rustix::process::geteuid().as_raw(),
+            gid: rustix::process::getegid().as_raw(),
+            ..Posix::default()
+        };
+        let core = Arc::new(Core::new(tree, usual, room));
+        let face = Face::new(core.clone(), Handle::current(), options.believed);
+        let session = fuser::spawn_mount(face, &at, &config(options)).map_err(|error| {
+            Error::from(error).context(format!("{} could not be mounted on (is /dev/fuse there?)", at.display()))
+        })?;
+        let ticker = tokio::spawn(tick(core.clone()));
+        Ok(Self { core, session: Some(session), ticker, at })
+    }
+
+    /// Where it is mounted.
+    pub fn at(&self) -> &Path {
+        &self.at
+    }
+
+    /// Whether it was unmounted from outside.
+    pub fn has_ended(&self) -> bool {
+        self.session.as_ref().is_none_or(|session| session.guard.is_finished())
+    }
+
+    /// Saves everything that is open and takes the mount away, whoever still uses it.
+    pub async fn stop(mut self) -> Result<()> {
+        self.ticker.abort();
+        self.core.save_all().await;
+        let (session, at) = (self.session.take(), self.at.clone());
+        let ended = tokio::task::spawn_blocking(move || end(session, &at)).await;
+        // What came in while it was taken away.
+        self.core.save_all().await;
+        ended.map_err(|error| Error::internal("ending the mount failed").with_source(error))
+    }
+}
+
+impl Drop for Mounted {
+    fn drop(&mut self) {
+        self.ticker.abort();
+        let session = self.session.take();
+        if session.is_some() {
+            end(session, &self.at);
+        }
+    }
+}
+
+/// Takes a mount away, and waits for its threads.
+fn end(session: Option<BackgroundSession>, at: &Path) {
+    let Some(session) = session else { return };
+    if !session.guard.is_finished() && unmount(at, UnmountFlags::empty()).is_err() {
+        // Somebody has a file open, or it is for root only: then the path is free at once, and requests that still come end in an error.
+        let detached = unmount(at, UnmountFlags::DETACH | UnmountFlags::FORCE);
+        tracing::warn!(at = %at.display(), freed = detached.is_ok(), "the mount was still in use");
+    }
+    if let Err(error) = session.umount_and_join() {
+        tracing::debug!(%error, "the mount had ended");
+    }
+}
+
+fn config(options: &MountOptions) -> fuser::Config {
+    let mut config = fuser::Config::default();
+    config.mount_options = vec![
+        MountOption::FSName(options.name.clone()),
+        MountOption::Subtype("holdfast".into()),
+        MountOption::DefaultPermissions,
+        MountOption::NoAtime,
+        MountOption::NoDev,
+        MountOption::NoSuid,
+    ];
+    if options.read_only {
+        config.mount_options.push(MountOption::RO);
+    }
+    config.acl = if options.allow_other { SessionACL::All } else { SessionACL::Owner };
+    config.n_threads = Some(options.threads.max(2));
+    config.clone_fd = true;
+    config
+}
+
+async fn tick(core: Arc<Core>) {
+    let mut every = tokio::time::interval(TICK);
+    let mut ticks = 0_u32;
+    loop {
+        every.tick().await;
+        ticks += 1;
+        core.tick(ticks.is_multiple_of(HOLD_TICKS)).await;
+    }
+}

@@ -1,0 +1,380 @@
+//! What was written to a file and is not saved yet, over the content it had.
+//!
+//! Pages of [`PAGE_BYTES`], each whole once it is there: a write to a part of a page that the old content reaches into is preceded by
+//! reading that ([`Overlay::wants`], [`Overlay::fill`]). So a page never has to be put together when it is read, and a file written
+//! from its beginning reads nothing. Bytes beyond a page's end, and beyond what is left of the old content, are zero.
+//!
+//! Pages are in memory until all files together have more than their share; then a file that is written to gives its own to the
+//! scratch file, but for the one it writes to.
+
+use bytes::Bytes;
+use holdfast_base::limits::BLOCK_BYTES;
+use holdfast_base::{ByteRange, Result};
+use holdfast_drive::scratch::{PAGE_BYTES, Scratch, ScratchPage};
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+const PAGE: u64 = PAGE_BYTES as u64;
+const BLOCK: u64 = BLOCK_BYTES as u64;
+
+/// Memory and disk for pages, shared by all files of a mount.
+#[derive(Clone)]
+pub(crate) struct Room {
+    used: Arc<AtomicUsize>,
+    bytes_max: usize,
+    scratch: Scratch,
+}
+
+impl Room {
+    /// So many bytes in memory, the rest in the file.
+    pub(crate) fn new(bytes_max: usize, scratch: Scratch) -> Self {
+        Self { used: Arc::default(), bytes_max, scratch }
+    }
+
+    fn is_full(&self) -> bool {
+        self.used.load(Ordering::Relaxed) > self.bytes_max
+    }
+}
+
+/// A page in memory; its bytes are counted while it is there.
+struct Memory {
+    bytes: Vec<u8>,
+    room: Room,
+}
+
+impl Memory {
+    fn new(bytes: Vec<u8>, room: &Room) -> Self {
+        room.used.fetch_add(PAGE_BYTES, Ordering::Relaxed);
+        Self { bytes, room: room.clone() }
+    }
+}
+
+impl Drop for Memory {
+    fn drop(&mut self) {
+        self.room.used.fetch_sub(PAGE_BYTES, Ordering::Relaxed);
+    }
+}
+
+#[derive(Clone)]
+enum Page {
+    Memory(Arc<Memory>),
+    Aside(Arc<ScratchPage>),
+}
+
+/// A part of what is read.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Part {
+    /// These bytes.
+    Bytes(Bytes),
+    /// These of the old content.
+    Base(ByteRange),
+    /// So many zeros.
+    Zeros(u64),
+}
+
+/// A file's unsaved content. A clone is what it is at that moment, and costs little.
+#[derive(Clone)]
+pub(crate) struct Overlay {
+    room: Room,
+    size: u64,
+    /// Bytes of the old content that still count.
+    base_bytes: u64,
+    pages: BTreeMap<u64, Page>,
+    changed: bool,
+}
+
+impl Overlay {
+    /// Over a content of so many bytes.
+    pub(crate) const fn new(size: u64, room: Room) -> Self {
+        Self { room, size, base_bytes: size, pages: BTreeMap::new(), changed: false }
+    }
+
+    /// Bytes of the file.
+    pub(crate) const fn size(&self) -> u64 {
+        self.size
+    }
+
+    /// Whether there is anything to be saved.
+    pub(crate) const fn is_changed(&self) -> bool {
+        self.changed
+    }
+
+    /// Pages that have to be filled before bytes `offset..offset + length` are written, each with the range of the old content that it
+    /// takes.
+    pub(crate) fn wants(&self, offset: u64, length: u64) -> Vec<(u64, ByteRange)> {
+        let end = offset + length;
+        let touched = if length == 0 { 0..0 } else { offset / PAGE..end.div_ceil(PAGE) };
+        let wanted = touched.filter(|index| !self.pages.contains_key(index)).filter_map(|index| {
+            let base = self.base_of(index);
+            let covered = offset <= base.start && end >= base.end;
+            (!base.is_empty() && !covered).then_some((index, base))
+        });
+        wanted.collect()
+    }
+
+    /// The old content's part of a page.
+    const fn base_of(&self, index: u64) -> ByteRange {
+        let start = index * PAGE;
+        let end = if start + PAGE < self.base_bytes { start + PAGE } else { self.base_bytes };
+        if end > start { ByteRange { start, end } } else { ByteRange { start, end: start } }
+    }
+
+    /// Fills a page with what it wanted.
+    pub(crate) fn fill(&mut self, index: u64, bytes: Vec<u8>) {
+        self.pages.insert(index, Page::Memory(Arc::new(Memory::new(bytes, &self.room))));
+    }
+
+    /// Writes; pages that wanted it were filled.
+    pub(crate) fn write(&mut self, offset: u64, data: &[u8]) -> Result<()> {
+        let mut at = offset;
+        let mut left = data;
+        while !left.is_empty() {
+            let (index, start) = (at / PAGE, (at % PAGE) as usize);
+            let (now, later) = left.split_at(left.len().min(PAGE_BYTES - start));
+            let page = self.page(index)?;
+            if page.len() < start {
+                page.resize(start, 0);
+            }
+            let over = page.len().min(start + now.len()) - start;
+            page[start..start + over].copy_from_slice(&now[..over]);
+            page.extend_from_slice(&now[over..]);
+            at += now.len() as u64;
+            left = later;
+        }
+        self.size = self.size.max(at);
+        self.changed |= !data.is_empty();
+        self.make_room(at.saturating_sub(1) / PAGE)
+    }
+
+    /// A page to be written to, in memory.
+    fn page(&mut self, index: u64) -> Result<&mut Vec<u8>> {
+        let room = self.room.clone();
+        let page = self.pages.entry(index).or_insert_with(|| Page::Memory(Arc::new(Memory::new(Vec::new(), &room))));
+        let bytes = match page {
+            Page::Aside(aside) => Some(aside.get()?),
+            // A clone of the overlay has it, too.
+            Page::Memory(memory) if Arc::strong_count(memory) > 1 => Some(memory.bytes.clone()),
+            Page::Memory(_) => None,
+        };
+        if let Some(bytes) = bytes {
+            *page = Page::Memory(Arc::new(Memory::new(bytes, &room)));
+        }
+        match page {
+            Page::Memory(memory) => Arc::get_mut(memory).map(|memory| &mut memory.bytes),
+            Page::Aside(_) => None,
+        }
+        .ok_or_else(|| holdfast_base::Error::internal("a page is in use"))
+    }
+
+    /// Gives pages to the scratch file if there is too much in memory, but for page `last`.
+    fn make_room(&mut self, last: u64) -> Result<()> {
+        if !self.room.is_full() {
+            return Ok(());
+        }
+        let scratch = self.room.scratch.clone();
+        for (_, page) in self.pages.iter_mut().filter(|(index, _)| **index != last) {
+            if let Page::Memory(memory) = page {
+                *page = Page::Aside(Arc::new(scratch.put(&memory.bytes)?));
+            }
+        }
+        Ok(())
+    }
+
+    /// Cuts the file off, or lengthens it with zeros.
+    pub(crate) fn truncate(&mut self, size: u64) -> Result<()> {
+        if size == self.size {
+            return Ok(());
+        }
+        if size < self.size {
+            drop(self.pages.split_off(&size.div_ceil(PAGE)));
+            if !size.is_multiple_of(PAGE) && self.pages.contains_key(&(size / PAGE)) {
+                self.page(size / PAGE)?.truncate((size % PAGE) as usize);
+            }
+            self.base_bytes = self.base_bytes.min(size);
+        }
+        self.size = size;
+        self.changed = true;
+        Ok(())
+    }
+
+    /// What lies in a range of the file, in order. Beyond its end is nothing.
+    pub(crate) fn parts(&self, range: ByteRange) -> Result<Vec<Part>> {
+        let end = range.end.min(self.size);
+        let mut parts = Vec::new();
+        let mut at = range.start;
+        while at < end {
+            let index = at / PAGE;
+            let stop = end.min((index + 1) * PAGE);
+            let of_page = (at % PAGE) as usize..(stop - index * PAGE) as usize;
+            match self.pages.get(&index) {
+                Some(page) => Self::of_page(page, of_page, &mut parts)?,
+                None => self.of_base(ByteRange { start: at, end: stop }, &mut parts),
+            }
+            at = stop;
+        }
+        Ok(parts)
+    }
+
+    fn of_page(page: &Page, range: Range<usize>, parts: &mut Vec<Part>) -> Result<()> {
+        let aside;
+        let bytes: &[u8] = match page {
+            Page::Memory(memory) => &memory.bytes,
+            Page::Aside(page) => {
+                aside = page.get()?;
+                &aside
+            }
+        };
+        let there = range.start.min(bytes.len())..range.end.min(bytes.len());
+        let zeros = (range.len() - there.len()) as u64;
+        if !there.is_empty() {
+            parts.push(Part::Bytes(Bytes::copy_from_slice(&bytes[there])));
+        }
+        if zeros > 0 {
+            parts.push(Part::Zeros(zeros));
+        }
+        Ok(())
+    }
+
+    fn of_base(&self, range: ByteRange, parts: &mut Vec<Part>) {
+        let cut = self.base_bytes.clamp(range.start, range.end);
+        match parts.last_mut() {
+            Some(Part::Base(before)) if before.end == range.start && cut > range.start => before.end = cut,
+            _ if cut > range.start => parts.push(Part::Base(ByteRange { start: range.start, end: cut })),
+            _ => {}
+        }
+        if range.end > cut {
+            parts.push(Part::Zeros(range.end - cut));
+        }
+    }
+
+    /// The part of the file that is to be sent, whole blocks but for the file's end, if what is before and after it may stay as it is in an
+    /// old content of `base_size` bytes made of blocks.
+    pub(crate) fn body(&self, base_size: u64, of_blocks: bool) -> ByteRange {
+        if !of_blocks {
+            return ByteRange::whole(self.size);
+        }
+        let per_block = BLOCK / PAGE;
+        let first_page = self.pages.keys().next().map_or(u64::MAX, |page| page / per_block);
+        let unchanged_length = self.base_bytes == base_size && self.size == base_size;
+        // Only whole blocks of what is left of the old content can stay, or its last one where that is still the file's last.
+        let whole = self.base_bytes.min(self.size) / BLOCK;
+        let start = if unchanged_length { first_page } else { first_page.min(whole) };
+        let start = (start.saturating_mul(BLOCK)).min(self.size);
+        let start = if start == self.size { self.size / BLOCK * BLOCK } else { start };
+        let last_page = self.pages.keys().next_back().map_or(0, |page| page / per_block + 1);
+        let end = if unchanged_length { (last_page * BLOCK).clamp(start, self.size) } else { self.size };
+        ByteRange { start, end }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn room(pages: usize) -> (tempfile::TempDir, Room) {
+        let folder = tempfile::tempdir().expect("a folder");
+        let scratch = Scratch::new(folder.path().to_owned(), 1 << 30);
+        (folder, Room::new(pages * PAGE_BYTES, scratch))
+    }
+
+    fn read(overlay: &Overlay, base: &[u8], range: ByteRange) -> Vec<u8> {
+        let mut out = Vec::new();
+        for part in overlay.parts(range).expect("reads") {
+            match part {
+                Part::Bytes(bytes) => out.extend_from_slice(&bytes),
+                Part::Base(range) => out.extend_from_slice(&base[range.start as usize..range.end as usize]),
+                Part::Zeros(count) => out.resize(out.len() + count as usize, 0),
+            }
+        }
+        out
+    }
+
+    fn write(overlay: &mut Overlay, base: &[u8], offset: u64, data: &[u8]) {
+        for (page, range) in overlay.wants(offset, data.len() as u64) {
+            overlay.fill(page, base[range.start as usize..range.end as usize].to_vec());
+        }
+        overlay.write(offset, data).expect("writes");
+    }
+
+    #[derive(Debug, Clone)]
+    enum Step {
+        Write(u64, usize, u8),
+        Truncate(u64),
+        Read(u64, u64),
+    }
+
+    fn step() -> impl Strategy<Value = Step> {
+        // Offsets near the borders of pages and blocks are where mistakes are.
+        let place = prop_oneof![0..3 * BLOCK, (0..50u64).prop_map(|page| page * PAGE), Just(BLOCK), Just(2 * BLOCK)];
+        prop_oneof![
+            (place.clone(), prop_oneof![0..200usize, Just(PAGE_BYTES), Just(3 * PAGE_BYTES + 1)], any::<u8>())
+                .prop_map(|(offset, length, byte)| Step::Write(offset, length, byte)),
+            place.clone().prop_map(Step::Truncate),
+            (place, 0..5 * PAGE).prop_map(|(offset, length)| Step::Read(offset, length)),
+        ]
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(48))]
+        #[test]
+        fn it_is_what_a_file_would_be(
+            base_bytes in prop_oneof![0..3 * BLOCK, Just(0), Just(BLOCK), Just(2 * BLOCK)],
+            steps in prop::collection::vec(step(), 1..25),
+            pages in prop_oneof![Just(0usize), Just(1_000)],
+        ) {
+            let base: Vec<u8> = (0..base_bytes).map(|at| (at / 7 + at / PAGE) as u8).collect();
+            let (_folder, room) = room(pages);
+            let mut file = base.clone();
+            let mut overlay = Overlay::new(base.len() as u64, room.clone());
+            for step in steps {
+                match step {
+                    Step::Write(offset, length, byte) => {
+                        let (start, end) = (offset as usize, offset as usize + length);
+                        write(&mut overlay, &base, offset, &vec![byte; length]);
+                        if length > 0 {
+                            file.resize(file.len().max(end), 0);
+                            file[start..end].fill(byte);
+                        }
+                    }
+                    Step::Truncate(size) => {
+                        overlay.truncate(size).expect("cuts");
+                        file.resize(size as usize, 0);
+                    }
+                    Step::Read(offset, length) => {
+                        let range = ByteRange { start: offset, end: offset + length };
+                        let end = file.len().min((offset + length) as usize);
+                        prop_assert_eq!(read(&overlay, &base, range), &file[end.min(offset as usize)..end]);
+                    }
+                }
+                prop_assert_eq!(overlay.size(), file.len() as u64);
+                // What is not sent is as it was, in whole blocks.
+                let body = overlay.body(base.len() as u64, true);
+                prop_assert!(body.start.is_multiple_of(BLOCK) && body.end <= overlay.size());
+                prop_assert_eq!(&base[..body.start as usize], &file[..body.start as usize]);
+                if body.end < overlay.size() {
+                    prop_assert!(body.end.is_multiple_of(BLOCK) && base.len() == file.len());
+                    prop_assert_eq!(&base[body.end as usize..], &file[body.end as usize..]);
+                }
+                prop_assert_eq!(read(&overlay, &base, body), &file[body.start as usize..body.end as usize]);
+            }
+            prop_assert_eq!(overlay.is_changed() || file == base, true);
+            drop(overlay);
+            prop_assert_eq!(room.used.load(Ordering::Relaxed), 0);
+            prop_assert_eq!(room.scratch.used_bytes(), 0);
+        }
+    }
+
+    #[test]
+    fn one_byte_in_a_large_file_sends_one_block() {
+        let (_folder, room) = room(100);
+        let base = vec![1; 5 * BLOCK_BYTES + 10];
+        let mut overlay = Overlay::new(base.len() as u64, room);
+        write(&mut overlay, &base, 3 * BLOCK + 5, b"x");
+        assert_eq!(overlay.body(base.len() as u64, true), ByteRange { start: 3 * BLOCK, end: 4 * BLOCK });
+        overlay.truncate(base.len() as u64 + 1).expect("lengthens");
+        assert_eq!(overlay.body(base.len() as u64, true), ByteRange { start: 3 * BLOCK, end: overlay.size() });
+    }
+}
