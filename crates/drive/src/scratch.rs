@@ -64,9 +64,9 @@ impl Scratch {
         let mut page = ScratchPage { scratch: self.clone(), file, slot, cipher, bytes: plain.len(), hash };
         let mut sealed = Vec::new();
         page.cipher.encrypt(plain, &mut sealed)?;
-        page.file.write_all_at(&sealed, offset(slot)).map_err(|error| {
-            Error::from(error).context("content that is not saved yet could not be set aside")
-        })?;
+        page.file
+            .write_all_at(&sealed, offset(slot))
+            .map_err(|error| Error::from(error).context("content that is not saved yet could not be set aside"))?;
         Ok(page)
     }
 

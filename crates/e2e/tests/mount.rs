@@ -68,7 +68,10 @@ fn names(at: &Path) -> Outcome {
 fn contents(at: &Path) -> Outcome {
     let path = at.join("content");
     let mut file = OpenOptions::new().read(true).write(true).create_new(true).open(&path)?;
-    assert_eq!(OpenOptions::new().write(true).create_new(true).open(&path).expect_err("is there").kind(), ErrorKind::AlreadyExists);
+    assert_eq!(
+        OpenOptions::new().write(true).create_new(true).open(&path).expect_err("is there").kind(),
+        ErrorKind::AlreadyExists
+    );
     let mut expected = vec![0; 5 << 20];
     Prng::new(1).fill(&mut expected);
     file.write_all(&expected)?;
@@ -119,7 +122,11 @@ fn attributes(at: &Path) -> Outcome {
     assert_eq!((found.accessed()?, found.mode() & 0o7777, found.nlink()), (time, 0o4640, 1));
     std::os::unix::fs::chown(&path, Some(1_001), Some(1_002))?;
     let found = fs::metadata(&path)?;
-    assert_eq!((found.uid(), found.gid(), found.mode() & 0o7777), (1_001, 1_002, 0o640), "another owner, no privileges");
+    assert_eq!(
+        (found.uid(), found.gid(), found.mode() & 0o7777),
+        (1_001, 1_002, 0o640),
+        "another owner, no privileges"
+    );
     fs::set_permissions(&path, Permissions::from_mode(0o755))?;
     let before = fs::metadata(at)?.modified()?;
     fs::create_dir(at.join("group"))?;
@@ -156,7 +163,11 @@ fn special(at: &Path) -> Outcome {
     assert!(fs::symlink_metadata(at.join("fifo"))?.file_type().is_fifo());
     std::os::unix::net::UnixListener::bind(at.join("socket"))?;
     assert!(fs::symlink_metadata(at.join("socket"))?.file_type().is_socket());
-    assert_eq!(errno(fs::hard_link(at.join("content"), at.join("second"))), Some(libc::EPERM), "a refusal, and documented");
+    assert_eq!(
+        errno(fs::hard_link(at.join("content"), at.join("second"))),
+        Some(libc::EPERM),
+        "a refusal, and documented"
+    );
     let room = rustix::fs::statvfs(at)?;
     assert!(room.f_bavail > 0 && room.f_namemax == 255);
     Ok(())
@@ -237,9 +248,12 @@ fn operate(root: &Path, random: &mut Prng) -> String {
     let offset = random.below(3 << 20);
     let length = random.below(200_000);
     let done = match random.below(11) {
-        0 | 1 => OpenOptions::new().write(true).create(true).truncate(false).open(&one).and_then(|file| {
-            file.write_all_at(&vec![length as u8; length as usize], offset)
-        }),
+        0 | 1 => OpenOptions::new()
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .open(&one)
+            .and_then(|file| file.write_all_at(&vec![length as u8; length as usize], offset)),
         2 => fs::write(&one, vec![offset as u8; length as usize]),
         3 => OpenOptions::new().write(true).open(&one).and_then(|file| file.set_len(offset)),
         4 => fs::create_dir(&one),
@@ -256,7 +270,8 @@ fn operate(root: &Path, random: &mut Prng) -> String {
 /// Whether two trees have the same names, kinds, modes and bytes.
 fn same_trees(ours: &Path, theirs: &Path) -> Outcome {
     let names = |folder: &Path| -> Outcome<Vec<_>> {
-        let mut names: Vec<_> = fs::read_dir(folder)?.map(|it| it.map(|it| it.file_name())).collect::<Result<_, _>>()?;
+        let mut names: Vec<_> =
+            fs::read_dir(folder)?.map(|it| it.map(|it| it.file_name())).collect::<Result<_, _>>()?;
         names.sort();
         Ok(names)
     };

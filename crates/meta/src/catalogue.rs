@@ -12,9 +12,9 @@ use crate::types::{
     SearchQuery, ShareChange, Shared, Slot, SlotKind, Space, SpaceChange, StagedRun, TagChange, TagCount, Tail,
     Through, Traffic, TrashEntry, UploadClaim, Version, Visit,
 };
-use crate::types::{NewSearch, SavedSearch, SearchChange, Tag, WhichSearch};
 use crate::types::{Durable, Entry, NewAttributes, NewEntry, Posix, Rename, Renamed, Rewrite, Unlink, XattrRule};
 use crate::types::{Factors, Identity, NewIdentity, NewPasskey, OpenGrant, Passkey, Ticket};
+use crate::types::{NewSearch, SavedSearch, SearchChange, Tag, WhichSearch};
 use async_trait::async_trait;
 use holdfast_base::{
     AccountId, BlockId, ContentId, DrivePath, NodeId, NodeName, PackId, PackName, Result, SpaceId, Uid,

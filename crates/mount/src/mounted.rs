@@ -71,10 +71,7 @@ impl Mounted {
         if !at.is_dir() {
             return Err(Error::invalid(format!("{} is not a folder", at.display())));
         }
-        let room = Room::new(
-            options.memory_bytes,
-            Scratch::new(options.scratch_folder.clone(), options.scratch_bytes),
-        );
+        let room = Room::new(options.memory_bytes, Scratch::new(options.scratch_folder.clone(), options.scratch_bytes));
         let usual = Posix {
             mode: 0o644,
             uid: rustix::process::geteuid().as_raw(),

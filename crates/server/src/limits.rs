@@ -15,6 +15,13 @@ pub const HEADERS_MAX: usize = 100;
 /// connection that uploads fast pays for this; larger reads than 256 KiB gained nothing measurable on loopback.
 pub const READ_BYTES_MAX: usize = 256 << 10;
 
+/// Connections of a listener that may read so much at once. Of what is read, a connection holds up to twice as much (what is taken out of the
+/// buffer, and the buffer), which is in no budget: hundreds of uploads side by side would have more in it than in all budgets together.
+pub const FAR_READERS_MAX: usize = 32;
+
+/// Largest read of the others: a head must fit.
+pub const NEAR_READ_BYTES_MAX: usize = HEAD_BYTES_MAX;
+
 /// Streams one HTTP/2 connection may have open: enough for any client's parallelism, and a bound on what one peer can start.
 pub const HTTP2_STREAMS_MAX: u32 = 128;
 

@@ -9,7 +9,8 @@ use crate::{ADDRESS_BYTES_MAX, CPU_SECONDS_MAX, DATA_BYTES_MAX};
 use holdfast_base::{Error, Result};
 use rustix::process::{DumpableBehavior, Resource, Rlimit, set_dumpable_behavior, setrlimit};
 use seccompiler::{
-    BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter, SeccompRule, apply_filter,
+    BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter, SeccompRule,
+    apply_filter,
 };
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -124,7 +125,10 @@ pub fn prove() -> Result<Vec<Attempt>> {
         attempt("start a program", std::process::Command::new("/bin/true").spawn().is_err()),
         attempt("start a thread", std::thread::Builder::new().spawn(|| ()).is_err()),
         attempt("copy a descriptor", rustix::io::dup(std::io::stdout()).is_err()),
-        attempt("get its limits back", setrlimit(Resource::Core, Rlimit { current: Some(0), maximum: Some(0) }).is_err()),
+        attempt(
+            "get its limits back",
+            setrlimit(Resource::Core, Rlimit { current: Some(0), maximum: Some(0) }).is_err(),
+        ),
         attempt("take more memory", Vec::<u8>::new().try_reserve_exact(too_much).is_err()),
         attempt("see the environment", std::env::vars_os().next().is_none()),
     ])

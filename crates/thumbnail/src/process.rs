@@ -94,7 +94,8 @@ impl Worker {
         let mut left = head.length;
         while let Some(piece) = source.next().await {
             let piece = piece?;
-            left = left.checked_sub(piece.len() as u64).ok_or_else(|| Error::internal("a file has more than its size"))?;
+            left =
+                left.checked_sub(piece.len() as u64).ok_or_else(|| Error::internal("a file has more than its size"))?;
             if self.input.write_all(&piece).await.is_err() {
                 return Ok(false);
             }

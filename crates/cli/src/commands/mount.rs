@@ -88,11 +88,8 @@ async fn mount(drive: &LocalDrive, args: &MountArgs, password: &Secret) -> anyho
     let scratch = args.cache.clone().unwrap_or_else(|| drive.directory().scratch());
     let tree = drive.engine().tree(Arc::new(who), &space).await?;
     let usual = MountOptions::new(format!("holdfast:{space}"), scratch);
-    let options = MountOptions {
-        read_only: args.read_only,
-        allow_other: usual.allow_other || args.allow_other,
-        ..usual
-    };
+    let options =
+        MountOptions { read_only: args.read_only, allow_other: usual.allow_other || args.allow_other, ..usual };
     Ok(Mounted::start(tree, &args.at, &options)?)
 }
 

@@ -102,7 +102,14 @@ fn a_picture_has_thumbnails_of_two_sizes_and_a_client_that_has_them_is_told_so()
     let known = ana.send(&again(&header("etag"))).expect("answers");
     assert_eq!((known.status, known.body.len(), known.header("etag")), (304, 0, small.header("etag")));
     // Renamed, it is the same picture; written anew, another.
-    call(&mut ana, "POST", "/api/v1/move", Some(&json!({"items": [{"from": {"space": "ana", "path": "/photo.jpg"}, "to": {"space": "ana", "path": "/p.jpg"}}], "conflict": "fail"})));
+    call(
+        &mut ana,
+        "POST",
+        "/api/v1/move",
+        Some(
+            &json!({"items": [{"from": {"space": "ana", "path": "/photo.jpg"}, "to": {"space": "ana", "path": "/p.jpg"}}], "conflict": "fail"}),
+        ),
+    );
     assert_eq!(thumbnail(&mut ana, "p.jpg").header("etag"), small.header("etag"));
     put(&mut ana, "p.jpg", photo(2, 3_000, 2_000));
     let other = thumbnail(&mut ana, "p.jpg");
@@ -147,7 +154,9 @@ fn hostile_pictures_have_none_and_do_no_harm() {
     assert_eq!(thumbnail(&mut ana, "good.jpg").status, 200);
     let before = server.rss_peak().expect("is running");
     let png = encoded(&DynamicImage::ImageRgb8(RgbImage::new(900, 900)), ImageFormat::Png);
-    let gif_bomb = [b"GIF89a".as_slice(), &[0xff, 0xff, 0xff, 0xff, 0xf7, 0, 0], &[0; 768], b"\x2c\0\0\0\0\xff\xff\xff\xff\0\x08"].concat();
+    let gif_bomb =
+        [b"GIF89a".as_slice(), &[0xff, 0xff, 0xff, 0xff, 0xf7, 0, 0], &[0; 768], b"\x2c\0\0\0\0\xff\xff\xff\xff\0\x08"]
+            .concat();
     for (name, content) in [
         ("bomb.png", bomb(60_000, 60_000)),
         ("larger.png", bomb(u32::MAX / 2, u32::MAX / 2)),

@@ -249,7 +249,9 @@ async fn rename(call: &Call, saved: &SavedView) -> Answer {
         _ => None,
     };
     let Some(name) = name.filter(|name| *name != saved.name) else {
-        return Err(Fault::forbidden("a smart folder is not moved elsewhere; it can have another name beside the others"));
+        return Err(Fault::forbidden(
+            "a smart folder is not moved elsewhere; it can have another name beside the others",
+        ));
     };
     let wish = SavedWish { name: Some(name), ..SavedWish::default() };
     match call.drive.change_search(&call.who, saved.id, wish).await {

@@ -59,7 +59,8 @@ impl Writer {
         let connection = opener.open(Purpose::Write).map_err(explain)?;
         let (queue, jobs) = mpsc::channel(QUEUE);
         let changes = broadcast::Sender::new(CHANGES);
-        let worker = WriterThread { opener, log, connection: Some(connection), synced: Durable::Now, changes: changes.clone() };
+        let worker =
+            WriterThread { opener, log, connection: Some(connection), synced: Durable::Now, changes: changes.clone() };
         let thread = std::thread::Builder::new().name("catalogue-write".to_owned()).spawn(move || worker.work(jobs))?;
         Ok(Self { queue, thread: Mutex::new(Some(thread)), changes })
     }

@@ -4,7 +4,8 @@
 //! (one timer a connection, so that 10,000 idle ones cost next to nothing), and [`body`] watches the bodies.
 //!
 //! Memory of an idle connection: its task (about 2 KiB), and once it has had a request hyper's read and write buffers of
-//! 8 KiB each. A buffer grows only while reads fill it, up to [`READ_BYTES_MAX`].
+//! 8 KiB each. A buffer grows only while reads fill it, up to [`READ_BYTES_MAX`], for [`FAR_READERS_MAX`]
+//! connections, and [`NEAR_READ_BYTES_MAX`] for others.
 
 pub mod body;
 mod quick;
@@ -15,8 +16,8 @@ pub use body::{AnyBody, BoxError, Finish, RequestBody, ResponseBody, Tally};
 pub use quick::{Ask, Ready};
 
 use crate::limits::{
-    HEAD_BYTES_MAX, HTTP2_CONNECTION_WINDOW_BYTES, HTTP2_SEND_BUFFER_BYTES, HTTP2_STREAM_WINDOW_BYTES,
-    HTTP2_STREAMS_MAX, Limits, READ_BYTES_MAX,
+    FAR_READERS_MAX, HEAD_BYTES_MAX, HTTP2_CONNECTION_WINDOW_BYTES, HTTP2_SEND_BUFFER_BYTES, HTTP2_STREAM_WINDOW_BYTES,
+    HTTP2_STREAMS_MAX, Limits, NEAR_READ_BYTES_MAX, READ_BYTES_MAX,
 };
 use body::Running;
 use http::{Request, Response};
@@ -33,6 +34,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::sync::Semaphore;
 use tokio::sync::watch::Receiver;
 use tokio::time::Instant;
 use watch::{Verdict, Watch};
@@ -82,6 +84,9 @@ pub trait Handler: Send + Sync + 'static {
 /// Serves connections; shared by all of them.
 pub(crate) struct Connector<H> {
     http: auto::Builder<TokioExecutor>,
+    /// The same for connections that came when [`FAR_READERS_MAX`] others read far.
+    http_near: auto::Builder<TokioExecutor>,
+    far: Semaphore,
     handler: Arc<H>,
     limits: Limits,
 }
@@ -99,7 +104,9 @@ impl<H: Handler> Connector<H> {
             .initial_stream_window_size(HTTP2_STREAM_WINDOW_BYTES)
             .initial_connection_window_size(HTTP2_CONNECTION_WINDOW_BYTES)
             .max_send_buf_size(HTTP2_SEND_BUFFER_BYTES);
-        Self { http, handler, limits }
+        let mut http_near = http.clone();
+        http_near.http1().max_buf_size(NEAR_READ_BYTES_MAX);
+        Self { http, http_near, far: Semaphore::new(FAR_READERS_MAX), handler, limits }
     }
 
     /// Serves one connection to its end.
@@ -131,7 +138,9 @@ impl<H: Handler> Connector<H> {
             // are not of a head.
             service_fn(move |request| connector.clone().answer(request, peer, Running::begin(watch.clone())))
         };
-        let connection = pin!(self.http.serve_connection(TokioIo::new(socket), service));
+        let far = self.far.try_acquire();
+        let http = if far.is_ok() { &self.http } else { &self.http_near };
+        let connection = pin!(http.serve_connection(TokioIo::new(socket), service));
         let leave = |connection: Pin<&mut auto::Connection<'_, _, _, _>>| connection.graceful_shutdown();
         if let Some(Err(error)) = self.attend(connection, leave, peer, &watch, &mut stage).await {
             tracing::debug!(peer = %peer.address, %error, "connection ended");
