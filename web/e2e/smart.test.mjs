@@ -91,7 +91,8 @@ describe('a saved search', () => {
     await fill('dialog input', 'Bills');
     await press(page, 'Choose', 'dialog button');
     await seen(page, 'Use this folder', 'dialog');
-    await press(page, 'Inbox', 'dialog li button, dialog li a, dialog [role=option], dialog li');
+    await press(page, 'Inbox', 'dialog li button');
+    await seen(page, 'Inbox', 'dialog strong');
     await press(page, 'Use this folder', 'dialog button');
     await seen(page, 'ana/Inbox', '[data-testid=smart-folder]');
     await fit('smart-dialog');
