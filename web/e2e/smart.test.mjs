@@ -142,6 +142,21 @@ describe('a saved search', () => {
     assert.deepEqual(await tagsOf('Inbox/Invoice%20large.bin'), ['Paid']);
   });
 
+  test('and any folder goes on to follow what happens when one comes back to it', async () => {
+    const url = page.url();
+    await press(page, 'ana', 'nav a');
+    await page.waitForSelector(row('notes.txt'));
+    await press(page, 'Shared', 'nav a');
+    await page.waitForFunction(() => location.pathname === '/shared');
+    await page.goBack();
+    await page.waitForSelector(row('notes.txt'));
+    await upload('later.txt', 'later');
+    await page.waitForSelector(row('later.txt'));
+    await page.goBack();
+    await page.waitForFunction((wanted) => location.href === wanted, {}, url);
+    await page.waitForSelector(row('Invoice May.txt'));
+  });
+
   test('takes what is dropped on it', async () => {
     await page.evaluate(() => {
       const data = new DataTransfer();

@@ -64,7 +64,8 @@ impl DavFace {
         B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
     {
         let (head, body) = request.into_parts();
-        let call = Call { drive: self.drive.clone(), options: self.options.clone(), who, head: Arc::new(head), alias: None };
+        let call =
+            Call { drive: self.drive.clone(), options: self.options.clone(), who, head: Arc::new(head), alias: None };
         let body = body.map_err(Into::into).boxed_unsync();
         match dispatch(&call, body).await {
             Ok(response) => response,

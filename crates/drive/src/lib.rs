@@ -11,8 +11,8 @@ mod types;
 pub use engine::LINK_VIEW;
 pub use holdfast_meta::{
     Access, Changed, Compression, Cursor, Expect, HITS_MAX, Lock, MediaGroup, NameTaken, Node, NodeKind, Property,
-    PropertyChange, Retention, Role, SEARCHES_MAX, SMART_HITS_MAX, SearchQuery, Shared, TAG_LIST_MAX, TAGS_MAX, TAG_NAMESPACE, Tag, TagChange, TagCount,
-    TrashEntry, Usage, Version, WhichSearch, entity_tag,
+    PropertyChange, Retention, Role, SEARCHES_MAX, SMART_HITS_MAX, SearchQuery, Shared, TAG_LIST_MAX, TAG_NAMESPACE,
+    TAGS_MAX, Tag, TagChange, TagCount, TrashEntry, Usage, Version, WhichSearch, entity_tag,
 };
 pub use types::*;
 

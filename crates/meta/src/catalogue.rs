@@ -12,8 +12,8 @@ use crate::types::{
     SearchQuery, ShareChange, Shared, Slot, SlotKind, Space, SpaceChange, StagedRun, TagChange, TagCount, Tail,
     Through, Traffic, TrashEntry, UploadClaim, Version, Visit,
 };
-use crate::types::{NewSearch, SavedSearch, SearchChange, Tag, WhichSearch};
 use crate::types::{Factors, Identity, NewIdentity, NewPasskey, OpenGrant, Passkey, Ticket};
+use crate::types::{NewSearch, SavedSearch, SearchChange, Tag, WhichSearch};
 use async_trait::async_trait;
 use holdfast_base::{
     AccountId, BlockId, ContentId, DrivePath, NodeId, NodeName, PackId, PackName, Result, SpaceId, Uid,

@@ -144,9 +144,18 @@ mod tests {
 
     #[test]
     fn the_shell_answers_every_page_and_nothing_else() {
-        for page in
-            ["/", "/signin", "/files/ana/a%20b", "/search", "/smart/7", "/trash/ana", "/shared", "/account/x", "/admin", "/l/0a"]
-        {
+        for page in [
+            "/",
+            "/signin",
+            "/files/ana/a%20b",
+            "/search",
+            "/smart/7",
+            "/trash/ana",
+            "/shared",
+            "/account/x",
+            "/admin",
+            "/l/0a",
+        ] {
             let answer = ask(page, &[]).expect(page);
             assert_eq!(header(&answer, CONTENT_TYPE), "text/html; charset=utf-8");
             assert_eq!(header(&answer, CACHE_CONTROL), "no-cache");

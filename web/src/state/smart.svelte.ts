@@ -6,7 +6,7 @@ import { join } from '../lib/paths';
 import { keep } from '../lib/selection';
 import { toldApart } from '../lib/smart';
 import type { DropPlace } from './dragging.svelte';
-import { FolderState } from './folder.svelte';
+import { FolderState, lasting } from './folder.svelte';
 import { t } from './i18n.svelte';
 import { Pane } from './pane.svelte';
 import { mayWrite } from './session.svelte';
@@ -109,7 +109,7 @@ const kept = new Map<string, SmartFolder>();
 
 export function smartFolder(saved: SavedSearch): SmartFolder {
   const key = `${saved.id} ${saved.changed_ms}`;
-  const folder = kept.get(key) ?? new SmartFolder(saved);
+  const folder = kept.get(key) ?? lasting(() => new SmartFolder(saved));
   kept.delete(key);
   kept.set(key, folder);
   const [oldest] = kept.keys();

@@ -12,8 +12,8 @@ mod transfer;
 
 pub(crate) use folder::{delete, mkcol};
 pub(crate) use get::get;
-pub(crate) use lock::{lock, unlock};
 pub(crate) use listing::{saved_search_page, saved_searches_page};
+pub(crate) use lock::{lock, unlock};
 pub(crate) use propfind::{propfind, propfind_searches};
 pub(crate) use proppatch::proppatch;
 pub(crate) use put::{PutInto, put};

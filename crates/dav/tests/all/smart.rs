@@ -44,7 +44,8 @@ async fn get(rig: &Rig, path: &str) -> (u16, String) {
 }
 
 async fn find(rig: &Rig, path: &str, depth: &str, prop: &str) -> Reply {
-    let body = format!("<D:propfind xmlns:D='DAV:' xmlns:oc='http://owncloud.org/ns'><D:prop>{prop}</D:prop></D:propfind>");
+    let body =
+        format!("<D:propfind xmlns:D='DAV:' xmlns:oc='http://owncloud.org/ns'><D:prop>{prop}</D:prop></D:propfind>");
     rig.send("PROPFIND", path, &[("depth", depth)], body).await
 }
 
@@ -79,8 +80,13 @@ async fn saved_searches_are_beside_the_spaces_and_show_what_they_find_now() {
     assert!(members(&rig, BILLS).await.is_empty(), "it has no tag");
     tag(&rig, "bill.pdf", &["paid"]).await;
     assert_eq!(members(&rig, BILLS).await, ["/dav/Saved searches/Bills/bill.pdf"]);
-    rig.send("MOVE", "/dav/ana/bill.pdf", &[("destination", "/dav/ana/in/bill 2.pdf".replace(' ', "%20").as_str())], "")
-        .await;
+    rig.send(
+        "MOVE",
+        "/dav/ana/bill.pdf",
+        &[("destination", "/dav/ana/in/bill 2.pdf".replace(' ', "%20").as_str())],
+        "",
+    )
+    .await;
     assert_eq!(members(&rig, BILLS).await, ["/dav/Saved searches/Bills/bill 2.pdf"]);
     rig.send("DELETE", "/dav/ana/in/bill%202.pdf", &[], "").await;
     assert!(members(&rig, BILLS).await.is_empty());
@@ -351,7 +357,15 @@ async fn a_reader_of_a_space_changes_nothing_through_it() {
     };
     assert_eq!(send("GET", "").await.text(), "x");
     assert_eq!(send("PUT", "lost").await.status, 403);
-    let listed = rig.send_as(&ben, "PROPFIND", BILLS, &[("depth", "1")], "<propfind xmlns='DAV:'><prop><oc:permissions xmlns:oc='http://owncloud.org/ns'/></prop></propfind>").await;
+    let listed = rig
+        .send_as(
+            &ben,
+            "PROPFIND",
+            BILLS,
+            &[("depth", "1")],
+            "<propfind xmlns='DAV:'><prop><oc:permissions xmlns:oc='http://owncloud.org/ns'/></prop></propfind>",
+        )
+        .await;
     assert!(listed.text().contains("<oc:permissions>G</oc:permissions>"), "{}", listed.text());
     // They lose the space, and with it what is in it.
     rig.let_out(&ben).await;

@@ -41,7 +41,9 @@ pub async fn a_search_is_saved_and_read_back(catalogue: &Place) {
         ..SearchQuery::default()
     };
     let wanted =
-        NewSearch { space: Some("trip (bo)".to_owned()), query: query.clone(), ..new(stage.account.id, "Bills, été") };
+        NewSearch {
+            space: Some("trip (bo)".to_owned()), query: query.clone(), ..new(stage.account.id, "Bills, été")
+        };
     let saved = catalogue.save_search(wanted).await.expect("saves");
     let expected = SavedSearch {
         id: saved.id,

@@ -53,7 +53,9 @@ impl<E: Engine> Ops<'_, E> {
 /// Refuses a query that is over a limit, or that nothing could be a hit of.
 pub(super) fn check_query(query: &SearchQuery) -> Result<()> {
     if Asked::new(query)?.finds_nothing() {
-        return Err(Error::invalid("a search that is saved looks for something: words, a type, a size, a date or a tag"));
+        return Err(Error::invalid(
+            "a search that is saved looks for something: words, a type, a size, a date or a tag",
+        ));
     }
     Ok(())
 }

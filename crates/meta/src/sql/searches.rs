@@ -9,12 +9,13 @@ use super::codec::{node_kind, node_kind_number, rows, signed};
 use super::engine::{Engine, Ops, Scope};
 use super::fault::{Done, refuse};
 use super::query as sql;
-use super::search::check_query;
 use super::seam::{Link, Row, Value, damaged};
+use super::search::check_query;
 use super::shares::place;
 use super::tx::Tx;
 use crate::types::{
-    MediaGroup, NewSearch, SEARCHES_MAX, SavedSearch, SearchChange, SearchQuery, WhichSearch, tags_of_text, tags_to_text,
+    MediaGroup, NewSearch, SEARCHES_MAX, SavedSearch, SearchChange, SearchQuery, WhichSearch, tags_of_text,
+    tags_to_text,
 };
 use holdfast_base::limits::NAME_BYTES_MAX;
 use holdfast_base::{AccountId, Error, ErrorKind, NodeId, NodeName, Result, SpaceId};
@@ -29,12 +30,7 @@ impl<E: Engine> Ops<'_, E> {
         self.0.write("save_search", Scope::Alone, move |tx| save(tx, &new)).await
     }
 
-    pub(super) async fn change_search(
-        &self,
-        account: AccountId,
-        id: i64,
-        change: SearchChange,
-    ) -> Result<SavedSearch> {
+    pub(super) async fn change_search(&self, account: AccountId, id: i64, change: SearchChange) -> Result<SavedSearch> {
         if let Some((space, query)) = &change.query {
             check(space.as_deref(), query)?;
         }
@@ -42,11 +38,13 @@ impl<E: Engine> Ops<'_, E> {
     }
 
     pub(super) async fn remove_search(&self, account: AccountId, id: i64) -> Result<()> {
-        let work = move |tx: &Tx<'_>| {
-            match sql::run(tx, "DELETE FROM saved_search WHERE id = ?1 AND account_id = ?2", (id, account.0))? {
-                0 => Err(no_search().into()),
-                _ => Ok(()),
-            }
+        let work = move |tx: &Tx<'_>| match sql::run(
+            tx,
+            "DELETE FROM saved_search WHERE id = ?1 AND account_id = ?2",
+            (id, account.0),
+        )? {
+            0 => Err(no_search().into()),
+            _ => Ok(()),
         };
         self.0.write("remove_search", Scope::Alone, work).await
     }
