@@ -245,6 +245,7 @@ describe('a saved search', () => {
     await page.goto(`${drive.url}/account/look`);
     await page.waitForSelector('fieldset');
     await page.$eval('[lang=de] input', (radio) => radio.click());
+    await seen(page, 'Hoher Kontrast');
     await page.goto(`${drive.url}/smart/${saved.id}`);
     await seen(page, 'Gespeicherte Suche', '[role=toolbar]');
     await fit('smart-german');

@@ -88,8 +88,9 @@ export class SmartPane extends Pane {
 
   override get emptiness(): { title: string; text: string } {
     const { target } = this;
-    const text = target === null ? '' : ` ${t('smart.emptyDrop', { folder: join(target.space, target.path) })}`;
-    return { title: t('smart.empty'), text: t('smart.emptyHint') + text };
+    const tagged = this.smart.saved.query.tags.length > 0;
+    const text = target && t(tagged ? 'smart.emptyDropTags' : 'smart.emptyDrop', { folder: join(target.space, target.path) });
+    return { title: t('smart.empty'), text: [t('smart.emptyHint'), ...(text === null ? [] : [text])].join(' ') };
   }
 
   override placeOf(name: string): Place {
