@@ -130,6 +130,11 @@ describe('a saved search', () => {
     await page.goBack();
     await page.waitForSelector(row('Invoice March.pdf'));
     assert.equal(page.url(), url);
+    await press(page, 'More actions for Invoice April.pdf');
+    await press(page, 'Show in its folder', '[role=menuitem]');
+    await page.waitForFunction(() => location.pathname === '/files/ana/Projects');
+    await page.goBack();
+    await page.waitForSelector(row('Invoice March.pdf'));
   });
 
   test('takes a file, small or large: it lies in the folder, has the tags, and is shown', async () => {
