@@ -91,7 +91,8 @@ describe('a saved search', () => {
     await fill('dialog input', 'Bills');
     await press(page, 'Choose', 'dialog button');
     await seen(page, 'Use this folder', 'dialog');
-    await press(page, 'Inbox', 'dialog li button, dialog li a, dialog [role=option], dialog li');
+    await press(page, 'Inbox', 'dialog li button');
+    await seen(page, 'Inbox', 'dialog strong');
     await press(page, 'Use this folder', 'dialog button');
     await seen(page, 'ana/Inbox', '[data-testid=smart-folder]');
     await fit('smart-dialog');
@@ -129,6 +130,11 @@ describe('a saved search', () => {
     await page.goBack();
     await page.waitForSelector(row('Invoice March.pdf'));
     assert.equal(page.url(), url);
+    await press(page, 'More actions for Invoice April.pdf');
+    await press(page, 'Show in its folder', '[role=menuitem]');
+    await page.waitForFunction(() => location.pathname === '/files/ana/Projects');
+    await page.goBack();
+    await page.waitForSelector(row('Invoice March.pdf'));
   });
 
   test('takes a file, small or large: it lies in the folder, has the tags, and is shown', async () => {
@@ -139,6 +145,21 @@ describe('a saved search', () => {
     await upload('Invoice large.bin', Buffer.alloc(1_500_000, 7));
     await page.waitForSelector(row('Invoice large.bin'));
     assert.deepEqual(await tagsOf('Inbox/Invoice%20large.bin'), ['Paid']);
+  });
+
+  test('and any folder goes on to follow what happens when one comes back to it', async () => {
+    const url = page.url();
+    await press(page, 'ana', 'nav a');
+    await page.waitForSelector(row('notes.txt'));
+    await press(page, 'Shared', 'nav a');
+    await page.waitForFunction(() => location.pathname === '/shared');
+    await page.goBack();
+    await page.waitForSelector(row('notes.txt'));
+    await upload('later.txt', 'later');
+    await page.waitForSelector(row('later.txt'));
+    await page.goBack();
+    await page.waitForFunction((wanted) => location.href === wanted, {}, url);
+    await page.waitForSelector(row('Invoice May.txt'));
   });
 
   test('takes what is dropped on it', async () => {
@@ -229,6 +250,7 @@ describe('a saved search', () => {
     await page.goto(`${drive.url}/account/look`);
     await page.waitForSelector('fieldset');
     await page.$eval('[lang=de] input', (radio) => radio.click());
+    await seen(page, 'Hoher Kontrast');
     await page.goto(`${drive.url}/smart/${saved.id}`);
     await seen(page, 'Gespeicherte Suche', '[role=toolbar]');
     await fit('smart-german');

@@ -20,6 +20,8 @@ pub const CADAVER: Suite = Suite("cadaver", &["cadaver"]);
 pub const CURL: Suite = Suite("curl", &["curl"]);
 /// rclone: trees, both ways.
 pub const RCLONE: Suite = Suite("rclone", &["rclone"]);
+/// cadaver and rclone in smart folders.
+pub const SMART: Suite = Suite("smart", &["curl", "cadaver", "rclone"]);
 /// tuspy and tus-js-client: uploads that are resumed. Has a drive of its own, since it kills the server.
 pub const TUS: Suite = Suite("tus", &["curl"]);
 

@@ -24,7 +24,7 @@ const PERMISSIONS: &str = "accelerometer=(), camera=(), display-capture=(), geol
                            magnetometer=(), microphone=(), midi=(), payment=(), usb=()";
 
 /// First segments of the URLs of pages.
-const PAGES: [&str; 9] = ["", "signin", "files", "search", "trash", "shared", "account", "admin", "l"];
+const PAGES: [&str; 10] = ["", "signin", "files", "search", "smart", "trash", "shared", "account", "admin", "l"];
 
 const SHELL: &str = "/index.html";
 
@@ -144,9 +144,18 @@ mod tests {
 
     #[test]
     fn the_shell_answers_every_page_and_nothing_else() {
-        for page in
-            ["/", "/signin", "/files/ana/a%20b", "/search", "/trash/ana", "/shared", "/account/x", "/admin", "/l/0a"]
-        {
+        for page in [
+            "/",
+            "/signin",
+            "/files/ana/a%20b",
+            "/search",
+            "/smart/7",
+            "/trash/ana",
+            "/shared",
+            "/account/x",
+            "/admin",
+            "/l/0a",
+        ] {
             let answer = ask(page, &[]).expect(page);
             assert_eq!(header(&answer, CONTENT_TYPE), "text/html; charset=utf-8");
             assert_eq!(header(&answer, CACHE_CONTROL), "no-cache");

@@ -79,13 +79,25 @@ export class FolderState {
   }
 }
 
+/**
+ * Makes state that outlives the page which first shows it. What a class derives belongs to whatever runs when it is made, and would not
+ * be worked out any more when that is gone.
+ */
+export function lasting<T>(make: () => T): T {
+  let made!: T;
+  $effect.root(() => {
+    made = make();
+  });
+  return made;
+}
+
 /** Folders seen lately keep their entries, so that going back shows them at once. */
 const KEPT_MAX = 12;
 const kept = new Map<string, FolderState>();
 
 export function folderAt(space: string, path: string): FolderState {
   const key = `${space}/${path}`;
-  const folder = kept.get(key) ?? new FolderState(space, path);
+  const folder = kept.get(key) ?? lasting(() => new FolderState(space, path));
   kept.delete(key);
   kept.set(key, folder);
   const [oldest] = kept.keys();

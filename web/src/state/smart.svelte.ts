@@ -1,14 +1,17 @@
 /** A saved search as a folder: its hits are the entries, each with a place of its own. */
 import { savedNodes } from '../api/find';
 import type { Hit, Place, SavedSearch } from '../api/types';
-import { entryOf } from '../lib/entries';
-import { join } from '../lib/paths';
+import { entryOf, type Entry } from '../lib/entries';
+import { join, parent } from '../lib/paths';
+import { folderUrl } from '../lib/routes';
 import { keep } from '../lib/selection';
 import { toldApart } from '../lib/smart';
 import type { DropPlace } from './dragging.svelte';
-import { FolderState } from './folder.svelte';
+import { FolderState, lasting } from './folder.svelte';
 import { t } from './i18n.svelte';
+import type { MenuItem } from './overlays.svelte';
 import { Pane } from './pane.svelte';
+import { go } from './router.svelte';
 import { mayWrite } from './session.svelte';
 
 /** Hits shown at most, as over WebDAV; more is not looked through but searched again. */
@@ -88,8 +91,20 @@ export class SmartPane extends Pane {
 
   override get emptiness(): { title: string; text: string } {
     const { target } = this;
-    const text = target === null ? '' : ` ${t('smart.emptyDrop', { folder: join(target.space, target.path) })}`;
-    return { title: t('smart.empty'), text: t('smart.emptyHint') + text };
+    const tagged = this.smart.saved.query.tags.length > 0;
+    const text = target && t(tagged ? 'smart.emptyDropTags' : 'smart.emptyDrop', { folder: join(target.space, target.path) });
+    return { title: t('smart.empty'), text: [t('smart.emptyHint'), ...(text === null ? [] : [text])].join(' ') };
+  }
+
+  /** As anywhere, and where it lies. */
+  override menuFor(entries: Entry[]): MenuItem[] {
+    const [open, ...others] = super.menuFor(entries);
+    const [first] = entries;
+    if (!open || !first) return [];
+    if (entries.length > 1) return [open, ...others];
+    const at = this.placeOf(first.node.name);
+    const show = () => go(folderUrl({ space: at.space, path: parent(at.path) }));
+    return [open, { label: t('smart.show'), icon: 'folder', run: show }, ...others];
   }
 
   override placeOf(name: string): Place {
@@ -109,7 +124,7 @@ const kept = new Map<string, SmartFolder>();
 
 export function smartFolder(saved: SavedSearch): SmartFolder {
   const key = `${saved.id} ${saved.changed_ms}`;
-  const folder = kept.get(key) ?? new SmartFolder(saved);
+  const folder = kept.get(key) ?? lasting(() => new SmartFolder(saved));
   kept.delete(key);
   kept.set(key, folder);
   const [oldest] = kept.keys();

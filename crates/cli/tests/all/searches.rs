@@ -17,7 +17,8 @@ fn save(client: &mut Client, name: &str, query: &Value) -> Value {
 fn found(client: &mut Client, id: &Value) -> Vec<String> {
     let answer = json(&call(client, "GET", &format!("{SEARCHES}/{id}/nodes"), None), 200);
     let hits = answer["hits"].as_array().expect("a list");
-    hits.iter().map(|hit| format!("{}{}", hit["space"].as_str().unwrap(), hit["path"].as_str().unwrap())).collect()
+    let text = |value: &Value| value.as_str().expect("a text").to_owned();
+    hits.iter().map(|hit| text(&hit["space"]) + &text(&hit["path"])).collect()
 }
 
 #[test]

@@ -51,7 +51,9 @@ pub(crate) async fn propfind_searches(call: &Call, which: Option<&SavedView>, bo
         Some(saved) => push_saved(call, &mut listing, saved, &state),
     }
     if depth == Depth::One {
-        all.iter().for_each(|saved| push_saved(call, &mut listing, saved, &state));
+        for saved in &all {
+            push_saved(call, &mut listing, saved, &state);
+        }
         if let Some(saved) = which {
             listing.enter_search(call.href(&smart::place(saved), true), smart::hits(call, saved).await?);
         }

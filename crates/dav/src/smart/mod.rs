@@ -44,7 +44,7 @@ pub(crate) fn top() -> Location {
 
 /// The collection of one.
 pub(crate) fn place(saved: &SavedView) -> Location {
-    below(&[saved.name.clone()]).unwrap_or_else(|_| top())
+    below(std::slice::from_ref(&saved.name)).unwrap_or_else(|_| top())
 }
 
 fn below(names: &[NodeName]) -> Result<Location> {
@@ -76,7 +76,9 @@ pub(crate) fn facts(call: &Call, saved: &SavedView, state: &str) -> Saved {
 pub(crate) fn facts_of_all(call: &Call, all: &[SavedView], state: &str) -> Saved {
     let mut hasher = DefaultHasher::new();
     state.hash(&mut hasher);
-    all.iter().for_each(|saved| (saved.id, saved.changed_ms).hash(&mut hasher));
+    for saved in all {
+        (saved.id, saved.changed_ms).hash(&mut hasher);
+    }
     let created_ms = all.iter().map(|saved| saved.created_ms).min().unwrap_or_default();
     let entity_tag = format!("\"s-{:x}\"", hasher.finish());
     Saved { entity_tag, created_ms, modified_ms: call.options.clock.now_ms() }
