@@ -27,7 +27,11 @@ impl ThumbnailsConfig {
     /// What makes them.
     pub(crate) fn start(&self) -> Thumbnails {
         let cache_bytes = usize::try_from(self.cache_mib.saturating_mul(1 << 20)).unwrap_or(usize::MAX);
-        Thumbnails::new(ThumbnailOptions { program: PROGRAM.into(), workers: self.workers.min(WORKERS_MAX), cache_bytes })
+        Thumbnails::new(ThumbnailOptions {
+            program: PROGRAM.into(),
+            workers: self.workers.min(WORKERS_MAX),
+            cache_bytes,
+        })
     }
 }
 

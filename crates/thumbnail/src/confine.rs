@@ -9,7 +9,8 @@ use crate::{ADDRESS_BYTES_MAX, CPU_SECONDS_MAX, DATA_BYTES_MAX};
 use holdfast_base::{Error, Result};
 use rustix::process::{DumpableBehavior, Resource, Rlimit, set_dumpable_behavior, setrlimit};
 use seccompiler::{
-    BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter, SeccompRule, apply_filter,
+    BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter, SeccompRule,
+    apply_filter,
 };
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -118,19 +119,22 @@ pub fn prove() -> Result<Vec<Attempt>> {
         attempt("open a file", std::fs::File::open("/etc/passwd").is_err()),
         attempt("list a folder", std::fs::read_dir("/").is_err()),
         attempt("write a file", std::fs::write("/tmp/holdfast-thumbnail-worker", "x").is_err()),
-        attempt("connect", std::net::TcpStream::connect("127.0.0.1:1").is_err_and(is_refused)),
+        attempt("connect", std::net::TcpStream::connect("127.0.0.1:1").is_err_and(|error| is_refused(&error))),
         attempt("listen", std::net::TcpListener::bind("127.0.0.1:0").is_err()),
         attempt("look at another process", std::fs::read("/proc/1/status").is_err()),
         attempt("start a program", std::process::Command::new("/bin/true").spawn().is_err()),
         attempt("start a thread", std::thread::Builder::new().spawn(|| ()).is_err()),
         attempt("copy a descriptor", rustix::io::dup(std::io::stdout()).is_err()),
-        attempt("get its limits back", setrlimit(Resource::Core, Rlimit { current: Some(0), maximum: Some(0) }).is_err()),
+        attempt(
+            "get its limits back",
+            setrlimit(Resource::Core, Rlimit { current: Some(0), maximum: Some(0) }).is_err(),
+        ),
         attempt("take more memory", Vec::<u8>::new().try_reserve_exact(too_much).is_err()),
         attempt("see the environment", std::env::vars_os().next().is_none()),
     ])
 }
 
 /// By the filter, and not by a port where nobody listens.
-fn is_refused(error: std::io::Error) -> bool {
+fn is_refused(error: &std::io::Error) -> bool {
     error.raw_os_error() == Some(libc::EPERM)
 }

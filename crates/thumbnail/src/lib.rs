@@ -29,7 +29,7 @@ mod wire;
 mod worker;
 
 pub use confine::{Attempt, prove};
-pub use pool::{Answer, Key, Thumbnails, ThumbnailOptions};
+pub use pool::{Answer, Key, ThumbnailOptions, Thumbnails};
 pub use worker::work;
 
 use std::time::Duration;

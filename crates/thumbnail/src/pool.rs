@@ -91,7 +91,12 @@ impl Thumbnails {
     }
 
     /// A picture of a file of `length` bytes; `open` reads it, once more if its worker was ended from outside.
-    pub async fn get<S>(&self, key: Key, length: u64, open: impl Fn() -> BoxFuture<'static, Result<S>> + Sync) -> Result<Answer>
+    pub async fn get<S>(
+        &self,
+        key: Key,
+        length: u64,
+        open: impl Fn() -> BoxFuture<'static, Result<S>> + Sync,
+    ) -> Result<Answer>
     where
         S: Stream<Item = Result<Bytes>> + Unpin + Send,
     {
@@ -166,7 +171,12 @@ impl Inner {
         metrics::gauge!("holdfast_thumbnail_cache_bytes").set(cache.bytes() as f64);
     }
 
-    async fn draw<S>(&self, key: Key, length: u64, open: impl Fn() -> BoxFuture<'static, Result<S>> + Sync) -> Result<Outcome>
+    async fn draw<S>(
+        &self,
+        key: Key,
+        length: u64,
+        open: impl Fn() -> BoxFuture<'static, Result<S>> + Sync,
+    ) -> Result<Outcome>
     where
         S: Stream<Item = Result<Bytes>> + Unpin + Send,
     {

@@ -157,7 +157,9 @@ mod tests {
     #[test]
     fn what_is_no_picture_is_not_drawn() {
         let png = encoded(&halves(600, 600), ImageFormat::Png);
-        for file in [&b""[..], b"GIF89a", b"<svg xmlns='http://www.w3.org/2000/svg'/>", &png[..png.len() / 2], &[0xff; 999]] {
+        for file in
+            [&b""[..], b"GIF89a", b"<svg xmlns='http://www.w3.org/2000/svg'/>", &png[..png.len() / 2], &[0xff; 999]]
+        {
             assert!(render(file, EDGES[0]).is_none());
         }
     }

@@ -13,9 +13,9 @@ use axum::response::{IntoResponse, Response};
 use futures_util::future::BoxFuture;
 use holdfast_auth::Session;
 use holdfast_base::{ByteRange, Error, ErrorKind, Result};
-use holdfast_meta::Content;
 use holdfast_drive::{Location, Node, NodeKind, Walk};
 use holdfast_http::{Pieces, TagList, header_text, safe_of_name, tag_list};
+use holdfast_meta::Content;
 use holdfast_thumbnail::{Answer, EDGES, Key, MEDIA_TYPE, SOURCE_BYTES_MAX, SOURCE_TYPES};
 use http::header::{CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, ETAG, IF_NONE_MATCH, RETRY_AFTER};
 use http::{HeaderMap, HeaderValue, StatusCode};
@@ -99,7 +99,9 @@ pub(crate) async fn show(
 /// Where downloads are counted a look would be one.
 fn refuse_where_counted(who: &Session) -> Result<()> {
     match &who.visit {
-        Some(visit) if visit.limited => Err(Error::forbidden("downloads of this link are counted: it has no thumbnails")),
+        Some(visit) if visit.limited => {
+            Err(Error::forbidden("downloads of this link are counted: it has no thumbnails"))
+        }
         _ => Ok(()),
     }
 }

@@ -26,9 +26,8 @@ fn providers_are_offered_and_one_that_is_away_is_told_of() {
     let away = json(&begin("lab"), 503);
     assert!(away["detail"].as_str().expect("says").contains("cannot be reached"), "{away}");
     assert_eq!(begin("other").status, 404);
-    let leave = |id: &str| {
-        call(&mut server.client(), "POST", "/api/v1/session/provider/leave", Some(&json!({"provider": id})))
-    };
+    let leave =
+        |id: &str| call(&mut server.client(), "POST", "/api/v1/session/provider/leave", Some(&json!({"provider": id})));
     assert_eq!(json(&leave("lab"), 200), json!({"url": null}), "it is not asked for");
     assert_eq!(leave("other").status, 404);
     let answer = json!({"code": "x", "state": "y"});

@@ -150,7 +150,12 @@ fn a_page_that_begins_asks_who_is_signed_in_and_nobody_is_no_failure() {
     assert_eq!(who(&mut page), json!({"me": null}));
     let mut page = Browser::signed_in(&server, "ana", PASSWORD);
     assert_eq!(who(&mut page)["me"]["name"], "ana");
-    let answer = page.call_as(&[("x-requested-with", "holdfast"), ("sec-fetch-site", "cross-site")], "GET", "/api/v1/session", None);
+    let answer = page.call_as(
+        &[("x-requested-with", "holdfast"), ("sec-fetch-site", "cross-site")],
+        "GET",
+        "/api/v1/session",
+        None,
+    );
     assert_eq!(answer.status, 403);
     assert_eq!(call(&mut server.client(), "GET", "/api/v1/session", None).status, 401, "a program is asked as before");
 }

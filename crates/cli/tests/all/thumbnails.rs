@@ -17,13 +17,13 @@ fn encoded(picture: &DynamicImage, format: ImageFormat) -> Vec<u8> {
 
 /// A picture that is another for each seed.
 fn photo(seed: u8, width: u32, height: u32) -> Vec<u8> {
-    let colour = |x: u32, y: u32| Rgb([(x % 251) as u8, (y % 241) as u8, seed]);
+    let colour = |x: u32, y: u32| Rgb([x.to_le_bytes()[0], y.to_le_bytes()[0], seed]);
     encoded(&DynamicImage::ImageRgb8(RgbImage::from_fn(width, height, colour)), ImageFormat::Jpeg)
 }
 
 /// one that takes a worker some tenths of a second: 30 megapixels.
 fn slow_picture() -> Vec<u8> {
-    let grey = GrayImage::from_fn(5_500, 5_500, |x, y| image::Luma([(x ^ y) as u8]));
+    let grey = GrayImage::from_fn(5_500, 5_500, |x, y| image::Luma([(x ^ y).to_le_bytes()[0]]));
     encoded(&DynamicImage::ImageLuma8(grey), ImageFormat::Png)
 }
 
@@ -102,7 +102,14 @@ fn a_picture_has_thumbnails_of_two_sizes_and_a_client_that_has_them_is_told_so()
     let known = ana.send(&again(&header("etag"))).expect("answers");
     assert_eq!((known.status, known.body.len(), known.header("etag")), (304, 0, small.header("etag")));
     // Renamed, it is the same picture; written anew, another.
-    call(&mut ana, "POST", "/api/v1/move", Some(&json!({"items": [{"from": {"space": "ana", "path": "/photo.jpg"}, "to": {"space": "ana", "path": "/p.jpg"}}], "conflict": "fail"})));
+    call(
+        &mut ana,
+        "POST",
+        "/api/v1/move",
+        Some(
+            &json!({"items": [{"from": {"space": "ana", "path": "/photo.jpg"}, "to": {"space": "ana", "path": "/p.jpg"}}], "conflict": "fail"}),
+        ),
+    );
     assert_eq!(thumbnail(&mut ana, "p.jpg").header("etag"), small.header("etag"));
     put(&mut ana, "p.jpg", photo(2, 3_000, 2_000));
     let other = thumbnail(&mut ana, "p.jpg");
@@ -147,7 +154,9 @@ fn hostile_pictures_have_none_and_do_no_harm() {
     assert_eq!(thumbnail(&mut ana, "good.jpg").status, 200);
     let before = server.rss_peak().expect("is running");
     let png = encoded(&DynamicImage::ImageRgb8(RgbImage::new(900, 900)), ImageFormat::Png);
-    let gif_bomb = [b"GIF89a".as_slice(), &[0xff, 0xff, 0xff, 0xff, 0xf7, 0, 0], &[0; 768], b"\x2c\0\0\0\0\xff\xff\xff\xff\0\x08"].concat();
+    let gif_bomb =
+        [b"GIF89a".as_slice(), &[0xff, 0xff, 0xff, 0xff, 0xf7, 0, 0], &[0; 768], b"\x2c\0\0\0\0\xff\xff\xff\xff\0\x08"]
+            .concat();
     for (name, content) in [
         ("bomb.png", bomb(60_000, 60_000)),
         ("larger.png", bomb(u32::MAX / 2, u32::MAX / 2)),
@@ -155,7 +164,7 @@ fn hostile_pictures_have_none_and_do_no_harm() {
         ("bomb.gif", gif_bomb),
         ("cut.png", png[..png.len() / 2].to_vec()),
         ("cut.jpg", good[..200].to_vec()),
-        ("garbage.jpg", (0..100_000_u32).map(|at| (at.wrapping_mul(2_654_435_761) >> 13) as u8).collect()),
+        ("garbage.jpg", (0..100_000_u32).map(|at| (at.wrapping_mul(2_654_435_761) >> 13).to_le_bytes()[0]).collect()),
         ("page.png", b"<html><script>alert(1)</script></html>".to_vec()),
         ("riff.webp", [b"RIFF\xff\xff\xff\xffWEBPVP8X".as_slice(), &[0xff; 64]].concat()),
         ("long.jpg", vec![0xff; 33 << 20]),
