@@ -244,12 +244,14 @@ test('a link has a command for programs, which works, and its visitor sees pictu
     assert.deepEqual(tab.faults, []);
     const { link } = await make({ space: 'ana', path: '/', access: 'read' });
     const visitor = await open(browser, drive.url + link);
-    const { of } = watch(visitor.page);
+    const { of, errors } = watch(visitor.page);
     await visitor.page.waitForSelector('[role=grid]');
+    await look(visitor.page, 'link');
     await press(visitor.page, 'Show as grid');
     await visitor.page.waitForSelector(`${row('photo 00.png')} img.loaded`);
     assert.equal(of('thumbnails/link/photo%2000.png'), 1);
     assert.deepEqual(visitor.faults, []);
+    assert.deepEqual(errors, []);
     await visitor.close();
   } finally {
     await tab.close();
