@@ -119,7 +119,7 @@ pub fn prove() -> Result<Vec<Attempt>> {
         attempt("open a file", std::fs::File::open("/etc/passwd").is_err()),
         attempt("list a folder", std::fs::read_dir("/").is_err()),
         attempt("write a file", std::fs::write("/tmp/holdfast-thumbnail-worker", "x").is_err()),
-        attempt("connect", std::net::TcpStream::connect("127.0.0.1:1").is_err_and(is_refused)),
+        attempt("connect", std::net::TcpStream::connect("127.0.0.1:1").is_err_and(|error| is_refused(&error))),
         attempt("listen", std::net::TcpListener::bind("127.0.0.1:0").is_err()),
         attempt("look at another process", std::fs::read("/proc/1/status").is_err()),
         attempt("start a program", std::process::Command::new("/bin/true").spawn().is_err()),
@@ -135,6 +135,6 @@ pub fn prove() -> Result<Vec<Attempt>> {
 }
 
 /// By the filter, and not by a port where nobody listens.
-fn is_refused(error: std::io::Error) -> bool {
+fn is_refused(error: &std::io::Error) -> bool {
     error.raw_os_error() == Some(libc::EPERM)
 }

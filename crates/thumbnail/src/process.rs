@@ -41,7 +41,8 @@ impl Worker {
     pub(crate) async fn start(program: &Path, space: Uid) -> Result<Option<Self>> {
         let cannot = |error: &dyn std::fmt::Display| Error::unavailable(format!("no thumbnail worker: {error}"));
         let mut command = Command::new(program);
-        command.arg(WORKER_COMMAND).env_clear().current_dir("/").process_group(0).kill_on_drop(true);
+        // So that lists of processes say what it is.
+        command.arg0("holdfast").arg(WORKER_COMMAND).env_clear().current_dir("/").process_group(0).kill_on_drop(true);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
         let mut child = command.spawn().map_err(|error| cannot(&error))?;
         let (Some(input), Some(mut output)) = (child.stdin.take(), child.stdout.take()) else {

@@ -102,6 +102,14 @@ export async function ask<T>(method: string, path: string, call: Call = {}): Pro
   return (response.status === 204 || response.status === 202 ? undefined : await response.json()) as T;
 }
 
+/** Bytes that the browser may keep and ask about again; null if there are none. */
+export async function blob(address: string, signal: AbortSignal): Promise<Blob | null> {
+  const response = await fetch(address, { signal, headers: { 'X-Requested-With': 'holdfast' }, credentials: 'same-origin' });
+  if (response.ok) return response.blob();
+  if (response.status === 404) return null;
+  throw await failure(response);
+}
+
 export async function failure(response: Response): Promise<ApiError> {
   const retry = Number(response.headers.get('Retry-After'));
   let detail = '';

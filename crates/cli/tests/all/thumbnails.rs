@@ -17,13 +17,13 @@ fn encoded(picture: &DynamicImage, format: ImageFormat) -> Vec<u8> {
 
 /// A picture that is another for each seed.
 fn photo(seed: u8, width: u32, height: u32) -> Vec<u8> {
-    let colour = |x: u32, y: u32| Rgb([(x % 251) as u8, (y % 241) as u8, seed]);
+    let colour = |x: u32, y: u32| Rgb([x.to_le_bytes()[0], y.to_le_bytes()[0], seed]);
     encoded(&DynamicImage::ImageRgb8(RgbImage::from_fn(width, height, colour)), ImageFormat::Jpeg)
 }
 
 /// one that takes a worker some tenths of a second: 30 megapixels.
 fn slow_picture() -> Vec<u8> {
-    let grey = GrayImage::from_fn(5_500, 5_500, |x, y| image::Luma([(x ^ y) as u8]));
+    let grey = GrayImage::from_fn(5_500, 5_500, |x, y| image::Luma([(x ^ y).to_le_bytes()[0]]));
     encoded(&DynamicImage::ImageLuma8(grey), ImageFormat::Png)
 }
 
@@ -164,7 +164,7 @@ fn hostile_pictures_have_none_and_do_no_harm() {
         ("bomb.gif", gif_bomb),
         ("cut.png", png[..png.len() / 2].to_vec()),
         ("cut.jpg", good[..200].to_vec()),
-        ("garbage.jpg", (0..100_000_u32).map(|at| (at.wrapping_mul(2_654_435_761) >> 13) as u8).collect()),
+        ("garbage.jpg", (0..100_000_u32).map(|at| (at.wrapping_mul(2_654_435_761) >> 13).to_le_bytes()[0]).collect()),
         ("page.png", b"<html><script>alert(1)</script></html>".to_vec()),
         ("riff.webp", [b"RIFF\xff\xff\xff\xffWEBPVP8X".as_slice(), &[0xff; 64]].concat()),
         ("long.jpg", vec![0xff; 33 << 20]),
