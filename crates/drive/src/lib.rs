@@ -13,8 +13,8 @@ mod types;
 pub use engine::LINK_VIEW;
 pub use holdfast_meta::{
     Access, Change, Changed, Compression, Cursor, Durable, Entry, Expect, HITS_MAX, Leave, Lock, MediaGroup, NameTaken,
-    NewAttributes, Node, NodeKind, Posix, Property, PropertyChange, Rename, Renamed, Retention, Role, SearchQuery, Shared,
-    Special, TAG_LIST_MAX, TAG_NAMESPACE, Tag, TagChange, TagCount, Taken, TrashEntry, Unlink, Usage, Version,
+    NewAttributes, Node, NodeKind, Posix, Property, PropertyChange, Rename, Renamed, Retention, Role, SearchQuery,
+    Shared, Special, TAG_LIST_MAX, TAG_NAMESPACE, Tag, TagChange, TagCount, Taken, TrashEntry, Unlink, Usage, Version,
     XATTRS_BYTES_MAX, XattrRule, entity_tag,
 };
 pub use tree::*;

@@ -8,9 +8,7 @@ use crate::ContentStream;
 use async_trait::async_trait;
 use bytes::Bytes;
 use holdfast_base::{ByteRange, ContentId, NodeId, NodeName, Result};
-use holdfast_meta::{
-    Change, Durable, Entry, NewAttributes, NodeKind, Posix, Rename, Renamed, Unlink, XattrRule,
-};
+use holdfast_meta::{Change, Durable, Entry, NewAttributes, NodeKind, Posix, Rename, Renamed, Unlink, XattrRule};
 use std::sync::Arc;
 use tokio::sync::broadcast;
 

@@ -7,9 +7,7 @@ use bytes::Bytes;
 use futures_util::{StreamExt, TryStreamExt, stream};
 use holdfast_base::limits::{BLOCK_BYTES, FILE_BYTES_MAX};
 use holdfast_base::{ByteRange, Error, ErrorKind, NodeId, NodeName, Result};
-use holdfast_drive::{
-    ContentStream, Durable, Entry, NewAttributes, NewNode, NodeKind, OpenContent, Posix, Save,
-};
+use holdfast_drive::{ContentStream, Durable, Entry, NewAttributes, NewNode, NodeKind, OpenContent, Posix, Save};
 use parking_lot::Mutex;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -234,7 +232,8 @@ impl OpenFile {
         let body = state.overlay.body(base_size, of_blocks);
         let posix = shown.entry.attributes(&core.usual);
         let size = state.overlay.size();
-        let save = Save { node: self.id, base: shown.entry.node.content, body, size, posix, keep: !state.kept, durable };
+        let save =
+            Save { node: self.id, base: shown.entry.node.content, body, size, posix, keep: !state.kept, durable };
         let saved = core.tree.save(save, stream_of(state.overlay.clone(), base.clone(), body)).await;
         let outcome = match saved {
             Ok(entry) => {

@@ -88,11 +88,8 @@ async fn mount(drive: &LocalDrive, args: &MountArgs, password: &Secret) -> anyho
     let scratch = args.cache.clone().unwrap_or_else(|| drive.directory().scratch());
     let tree = drive.engine().tree(Arc::new(who), &space).await?;
     let usual = MountOptions::new(format!("holdfast:{space}"), scratch);
-    let options = MountOptions {
-        read_only: args.read_only,
-        allow_other: usual.allow_other || args.allow_other,
-        ..usual
-    };
+    let options =
+        MountOptions { read_only: args.read_only, allow_other: usual.allow_other || args.allow_other, ..usual };
     Ok(Mounted::start(tree, &args.at, &options)?)
 }
 
@@ -111,10 +108,12 @@ fn background(args: &MountArgs, password: &Secret, json: bool) -> anyhow::Result
     let mut command = Command::new(program);
     command.arg("mount").arg(&args.data).arg(&args.at).args(["--foreground", "--password-file", "-"]);
     command.arg("--user").arg(&args.user.user);
-    for (name, value) in [("--config", &args.config), ("--cache", &args.cache)] {
-        value.iter().for_each(|value| drop(command.arg(name).arg(value)));
+    let space = args.space.as_ref().map(PathBuf::from);
+    for (name, value) in [("--config", &args.config), ("--cache", &args.cache), ("--space", &space)] {
+        if let Some(value) = value {
+            command.arg(name).arg(value);
+        }
     }
-    args.space.iter().for_each(|space| drop(command.arg("--space").arg(space)));
     let switches = [("--read-only", args.read_only), ("--allow-other", args.allow_other), ("--json", json)];
     command.args(switches.iter().filter(|(_, on)| *on).map(|(name, _)| name));
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).process_group(0);

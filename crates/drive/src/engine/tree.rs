@@ -38,7 +38,10 @@ impl Engine {
     pub async fn tree(&self, who: Arc<Session>, space: &str) -> Result<Arc<dyn Tree>> {
         let entered = self.enter(&who, space, Role::Reader).await?;
         if entered.view.is_some() {
-            return Err(Error::new(ErrorKind::Unsupported, "a folder that was shared cannot be mounted yet, only a space"));
+            return Err(Error::new(
+                ErrorKind::Unsupported,
+                "a folder that was shared cannot be mounted yet, only a space",
+            ));
         }
         let root = self.view(&entered).await?.root.id;
         let entered = Mutex::new((Arc::new(entered), Instant::now()));
@@ -92,7 +95,8 @@ impl EngineTree {
             return Err(Error::internal("a part of a file is to be kept that is not made of blocks"));
         }
         let before = base.block_ids(0..save.body.start / block).await?;
-        let after = if after { base.block_ids(save.body.end / block..save.size.div_ceil(block)).await? } else { Vec::new() };
+        let after =
+            if after { base.block_ids(save.body.end / block..save.size.div_ceil(block)).await? } else { Vec::new() };
         Ok((before, after))
     }
 }

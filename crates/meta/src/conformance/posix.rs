@@ -73,8 +73,7 @@ impl Mount {
 
     async fn rewrite(&self, entry: &Entry, bytes: u64, keep: bool) -> Result<Entry> {
         let posix = Posix { mtime_ns: NOW_NS + 9, ctime_ns: NOW_NS + 9, ..USUAL };
-        let rewrite =
-            Rewrite { node: entry.node.id, base: entry.node.content, content: inline(bytes), posix, keep };
+        let rewrite = Rewrite { node: entry.node.id, base: entry.node.content, content: inline(bytes), posix, keep };
         let guard = self.stage.guard();
         let done = self.stage.catalogue.rewrite(self.stage.space, rewrite, &guard, Durable::Now).await?;
         Ok(done.expect("misses no blocks"))

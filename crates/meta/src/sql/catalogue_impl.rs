@@ -4,8 +4,8 @@ use super::codec::{rows, unsigned};
 use super::engine::{Engine, Ops, Reading};
 use super::seam::Link;
 use super::{
-    accounts, audit, factors, identities, index, members, metering, monitor, packs, posix, properties, resumable, shares,
-    slots, spaces, state, tree_read, xattrs,
+    accounts, audit, factors, identities, index, members, metering, monitor, packs, posix, properties, resumable,
+    shares, slots, spaces, state, tree_read, xattrs,
 };
 use crate::catalogue::{
     Attempts, Catalogue, Change, Changed, Found, Guard, Missing, MovedBlock, NewUpload, Relocation,

@@ -62,7 +62,10 @@ fn remove(tx: &Tx<'_>, space: SpaceId, unlink: &Unlink, guard: &Guard) -> Done<N
     let spot = end.spot(tx, &mut state, |_| Change::Remove, guard)?;
     let node = spot.existing()?;
     if (node.kind == NodeKind::Folder) != unlink.folder {
-        return refuse(ErrorKind::WrongKind, format!("{} is {}a folder", spot.path, if unlink.folder { "not " } else { "" }));
+        return refuse(
+            ErrorKind::WrongKind,
+            format!("{} is {}a folder", spot.path, if unlink.folder { "not " } else { "" }),
+        );
     }
     refuse_members(tx, node)?;
     let id = node.id;
@@ -119,10 +122,8 @@ fn let_go(tx: &Tx<'_>, space: SpaceId, node: NodeId) -> Done<()> {
 
 fn move_entry(tx: &Tx<'_>, space: SpaceId, rename: &Rename, guard: &Guard) -> Done<Renamed> {
     let mut state = SpaceState::load_for(tx, space, guard)?;
-    let (from, to) = (
-        End::new(tx, &state, rename.from.0, &rename.from.1)?,
-        End::new(tx, &state, rename.to.0, &rename.to.1)?,
-    );
+    let (from, to) =
+        (End::new(tx, &state, rename.from.0, &rename.from.1)?, End::new(tx, &state, rename.to.0, &rename.to.1)?);
     let source = from.spot(tx, &mut state, |_| Change::Remove, guard)?;
     let there = |node: Option<&Node>| if node.is_some() { Change::Remove } else { Change::Add };
     let target = to.spot(tx, &mut state, there, guard)?;

@@ -63,7 +63,10 @@ fn set(tx: &Tx<'_>, node: NodeId, name: &str, value: Option<&[u8]>, rule: XattrR
     let others = all.iter().filter(|(other, _)| other != name);
     let bytes: usize = others.map(|(name, value)| name.len() + value.len()).sum();
     if bytes + name.len() + value.len() > XATTRS_BYTES_MAX {
-        return refuse(ErrorKind::TooLarge, format!("extended attributes of a node can have {XATTRS_BYTES_MAX} bytes in all"));
+        return refuse(
+            ErrorKind::TooLarge,
+            format!("extended attributes of a node can have {XATTRS_BYTES_MAX} bytes in all"),
+        );
     }
     let sql = "INSERT INTO xattr (node_id, name, value) VALUES (?1, ?2, ?3) \
                ON CONFLICT (node_id, name) DO UPDATE SET value = excluded.value";
