@@ -176,10 +176,11 @@ impl Core {
             Some(shown) => shown.entry,
             None => self.entry(node).await?,
         };
-        let writes = flags & libc::O_ACCMODE != libc::O_RDONLY;
+        // To cut a file off is to write to it, whatever it was opened for besides.
+        let writes = flags & libc::O_ACCMODE != libc::O_RDONLY || flags & libc::O_TRUNC != 0;
         let file = self.files.take(self, &entry);
         let handle = self.files.add(Handle { file: file.clone(), writes });
-        if flags & libc::O_TRUNC != 0 && writes {
+        if flags & libc::O_TRUNC != 0 {
             let cut = file.truncate(self, 0, uid != 0).await.told();
             if let Err(error) = cut {
                 self.close(handle).await;
