@@ -467,7 +467,7 @@ fn git_and_sqlite_work_on_it() -> Outcome {
     })
 }
 
-/// The file system exerciser, if it is installed (`cargo install fsx`); `HOLDFAST_FSX_OPERATIONS` sets how much it does.
+/// The file system exerciser, if it is installed (`scripts/need.sh fsx`); `HOLDFAST_FSX_OPERATIONS` sets how much it does.
 #[test]
 fn fsx_finds_no_fault() -> Outcome {
     let Some(fsx) = cargo_program("fsx") else { return Ok(()) };
@@ -492,7 +492,7 @@ fn cargo_program(name: &str) -> Option<PathBuf> {
     let home = std::env::var_os("HOME").map(|home| Path::new(&home).join(".cargo/bin").join(name));
     let found = find_program(name).or(home.filter(|path| path.is_file()));
     if found.is_none() {
-        println!("left out: {name} is not installed (cargo install {name})");
+        println!("left out: {name} is not installed (scripts/need.sh {name})");
     }
     found
 }
@@ -509,7 +509,7 @@ const PJDFSTEST_FAILS: [&str; 7] = [
     "unlink::update_ctime_success::",
 ];
 
-/// The POSIX test suite, if it is installed (`cargo install pjdfstest`, which needs libacl1-dev).
+/// The POSIX test suite, if it is installed (`scripts/need.sh pjdfstest`, which needs libacl1-dev).
 #[test]
 fn pjdfstest_finds_what_is_documented_and_nothing_else() -> Outcome {
     let Some(pjdfstest) = cargo_program("pjdfstest") else { return Ok(()) };
