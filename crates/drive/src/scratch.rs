@@ -136,9 +136,9 @@ mod tests {
     fn pages_come_back_and_slots_are_used_again() {
         let folder = tempfile::tempdir().expect("a folder");
         let scratch = Scratch::new(folder.path().join("scratch"), 2 * PAGE_BYTES as u64);
-        let (one, two) = (scratch.put(&[1; PAGE_BYTES]).expect("fits"), scratch.put(b"two").expect("fits"));
+        let (one, two) = (scratch.put(&vec![1; PAGE_BYTES]).expect("fits"), scratch.put(b"two").expect("fits"));
         assert_eq!(scratch.put(b"three").err().map(|error| error.kind()), Some(ErrorKind::NoSpace));
-        assert_eq!(one.get().expect("reads"), [1; PAGE_BYTES]);
+        assert_eq!(one.get().expect("reads"), vec![1; PAGE_BYTES]);
         drop(one);
         let three = scratch.put(b"three").expect("fits again");
         assert_eq!((two.get().expect("reads"), three.get().expect("reads")), (b"two".to_vec(), b"three".to_vec()));

@@ -53,14 +53,13 @@ pub(crate) struct Maker {
 
 impl Core {
     pub(crate) fn new(tree: Arc<dyn Tree>, usual: Posix, room: Room) -> Self {
-        let root = tree.root();
         Self {
+            root: tree.root(),
             tree,
             files: Files::new(),
             folders: Folders::default(),
             room,
             usual,
-            root,
             unsettled: AtomicBool::new(false),
             known: Mutex::default(),
         }
@@ -146,9 +145,9 @@ impl Core {
         let mode = maker.mode & 0o7777 | if inherits && kind == NodeKind::Folder { 0o2000 } else { 0 };
         let posix = Posix { special, mode, uid: maker.uid, gid, rdev: maker.rdev, ..Posix::default() };
         let new = NewNode { parent, name, kind, posix: posix.at(now_ns()) };
-        let made = self.tree.create(new, content, Durable::Soon).await;
+        let created = self.tree.create(new, content, Durable::Soon).await;
         self.unsettled(Durable::Soon);
-        made.map_err(|error| if error.kind() == ErrorKind::WrongKind { Errno::ENOTDIR } else { errno(&error) })
+        created.map_err(|error| if error.kind() == ErrorKind::WrongKind { Errno::ENOTDIR } else { errno(&error) })
     }
 
     pub(crate) async fn make_link(&self, parent: INodeNo, name: &OsStr, maker: Maker, target: &[u8]) -> Answer<Entry> {
@@ -177,10 +176,11 @@ impl Core {
             Some(shown) => shown.entry,
             None => self.entry(node).await?,
         };
-        let writes = flags & libc::O_ACCMODE != libc::O_RDONLY;
+        // To cut a file off is to write to it, whatever it was opened for besides.
+        let writes = flags & libc::O_ACCMODE != libc::O_RDONLY || flags & libc::O_TRUNC != 0;
         let file = self.files.take(self, &entry);
         let handle = self.files.add(Handle { file: file.clone(), writes });
-        if flags & libc::O_TRUNC != 0 && writes {
+        if flags & libc::O_TRUNC != 0 {
             let cut = file.truncate(self, 0, uid != 0).await.told();
             if let Err(error) = cut {
                 self.close(handle).await;
@@ -271,13 +271,6 @@ impl Core {
         done
     }
 
-    fn leave(&self, is_open: bool) -> Leave {
-        let now_ns = now_ns();
-        let now_ms = now_ns.div_euclid(1_000_000);
-        let held_until_ms = is_open.then_some(now_ms + HELD_MS);
-        Leave { now_ns, held_until_ms, forget_after_ms: now_ms - BRIEF_MS }
-    }
-
     /// Whether a member of a folder is open.
     async fn open_member(&self, parent: NodeId, name: &holdfast_base::NodeName) -> Answer<bool> {
         if !self.files.any() {
@@ -290,7 +283,7 @@ impl Core {
     pub(crate) async fn remove(&self, parent: INodeNo, name: &OsStr, folder: bool) -> Answer<()> {
         let (parent, name) = (self.node(parent), old_name(name)?);
         let is_open = !folder && self.open_member(parent, &name).await?;
-        let unlink = Unlink { parent, name, folder, leave: self.leave(is_open) };
+        let unlink = Unlink { parent, name, folder, leave: leave(is_open) };
         let removed = self.tree.unlink(unlink).await;
         self.unsettled(Durable::Soon);
         let node = removed.map_err(|error| match error.kind() {
@@ -317,7 +310,7 @@ impl Core {
         };
         let (from, to) = ((self.node(parent), old_name(name)?), (self.node(new_parent), new_name(new)?));
         let is_open = taken == Taken::Replace && self.open_member(to.0, &to.1).await?;
-        let rename = Rename { from, to, taken, leave: self.leave(is_open) };
+        let rename = Rename { from, to, taken, leave: leave(is_open) };
         let done = self.tree.rename(rename).await;
         self.unsettled(Durable::Soon);
         let done = done.told()?;
@@ -406,6 +399,13 @@ impl Core {
         }
         self.tick(false).await;
     }
+}
+
+/// What becomes of a node that loses its name now.
+fn leave(is_open: bool) -> Leave {
+    let now_ns = now_ns();
+    let time_ms = now_ns.div_euclid(1_000_000);
+    Leave { now_ns, held_until_ms: is_open.then_some(time_ms + HELD_MS), forget_after_ms: time_ms - BRIEF_MS }
 }
 
 /// A size that no file can have.

@@ -10,9 +10,10 @@ use crate::errno::{Answer, Told};
 use crate::files::Handle;
 use crate::folder::DOTS;
 use fuser::{
-    BsdFileFlags, Errno, FileAttr, FileHandle, Filesystem, FopenFlags, Generation, INodeNo, InitFlags, KernelConfig,
-    LockOwner, OpenFlags, RenameFlags, ReplyAttr, ReplyCreate, ReplyData, ReplyDirectory, ReplyDirectoryPlus,
-    ReplyEmpty, ReplyEntry, ReplyOpen, ReplyStatfs, ReplyWrite, ReplyXattr, Request, TimeOrNow, WriteFlags,
+    BsdFileFlags, CopyFileRangeFlags, Errno, FileAttr, FileHandle, Filesystem, FopenFlags, Generation, INodeNo,
+    InitFlags, IoctlFlags, KernelConfig, LockOwner, OpenFlags, RenameFlags, ReplyAttr, ReplyCreate, ReplyData,
+    ReplyDirectory, ReplyDirectoryPlus, ReplyEmpty, ReplyEntry, ReplyIoctl, ReplyLseek, ReplyOpen, ReplyStatfs,
+    ReplyWrite, ReplyXattr, Request, TimeOrNow, WriteFlags,
 };
 use holdfast_base::ByteRange;
 use holdfast_drive::{Durable, Entry, NewAttributes, NodeKind, Special, XattrRule};
@@ -26,7 +27,7 @@ use tokio::runtime::Handle as Runtime;
 /// Numbers of nodes are never used twice.
 const GENERATION: Generation = Generation(0);
 /// Longest that a request about names and attributes waits.
-const DEADLINE: Duration = Duration::from_secs(60);
+const DEADLINE: Duration = Duration::from_mins(1);
 /// Largest request the kernel makes: 256 pages.
 const REQUEST_BYTES: u32 = 1 << 20;
 /// Saving so much at a close is as quick as handing it over.
@@ -36,7 +37,8 @@ const UNBOUNDED_BYTES: u64 = 1 << 50;
 /// What `statfs` counts in.
 const STATFS_BLOCK_BYTES: u32 = 4_096;
 /// Longest name.
-const NAME_BYTES: u32 = holdfast_base::limits::NAME_BYTES_MAX as u32;
+const NAME_BYTES: u32 = 255;
+const _: () = assert!(NAME_BYTES as usize == holdfast_base::limits::NAME_BYTES_MAX);
 
 /// The file system as fuser drives it.
 pub(crate) struct Face {
@@ -254,14 +256,14 @@ impl Filesystem for Face {
             _ => return reply.error(Errno::EINVAL),
         };
         let what = (NodeKind::File, special, bytes::Bytes::new());
-        let made = self.now(self.core.make(parent, name, maker(request, mode, rdev), what));
-        self.answer_entry(made, reply);
+        let answer = self.now(self.core.make(parent, name, maker(request, mode, rdev), what));
+        self.answer_entry(answer, reply);
     }
 
     fn mkdir(&self, request: &Request, parent: INodeNo, name: &OsStr, mode: u32, _: u32, reply: ReplyEntry) {
         let what = (NodeKind::Folder, Special::None, bytes::Bytes::new());
-        let made = self.now(self.core.make(parent, name, maker(request, mode, 0), what));
-        self.answer_entry(made, reply);
+        let answer = self.now(self.core.make(parent, name, maker(request, mode, 0), what));
+        self.answer_entry(answer, reply);
     }
 
     fn unlink(&self, _: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
@@ -396,6 +398,47 @@ impl Filesystem for Face {
             core.close(fh.0).await;
             reply.ok();
         });
+    }
+
+    /// A node is a place in the drive, and has one (docs/design/mount.md).
+    fn link(&self, _: &Request, _: INodeNo, _: INodeNo, _: &OsStr, reply: ReplyEntry) {
+        reply.error(Errno::EPERM);
+    }
+
+    /// The kernel does it itself from now on, as for a file without holes.
+    fn lseek(&self, _: &Request, _: INodeNo, _: FileHandle, _: i64, _: i32, reply: ReplyLseek) {
+        reply.error(Errno::ENOSYS);
+    }
+
+    /// The kernel copies by reading and writing from now on.
+    fn copy_file_range(
+        &self,
+        _: &Request,
+        _: INodeNo,
+        _: FileHandle,
+        _: u64,
+        _: INodeNo,
+        _: FileHandle,
+        _: u64,
+        _: u64,
+        _: CopyFileRangeFlags,
+        reply: ReplyWrite,
+    ) {
+        reply.error(Errno::ENOSYS);
+    }
+
+    fn ioctl(
+        &self,
+        _: &Request,
+        _: INodeNo,
+        _: FileHandle,
+        _: IoctlFlags,
+        _: u32,
+        _: &[u8],
+        _: u32,
+        reply: ReplyIoctl,
+    ) {
+        reply.error(Errno::ENOTTY);
     }
 
     fn fallocate(

@@ -41,7 +41,7 @@ struct State {
     overlay: Overlay,
     /// The content below, opened when it is needed.
     base: Option<Arc<dyn OpenContent>>,
-    /// A version of before this program opened it is kept already.
+    /// The content was saved by a sync, and the file was not closed since: it is no version worth keeping.
     kept: bool,
 }
 
@@ -51,8 +51,7 @@ impl OpenFile {
         Self {
             id: entry.node.id,
             writers: AtomicUsize::new(0),
-            // What was made a moment ago, empty, is no version worth keeping.
-            state: tokio::sync::Mutex::new(State { overlay, base: None, kept: entry.node.size == 0 }),
+            state: tokio::sync::Mutex::new(State { overlay, base: None, kept: false }),
             shown: Mutex::new(Shown { entry, unnamed: false, waiting: false }),
         }
     }
@@ -219,6 +218,7 @@ impl OpenFile {
         let mut state = self.state.lock().await;
         let shown = self.shown();
         if shown.unnamed || !(state.overlay.is_changed() || shown.waiting) {
+            state.kept &= durable == Durable::Now;
             drop(state);
             return if durable == Durable::Now { core.settle().await } else { Ok(()) };
         }
@@ -237,7 +237,7 @@ impl OpenFile {
         let saved = core.tree.save(save, stream_of(state.overlay.clone(), base.clone(), body)).await;
         let outcome = match saved {
             Ok(entry) => {
-                self.saved(core, &mut state, entry);
+                self.saved(core, &mut state, entry, durable);
                 Ok(())
             }
             Err(error) if matches!(error.kind(), ErrorKind::PreconditionFailed | ErrorKind::NotFound) => {
@@ -250,8 +250,9 @@ impl OpenFile {
         outcome
     }
 
-    fn saved(&self, core: &Core, state: &mut State, entry: Entry) {
-        *state = State { overlay: Overlay::new(entry.node.size, core.room.clone()), base: None, kept: true };
+    fn saved(&self, core: &Core, state: &mut State, entry: Entry, durable: Durable) {
+        let kept = durable == Durable::Now;
+        *state = State { overlay: Overlay::new(entry.node.size, core.room.clone()), base: None, kept };
         core.knows(&entry);
         let mut shown = self.shown.lock();
         // Names may have changed while it was saved.
@@ -290,7 +291,7 @@ impl OpenFile {
         metrics::counter!("holdfast_mount_conflicts_total").increment(1);
         // From now on, this is what the other made of it.
         if let Some(theirs) = core.tree.entry(self.id).await? {
-            self.saved(core, state, theirs);
+            self.saved(core, state, theirs, Durable::Soon);
         } else {
             state.overlay = Overlay::new(size, core.room.clone());
             self.lost_its_name();

@@ -27,9 +27,13 @@ struct Slot {
     users: usize,
 }
 
+fn part_of(number: u64) -> usize {
+    usize::try_from(number % PARTS as u64).unwrap_or(0)
+}
+
 /// The tables.
 pub(crate) struct Files {
-    files: [Mutex<HashMap<NodeId, Slot>>; PARTS],
+    slots: [Mutex<HashMap<NodeId, Slot>>; PARTS],
     handles: [Mutex<HashMap<u64, Handle>>; PARTS],
     next: AtomicU64,
     open: AtomicUsize,
@@ -38,7 +42,7 @@ pub(crate) struct Files {
 impl Files {
     pub(crate) fn new() -> Self {
         Self {
-            files: std::array::from_fn(|_| Mutex::default()),
+            slots: std::array::from_fn(|_| Mutex::default()),
             handles: std::array::from_fn(|_| Mutex::default()),
             next: AtomicU64::new(1),
             open: AtomicUsize::new(0),
@@ -46,11 +50,11 @@ impl Files {
     }
 
     fn part(&self, id: NodeId) -> &Mutex<HashMap<NodeId, Slot>> {
-        &self.files[id.0.unsigned_abs() as usize % PARTS]
+        &self.slots[part_of(id.0.unsigned_abs())]
     }
 
     fn handle_part(&self, handle: u64) -> &Mutex<HashMap<u64, Handle>> {
-        &self.handles[handle as usize % PARTS]
+        &self.handles[part_of(handle)]
     }
 
     /// The file, if anybody has it open.
@@ -71,7 +75,7 @@ impl Files {
         let of_part = |part: &Mutex<HashMap<NodeId, Slot>>| -> Vec<_> {
             part.lock().values().filter_map(|slot| slot.file.clone()).collect()
         };
-        self.files.iter().flat_map(of_part).collect()
+        self.slots.iter().flat_map(of_part).collect()
     }
 
     /// Uses a file, which is as `entry` says if nobody else has it open.

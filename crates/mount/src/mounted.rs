@@ -17,7 +17,7 @@ use tokio::task::JoinHandle;
 /// Time between two looks whether something is to get to the disk.
 const TICK: Duration = Duration::from_secs(1);
 /// Every so many of them files without a name are held on.
-const HOLD_TICKS: u32 = (HELD_MS / 3_000) as u32;
+const HOLD_TICKS: i64 = HELD_MS / 3_000;
 
 /// How a space is mounted. Every bound is here.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -153,10 +153,10 @@ fn config(options: &MountOptions) -> fuser::Config {
 
 async fn tick(core: Arc<Core>) {
     let mut every = tokio::time::interval(TICK);
-    let mut ticks = 0_u32;
+    let mut ticks = 0_i64;
     loop {
         every.tick().await;
         ticks += 1;
-        core.tick(ticks.is_multiple_of(HOLD_TICKS)).await;
+        core.tick(ticks % HOLD_TICKS == 0).await;
     }
 }

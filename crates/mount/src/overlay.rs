@@ -207,7 +207,8 @@ impl Overlay {
         while at < end {
             let index = at / PAGE;
             let stop = end.min((index + 1) * PAGE);
-            let of_page = (at % PAGE) as usize..(stop - index * PAGE) as usize;
+            let start = (at % PAGE) as usize;
+            let of_page = start..start + length_of(stop - at);
             match self.pages.get(&index) {
                 Some(page) => Self::of_page(page, of_page, &mut parts)?,
                 None => self.of_base(ByteRange { start: at, end: stop }, &mut parts),
@@ -269,7 +270,13 @@ impl Overlay {
     }
 }
 
+/// A length within a page.
+fn length_of(bytes: u64) -> usize {
+    usize::try_from(bytes).unwrap_or(PAGE_BYTES)
+}
+
 #[cfg(test)]
+#[expect(clippy::cast_possible_truncation, reason = "files of tests fit")]
 mod tests {
     use super::*;
     use proptest::prelude::*;

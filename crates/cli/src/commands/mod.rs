@@ -117,6 +117,7 @@ fn log_of_a_command(common: &Common) -> anyhow::Result<()> {
         _ => LogFormat::Human,
     };
     let asked = common.log_level.clone().or_else(|| std::env::var("HOLDFAST_LOG").ok());
-    let level = asked.unwrap_or_else(|| "warn".into());
+    // The kernel may have given up a request of a mount that is answered all the same: that is nobody's trouble.
+    let level = asked.unwrap_or_else(|| "warn,fuser::reply=off".into());
     Ok(telemetry::init(&LogConfig { format, level, ..LogConfig::default() })?)
 }

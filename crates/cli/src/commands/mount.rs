@@ -108,10 +108,12 @@ fn background(args: &MountArgs, password: &Secret, json: bool) -> anyhow::Result
     let mut command = Command::new(program);
     command.arg("mount").arg(&args.data).arg(&args.at).args(["--foreground", "--password-file", "-"]);
     command.arg("--user").arg(&args.user.user);
-    for (name, value) in [("--config", &args.config), ("--cache", &args.cache)] {
-        value.iter().for_each(|value| drop(command.arg(name).arg(value)));
+    let space = args.space.as_ref().map(PathBuf::from);
+    for (name, value) in [("--config", &args.config), ("--cache", &args.cache), ("--space", &space)] {
+        if let Some(value) = value {
+            command.arg(name).arg(value);
+        }
     }
-    args.space.iter().for_each(|space| drop(command.arg("--space").arg(space)));
     let switches = [("--read-only", args.read_only), ("--allow-other", args.allow_other), ("--json", json)];
     command.args(switches.iter().filter(|(_, on)| *on).map(|(name, _)| name));
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).process_group(0);

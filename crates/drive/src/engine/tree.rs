@@ -12,8 +12,8 @@ use holdfast_auth::Session;
 use holdfast_base::limits::BLOCK_BYTES;
 use holdfast_base::{BlockId, ByteRange, ContentId, Error, ErrorKind, NodeId, NodeName, Result};
 use holdfast_meta::{
-    Change, Content, Durable, Entry, Guard, NewAttributes, NewEntry, Posix, Rename, Renamed, Rewrite, Role, Unlink,
-    XattrRule,
+    Change, Content, Durable, Entry, Guard, NewAttributes, NewContent, NewEntry, Posix, Rename, Renamed, Rewrite, Role,
+    Unlink, XattrRule,
 };
 use parking_lot::Mutex;
 use std::sync::Arc;
@@ -137,16 +137,21 @@ impl Tree for EngineTree {
 
     async fn create(&self, new: NewNode, content: Bytes, durable: Durable) -> Result<Entry> {
         let (entered, guard) = self.enter_to_write().await?;
-        let target = self.engine.target(&entered, entered.keys(&self.who)?)?;
-        let length = Some(content.len() as u64);
-        let body = stream::once(async move { Ok(content) }).boxed();
-        let ready = target.store(Intake::new(body, length, Vec::new()), length, Vec::new(), (Vec::new(), 0)).await?;
         let catalogue = &self.engine.shared.catalogue;
         let commit = |content| {
             let NewNode { parent, name, kind, posix } = new.clone();
             let new = NewEntry { parent, name, kind, posix, content };
             catalogue.create_entry(entered.space.id, new, &guard, durable)
         };
+        if content.is_empty() {
+            // Nearly all are: what is written comes later. There is nothing to be sealed, and no room to be looked for.
+            let created = commit(NewContent::Empty).await?;
+            return created.map_err(|_| Error::internal("the catalogue misses blocks of nothing"));
+        }
+        let target = self.engine.target(&entered, entered.keys(&self.who)?)?;
+        let length = Some(content.len() as u64);
+        let body = stream::once(async move { Ok(content) }).boxed();
+        let ready = target.store(Intake::new(body, length, Vec::new()), length, Vec::new(), (Vec::new(), 0)).await?;
         ready.commit(&target, commit).await
     }
 

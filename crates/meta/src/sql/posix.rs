@@ -36,42 +36,58 @@ macro_rules! entry_columns {
 const ENTRY_COLUMNS: usize = NODE_COLUMNS + 9;
 
 /// Says whether a row of SQLite is what was written; see [`child`].
-const SOUND: &str = "node.sum = row_sum(node.parent_id, node.name, node.id, node.space_id, node.kind, node.content_id, \
-    node.size, node.seq, node.created_ms, node.modified_ms, node.has_properties) \
-    AND (posix.sum IS NULL OR posix.sum = row_sum(posix.node_id, posix.kind, mode, uid, gid, rdev, atime_ns, mtime_ns, \
-    ctime_ns, xattrs))";
+macro_rules! sound {
+    () => {
+        "node.sum = row_sum(node.parent_id, node.name, node.id, node.space_id, node.kind, node.content_id, node.size, \
+         node.seq, node.created_ms, node.modified_ms, node.has_properties) AND (posix.sum IS NULL OR posix.sum = \
+         row_sum(posix.node_id, posix.kind, mode, uid, gid, rdev, atime_ns, mtime_ns, ctime_ns, xattrs))"
+    };
+}
+
+/// A query for one [`entry`], and whether its row is sound.
+macro_rules! one {
+    ($link:expr, $condition:literal) => {
+        match $link.dialect() {
+            Dialect::Sqlite => one!(sound!(), $condition,),
+            Dialect::Postgres => one!("TRUE", $condition,),
+        }
+    };
+    ($sound:expr, $condition:literal,) => {
+        concat!(
+            "SELECT ",
+            entry_columns!(),
+            ", ",
+            $sound,
+            " FROM node LEFT JOIN posix ON posix.node_id = node.id WHERE ",
+            $condition
+        )
+    };
+}
 
 /// One node by its number, if it has a name.
 pub(super) fn by_id(link: &dyn Link, space: SpaceId, id: NodeId) -> Done<Option<Entry>> {
-    let condition = "node.id = ?1 AND node.space_id = ?2 AND node.parent_id >= 0";
-    let found = one(link, condition, (id.0, space.0))?;
+    let sql = one!(link, "node.id = ?1 AND node.space_id = ?2 AND node.parent_id >= 0");
+    let found = one(link, sql, (id.0, space.0))?;
     Ok(found.filter(|entry| entry.node.id == id))
 }
 
 /// One node by its number, in the tree or not.
 pub(super) fn anywhere(link: &dyn Link, space: SpaceId, id: NodeId) -> Done<Option<Entry>> {
-    one(link, "node.id = ?1 AND node.space_id = ?2", (id.0, space.0))
+    one(link, one!(link, "node.id = ?1 AND node.space_id = ?2"), (id.0, space.0))
 }
 
 /// One member of a folder.
 pub(super) fn by_name(link: &dyn Link, space: SpaceId, folder: NodeId, name: &str) -> Done<Option<Entry>> {
-    let condition = "node.parent_id = ?1 AND node.name = ?2 AND node.space_id = ?3";
-    let found = one(link, condition, (folder.0, name, space.0))?;
+    let sql = one!(link, "node.parent_id = ?1 AND node.name = ?2 AND node.space_id = ?3");
+    let found = one(link, sql, (folder.0, name, space.0))?;
     if found.as_ref().is_some_and(|entry| entry.node.parent != Some(folder) || entry.node.name != name) {
         return Err(damaged("the catalogue's record of a file or folder fails its integrity check").into());
     }
     Ok(found)
 }
 
-fn one(link: &dyn Link, condition: &str, params: impl super::seam::Params) -> Done<Option<Entry>> {
-    let sound = match link.dialect() {
-        Dialect::Sqlite => SOUND,
-        Dialect::Postgres => "TRUE",
-    };
-    let columns = entry_columns!();
-    let sql =
-        format!("SELECT {columns}, {sound} FROM node LEFT JOIN posix ON posix.node_id = node.id WHERE {condition}");
-    sql::first(link, &sql, params, |row| {
+fn one(link: &dyn Link, sql: &str, params: impl super::seam::Params) -> Done<Option<Entry>> {
+    sql::first(link, sql, params, |row| {
         if !row.get::<bool>(ENTRY_COLUMNS)? {
             return Err(damaged("the catalogue's record of a file or folder fails its integrity check").into());
         }

@@ -205,12 +205,11 @@ impl WriterThread {
         durable: Durable,
         work: impl FnOnce(&Connection, &Counter<'_>) -> Done<()>,
     ) -> Result<()> {
-        let connection = match self.connection.take() {
-            Some(connection) => connection,
-            None => {
-                self.synced = Durable::Now;
-                self.opener.open(Purpose::Write).map_err(explain)?
-            }
+        let connection = if let Some(connection) = self.connection.take() {
+            connection
+        } else {
+            self.synced = Durable::Now;
+            self.opener.open(Purpose::Write).map_err(explain)?
         };
         if self.synced != durable {
             // NORMAL writes the log and leaves it to the next sync; it is synced before anything is copied out of it.
