@@ -18,6 +18,8 @@ mod device;
 mod extract;
 pub mod federation;
 pub mod figures;
+#[doc(hidden)]
+pub mod fuzzed;
 mod party;
 mod problem;
 pub mod reference;

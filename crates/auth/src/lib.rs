@@ -15,6 +15,8 @@ mod credential;
 mod escrow;
 mod federation;
 mod flight;
+#[doc(hidden)]
+pub mod fuzzed;
 pub mod journal;
 mod links;
 pub mod options;

@@ -123,11 +123,11 @@ impl Page {
     }
 
     /// Asks for an upload; what it answers, whatever that is.
-    pub fn creation(&mut self, length: impl ToString, pairs: &[(&str, &str)]) -> Outcome<Response> {
+    pub fn creation(&mut self, length: impl std::fmt::Display, pairs: &[(&str, &str)]) -> Outcome<Response> {
         let request = self
             .request("POST", "/uploads")
             .header("Tus-Resumable", "1.0.0")
-            .header("Upload-Length", length.to_string())
+            .header("Upload-Length", format!("{length}"))
             .header("Upload-Metadata", metadata(pairs));
         Ok(self.client.send(&request)?)
     }

@@ -14,6 +14,7 @@
 //! | [`disk`] | a drive on a disk that forgets |
 //! | [`care`] | `check`, `reclaim` and `trash empty` as a person runs them, and what they say |
 //! | [`others`] | suites of other people's clients |
+//! | [`encrypted`] | object services behind TLS, with an authority of one's own |
 //! | [`errands`] | people at the API who work until the server is gone, and judge what is left of it |
 //! | [`knob`] | sizes of tests, small by default and set by environment variables |
 //!
@@ -28,6 +29,7 @@ pub mod care;
 pub mod cluster;
 pub mod corpus;
 pub mod disk;
+pub mod encrypted;
 pub mod engines;
 pub mod errands;
 pub mod knob;

@@ -24,7 +24,7 @@ const VIEW: &str = "trip%20(ann)";
 /// Answers of each node before something is ended, and after, which all must be refusals.
 const ANSWERS: usize = 10;
 /// For how long they are waited for.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_mins(1);
 
 /// Three nodes, two accounts, and a folder of the first with a file.
 fn stage() -> Outcome<(Cluster, Page)> {

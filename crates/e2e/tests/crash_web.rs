@@ -74,14 +74,13 @@ fn run_chain(template: &Template, seed: u64) -> Outcome<u64> {
             continue;
         }
         let mut server = mounted.options()?.start()?;
-        let (desk, errands) = match people.take() {
-            Some((desk, errands)) => (desk.again(&server), errands),
-            None => {
-                Desk::prepare(server.options())?;
-                let mut desk = Desk::open(&server)?;
-                let errands = Errands::all(rng.next_u64(), &mut desk)?;
-                (desk, errands)
-            }
+        let (desk, errands) = if let Some((desk, errands)) = people.take() {
+            (desk.again(&server), errands)
+        } else {
+            Desk::prepare(server.options())?;
+            let mut desk = Desk::open(&server)?;
+            let errands = Errands::all(rng.next_u64(), &mut desk)?;
+            (desk, errands)
         };
         let (desk, errands) = people.insert((desk, errands));
         let judged = errands.judge(desk).and_then(|()| expect_clean(server.options()));

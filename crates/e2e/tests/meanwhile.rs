@@ -27,6 +27,9 @@ const UNDER_WAY: Duration = Duration::from_millis(400);
 /// When a share ends that ends soon.
 const SOON_MS: i64 = 1_500;
 
+/// One way of ending what somebody came in through.
+type End = fn(&mut Page, &Value) -> Outcome;
+
 struct Stage {
     rig: Rig,
     ann: Page,
@@ -201,7 +204,6 @@ fn a_download_that_has_begun_goes_on_to_its_end() -> Outcome {
             assert!(decider.decide.is_none() && decider.read == content, "it ended after {} bytes", decider.read.len());
             Ok(())
         };
-    type End = fn(&mut Page, &Value) -> Outcome;
     let password: End = |ann, share| change(ann, share, &json!({"password": "a plain word"}));
     for end in [take_back as End, expire, password] {
         let share = stage.share(&json!({"access": "read"}))?;
@@ -228,7 +230,6 @@ fn a_download_that_has_begun_goes_on_to_its_end() -> Outcome {
 
 #[test]
 fn a_visitor_s_upload_is_refused_at_its_end_when_its_link_ended_in_its_middle() -> Outcome {
-    type End = fn(&mut Page, &Value) -> Outcome;
     let mut stage = Stage::new()?;
     let less: End = |ann, share| change(ann, share, &json!({"access": "read"}));
     let password: End = |ann, share| change(ann, share, &json!({"password": "a plain word"}));
@@ -253,7 +254,6 @@ fn a_visitor_s_upload_is_refused_at_its_end_when_its_link_ended_in_its_middle() 
 
 #[test]
 fn an_upload_through_a_share_is_refused_at_its_end_when_the_share_allows_it_no_more() -> Outcome {
-    type End = fn(&mut Page, &Value) -> Outcome;
     let mut stage = Stage::new()?;
     let less: End = |ann, share| change(ann, share, &json!({"access": "read"}));
     for end in [take_back as End, expire, less] {

@@ -10,6 +10,8 @@ pub mod cluster;
 #[cfg(any(test, feature = "conformance"))]
 pub mod conformance;
 pub mod figures;
+#[doc(hidden)]
+pub mod fuzzed;
 pub mod migrate;
 pub mod postgres;
 mod sql;

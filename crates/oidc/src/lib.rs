@@ -10,6 +10,8 @@
 //! HTTP is for providers on this machine.
 
 mod client;
+#[doc(hidden)]
+pub mod fuzzed;
 mod keys;
 mod person;
 mod provider;

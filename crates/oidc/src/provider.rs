@@ -79,6 +79,27 @@ struct Published {
     token_endpoint_auth_methods_supported: Vec<String>,
 }
 
+impl Published {
+    /// Itself, if it is what this provider says.
+    fn of(self, issuer: &str) -> Result<Self> {
+        if self.issuer != issuer {
+            return Err(Error::unavailable(format!(
+                "the provider calls itself {}, not {issuer}: one of the two configurations is wrong",
+                self.issuer
+            )));
+        }
+        check_url(&self.authorization_endpoint)?;
+        Ok(self)
+    }
+}
+
+/// For [`crate::fuzzed`].
+pub(crate) fn read_published(issuer: &str, bytes: &[u8]) -> Result<()> {
+    let published: Published =
+        serde_json::from_slice(bytes).map_err(|_| Error::unavailable("the provider's answer is malformed"))?;
+    published.of(issuer).map(drop)
+}
+
 struct Known {
     published: Arc<Published>,
     keys: Arc<KeySet>,
@@ -219,14 +240,7 @@ impl Provider {
             return Ok((known.published.clone(), known.keys.clone()));
         }
         let url = format!("{}/.well-known/openid-configuration", self.options.issuer.trim_end_matches('/'));
-        let published: Published = self.client.get(&url, None).await?;
-        if published.issuer != self.options.issuer {
-            return Err(Error::unavailable(format!(
-                "the provider calls itself {}, not {}: one of the two configurations is wrong",
-                published.issuer, self.options.issuer
-            )));
-        }
-        check_url(&published.authorization_endpoint)?;
+        let published = self.client.get::<Published>(&url, None).await?.of(&self.options.issuer)?;
         let keys: KeySet = self.client.get(&published.jwks_uri, None).await?;
         let now = Instant::now();
         let fresh = known.insert(Known { published: published.into(), keys: keys.into(), asked: now, keys_asked: now });

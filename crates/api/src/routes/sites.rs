@@ -9,6 +9,7 @@ use crate::extract::{Caller, Json, Path};
 use crate::problem::Failure;
 use crate::{Api, LIST_MAX};
 use axum::extract::State;
+use holdfast_meta::audit::carried;
 use holdfast_site::Publication;
 use http::StatusCode;
 
@@ -71,7 +72,7 @@ pub(crate) async fn publish(
     let publication = Publication { from: location(space, &path)?, site, note, at_ms, draft, check, settings };
     // In a task of its own: a client that goes away does not leave half of it.
     let (sites, who) = (api.sites.clone(), caller.0);
-    let done = tokio::spawn(async move { sites.publish(&who, publication).await }).await;
+    let done = tokio::spawn(carried(async move { sites.publish(&who, publication).await })).await;
     let done = done.map_err(|error| holdfast_base::Error::internal("publishing failed").with_source(error))?;
     Ok(axum::Json(done?.into()))
 }

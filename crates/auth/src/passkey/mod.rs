@@ -247,3 +247,20 @@ fn context(account: Uid, lookup: &str) -> SlotContext<'_> {
 fn unknown() -> Error {
     wrong("this passkey is not known here, or its answer is wrong")
 }
+
+/// For [`crate::fuzzed`].
+pub(crate) mod probe {
+    use super::answer::{Purpose, check};
+    use super::{RelyingParty, cose};
+
+    pub(crate) fn cose(bytes: &[u8]) -> (bool, Option<usize>) {
+        (cose::parse(bytes).is_ok(), cose::first(bytes).ok().map(<[u8]>::len))
+    }
+
+    pub(crate) fn answer(party: &RelyingParty, ticket: &str, client_data: &[u8], authenticator_data: &[u8]) -> bool {
+        let fits = |purpose| check(ticket, purpose, party, client_data, authenticator_data).is_ok();
+        let (made, proved) = (fits(Purpose::Create), fits(Purpose::Get));
+        assert!(!(made && proved), "an answer fits two kinds of question");
+        made || proved
+    }
+}

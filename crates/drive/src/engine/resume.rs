@@ -20,6 +20,7 @@ use crate::{CHECKED_PART_BYTES_MAX, Conditions, ContentStream, Location, UploadP
 use holdfast_auth::Session;
 use holdfast_base::limits::BLOCK_BYTES;
 use holdfast_base::{DrivePath, Error, ErrorKind, Result, Uid};
+use holdfast_meta::audit::carried;
 use holdfast_meta::{Expect, NameTaken, NewResumable, Resumable, Role};
 use std::time::Duration;
 
@@ -171,7 +172,7 @@ impl Engine {
         let claimed = self.claim(who, &found, &entered).await?;
         let intake = Intake::part(body, left, part.digest);
         // What arrived is kept also when the client goes away, and with it whoever waits for this.
-        let received = tokio::spawn(claimed.receive(intake)).await;
+        let received = tokio::spawn(carried(claimed.receive(intake))).await;
         received
             .map_err(|error| Error::internal("receiving a part of an upload failed").with_source(error))?
             .map_err(|error| entered.told(error))?;

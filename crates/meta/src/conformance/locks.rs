@@ -14,13 +14,13 @@ async fn lock(stage: &Stage, at: &str, token: &str, exclusive: bool, deep: bool)
 }
 
 async fn other(stage: &Stage, tokens: &[&str]) -> Guard {
-    let account = match stage.catalogue.account_by_name("bo").await.expect("reads") {
-        Some(account) => account,
-        None => {
-            let bo = Stage::account(&stage.catalogue, "bo").await.0;
-            stage.catalogue.put_member(stage.space, bo.id, Role::Editor, vec![6; 60]).await.expect("adds");
-            bo
-        }
+    let known = stage.catalogue.account_by_name("bo").await.expect("reads");
+    let account = if let Some(account) = known {
+        account
+    } else {
+        let bo = Stage::account(&stage.catalogue, "bo").await.0;
+        stage.catalogue.put_member(stage.space, bo.id, Role::Editor, vec![6; 60]).await.expect("adds");
+        bo
     };
     Guard { account: account.id, ..stage.holding(tokens) }
 }
