@@ -247,11 +247,11 @@ test('a link has a command for programs, which works, and its visitor sees pictu
     const { of, errors } = watch(visitor.page);
     await visitor.page.waitForSelector('[role=grid]');
     await look(visitor.page, 'link');
+    assert.deepEqual(errors, []);
     await press(visitor.page, 'Show as grid');
     await visitor.page.waitForSelector(`${row('photo 00.png')} img.loaded`);
     assert.equal(of('thumbnails/link/photo%2000.png'), 1);
     assert.deepEqual(visitor.faults, []);
-    assert.deepEqual(errors, []);
     await visitor.close();
   } finally {
     await tab.close();
