@@ -1,6 +1,6 @@
 //! A space as a local folder, through FUSE.
 //!
-//! The kernel asks, [`face`] answers; what it answers is worked out in [`core`] (names and attributes), [`file`] (what is open),
+//! The kernel asks, [`face`] answers; what it answers is worked out in [`core`] (names and attributes), [`mod@file`] (what is open),
 //! [`overlay`] (what was written and is not saved) and [`folder`] (listings). All of it speaks to a
 //! [`Tree`](holdfast_drive::Tree) and knows neither catalogue nor cipher. docs/design/mount.md says why it is as it is.
 //!
