@@ -96,13 +96,9 @@ pub(crate) fn cut(text: &str) -> &str {
 /// A tag's identity: folded like a name, but what separates words stays, so that `C` and `C++` are two tags.
 pub(crate) fn fold_tag(text: &str) -> String {
     let mut folded = String::with_capacity(text.len());
-    for part in text.split_whitespace() {
-        if !folded.is_empty() {
-            folded.push(' ');
-        }
-        decomposed(part).for_each(|char| push_folded(&mut folded, char));
-    }
-    folded
+    decomposed(text).for_each(|char| push_folded(&mut folded, char));
+    // After it: a part may be all accents, and taking apart makes blanks of some.
+    folded.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
 /// What a character does to words.
@@ -205,6 +201,14 @@ mod tests {
 
     fn rests(name: &str) -> Vec<String> {
         Folded::new(name).rests().map(str::to_owned).collect()
+    }
+
+    #[test]
+    fn a_tag_that_was_folded_is_folded() {
+        for (text, folded) in [("cafe \u{591}", "cafe"), ("a\u{a8}", "a"), ("  A \u{a0} B ", "a b"), ("C++", "c++")] {
+            assert_eq!(fold_tag(text), folded, "{text:?}");
+            assert_eq!(fold_tag(&fold_tag(text)), folded, "{text:?}");
+        }
     }
 
     #[test]
