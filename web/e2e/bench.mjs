@@ -5,11 +5,13 @@
  *   MIB      size of the uploaded file (1024)
  *   ENTRIES  files of the large folder (100,000)
  *
- * Both sides send the same incompressible file to the same server by turns. Memory of the tab is what its process has for itself
+ * Both sides send the same incompressible file to the same server by turns, and Chromium also sends it to a server that throws it away: more
+ * than that no drive could get from it on this machine. Memory of the tab is what its process has for itself
  * (private pages) and what its scripts hold. Prints every figure.
  */
 import { spawnSync } from 'node:child_process';
 import { randomFillSync } from 'node:crypto';
+import { createServer } from 'node:http';
 import { closeSync, mkdtempSync, openSync, readFileSync, rmSync, writeFileSync, writeSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -51,8 +53,30 @@ async function memory(browser, page) {
   return { process: Math.max(...own), scripts: JSHeapUsedSize / (1 << 20) };
 }
 
+/** A page of a server that throws away what it is sent; answers how fast Chromium sends it `file`, in MiB/s. */
+async function nowhere(browser, file) {
+  const server = createServer((request, response) => {
+    response.setHeader('content-type', 'text/html');
+    request.resume().on('end', () => response.end('<input type=file>'));
+  });
+  await new Promise((ready) => server.listen(0, '127.0.0.1', ready));
+  const page = await browser.newPage();
+  await page.goto(`http://127.0.0.1:${server.address().port}/`);
+  const input = await page.$('input');
+  await input.uploadFile(file);
+  const took = () =>
+    page.evaluate(async () => {
+      const begun = performance.now();
+      await fetch('/', { method: 'PUT', body: document.querySelector('input').files[0] });
+      return performance.now() - begun;
+    });
+  const close = () => page.close().then(() => server.close());
+  return { rate: async () => (MIB / (await took())) * 1000, close };
+}
+
 async function uploads(drive, browser, page, file) {
-  const rates = { browser: [], curl: [] };
+  const rates = { browser: [], curl: [], nowhere: [] };
+  const sink = await nowhere(browser, file);
   let most = 0;
   for (let round = 1; round <= ROUNDS; round += 1) {
     await drive.folder(`${drive.admin}/round ${round}`);
@@ -60,6 +84,8 @@ async function uploads(drive, browser, page, file) {
     const curl = spawnSync('curl', ['-sS', '--fail', '-o', '/dev/null', '-u', `${drive.admin}:${drive.password}`, '-T', file, `${drive.url}/dav/${drive.admin}/round%20${round}/by-curl`]);
     if (curl.status !== 0) throw new Error(String(curl.stderr));
     rates.curl.push((MIB / (performance.now() - begun)) * 1000);
+    rates.nowhere.push(await sink.rate());
+    await page.bringToFront();
     await page.goto(`${drive.url}/files/${drive.admin}/round%20${round}`);
     await page.waitForSelector('[data-name="by-curl"]');
     const input = await page.waitForSelector(PICK);
@@ -71,7 +97,9 @@ async function uploads(drive, browser, page, file) {
     rates.browser.push((MIB / (performance.now() - sent)) * 1000);
     clearInterval(watching);
   }
-  console.log(`upload of ${MIB} MiB: Chromium ${shown(rates.browser)} MiB/s, curl ${shown(rates.curl)} MiB/s; medians' ratio ${(median(rates.browser) / median(rates.curl)).toFixed(2)}; the tab had ${Math.round(most)} MiB at most`);
+  await sink.close();
+  const to = (other) => (median(rates.browser) / median(other)).toFixed(2);
+  console.log(`upload of ${MIB} MiB: Chromium ${shown(rates.browser)} MiB/s, curl ${shown(rates.curl)}, Chromium to a server that throws it away ${shown(rates.nowhere)}; medians' ratios ${to(rates.curl)} and ${to(rates.nowhere)}; the tab had ${Math.round(most)} MiB at most`);
 }
 
 async function largeFolder(drive, browser, page) {

@@ -467,10 +467,10 @@ fn git_and_sqlite_work_on_it() -> Outcome {
     })
 }
 
-/// The file system exerciser, if it is installed (`scripts/need.sh fsx`); `HOLDFAST_FSX_OPERATIONS` sets how much it does.
+/// The file system exerciser (`scripts/need.sh fsx`); `HOLDFAST_FSX_OPERATIONS` sets how much it does.
 #[test]
 fn fsx_finds_no_fault() -> Outcome {
-    let Some(fsx) = cargo_program("fsx") else { return Ok(()) };
+    let fsx = cargo_program("fsx")?;
     let operations = knob("HOLDFAST_FSX_OPERATIONS", 2_000_u64).to_string();
     let ground = Ground::new()?;
     // Without posix_fallocate: fsx asks for ranges of no bytes, too, which no file system takes.
@@ -487,14 +487,11 @@ fn fsx_finds_no_fault() -> Outcome {
     })
 }
 
-/// A program that cargo installed, if it was.
-fn cargo_program(name: &str) -> Option<PathBuf> {
+/// A program that cargo installed.
+fn cargo_program(name: &str) -> Outcome<PathBuf> {
     let home = std::env::var_os("HOME").map(|home| Path::new(&home).join(".cargo/bin").join(name));
     let found = find_program(name).or(home.filter(|path| path.is_file()));
-    if found.is_none() {
-        println!("left out: {name} is not installed (scripts/need.sh {name})");
-    }
-    found
+    Ok(found.ok_or_else(|| format!("{name} is not installed: scripts/need.sh {name}"))?)
 }
 
 /// What of pjdfstest fails: all that makes hard links, which are refused, and one order to cut off a program that runs while opening it for
@@ -509,10 +506,10 @@ const PJDFSTEST_FAILS: [&str; 7] = [
     "unlink::update_ctime_success::",
 ];
 
-/// The POSIX test suite, if it is installed (`scripts/need.sh pjdfstest`, which needs libacl1-dev).
+/// The POSIX test suite (`scripts/need.sh pjdfstest`).
 #[test]
 fn pjdfstest_finds_what_is_documented_and_nothing_else() -> Outcome {
-    let Some(pjdfstest) = cargo_program("pjdfstest") else { return Ok(()) };
+    let pjdfstest = cargo_program("pjdfstest")?;
     let ground = Ground::new()?;
     let settings = ground.scratch().join("pjdfstest.toml");
     let features = "posix_fallocate = {}\nutime_now = {}\nutimensat = {}\nrename_ctime = {}\n";
