@@ -3,7 +3,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := build
-.PHONY: build run test test-engines test-fast lint demo crash crash-seeds chaos full-size bench-dav bench-sites bench-web bench-http bench-cluster bench-catalogue lighthouse clean help
+.PHONY: build run test test-engines test-fast lint demo crash crash-seeds chaos full-size bench-dav bench-sites bench-web bench-http bench-cluster bench-catalogue bench-mount lighthouse clean help
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -95,6 +95,9 @@ web/lighthouse/node_modules/.package-lock.json: web/lighthouse/package-lock.json
 lighthouse: build web/lighthouse/node_modules/.package-lock.json ## Hold the file list to 95 points of Lighthouse (180 MB of tools the first time)
 	@scripts/need.sh node chromium
 	HOLDFAST_BIN=$$PWD/target/release/holdfast node web/e2e/lighthouse.mjs
+
+bench-mount: build ## Measure making small files on a mounted space beside gocryptfs and the disk (a minute)
+	@scripts/bench-mount.sh
 
 clean: ## Remove what was built (not your drive in .holdfast)
 	cargo clean

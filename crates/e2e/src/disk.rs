@@ -71,3 +71,23 @@ impl MountedDisk {
         self.place.options(&self.disk.path().join("data"))
     }
 }
+
+/// Chains of power cuts at once: one core each.
+const THREADS: usize = 2;
+
+/// Runs a chain for each seed, some at a time; answers the sum of what they answer, or the first failure with its seed.
+pub fn run_chains(seeds: std::ops::Range<u64>, run: impl Fn(u64) -> Outcome<u64> + Sync) -> Outcome<u64> {
+    let seeds = std::sync::Mutex::new(seeds);
+    let take = || seeds.lock().map_err(|_| "a chain panicked").map(|mut seeds| seeds.next());
+    std::thread::scope(|scope| {
+        let work = || -> Outcome<u64> {
+            let mut answers = 0;
+            while let Some(seed) = take()? {
+                answers += run(seed).map_err(|error| format!("chain {seed}: {error}"))?;
+            }
+            Ok(answers)
+        };
+        let threads: Vec<_> = (0..THREADS).map(|_| scope.spawn(work)).collect();
+        threads.into_iter().map(|thread| thread.join().map_err(|_| "a chain panicked")?).sum()
+    })
+}

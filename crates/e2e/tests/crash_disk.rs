@@ -7,13 +7,10 @@
 //! change of the disk. Some cuts come while the server starts, so recovery is cut too. Half of the chains use the strictest reading
 //! of POSIX, half what ext4 promises. A link is a seed: the figure that is printed.
 
-use std::sync::Mutex;
-use std::thread;
-
 use holdfast_e2e::Outcome;
 use holdfast_e2e::burst::{Crew, Progress};
 use holdfast_e2e::care::{empty_trash, expect_clean, reclaim};
-use holdfast_e2e::disk::{MountedDisk, Template, mount};
+use holdfast_e2e::disk::{MountedDisk, Template, mount, run_chains};
 use holdfast_e2e::engines::Place;
 use holdfast_e2e::knob::knob;
 use holdfast_e2e::rig::{HOME, NAME};
@@ -39,8 +36,6 @@ const START_CHANGES_MAX: u64 = 25;
 const LARGE_BYTES: u64 = 6 << 20;
 /// The same in one chain of four: a staged upload.
 const STAGED_BYTES: u64 = 20 << 20;
-/// Chains at once: one core each.
-const THREADS: usize = 2;
 
 /// `HOLDFAST_SEEDS` sets how many links there are in all, `HOLDFAST_SEED` the first chain.
 #[test]
@@ -48,20 +43,7 @@ fn nothing_acknowledged_is_lost_when_the_power_is_cut() -> Outcome {
     let chains = knob("HOLDFAST_SEEDS", 400_u64).div_ceil(LINKS);
     let first = knob("HOLDFAST_SEED", 1_u64);
     let template = Template::make()?;
-    let next = Mutex::new(first..first + chains);
-    let take = || next.lock().expect("no thread panics with it").next();
-    let answers = thread::scope(|scope| {
-        let work = || -> Outcome<u64> {
-            let mut answers = 0;
-            while let Some(seed) = take() {
-                answers += run_chain(&template, seed).map_err(|error| format!("chain {seed}: {error}"))?;
-            }
-            Ok(answers)
-        };
-        let threads: Vec<_> = (0..THREADS).map(|_| scope.spawn(work)).collect();
-        let answers = threads.into_iter().map(|thread| thread.join().map_err(|_| "a chain panicked")?);
-        answers.sum::<Outcome<u64>>()
-    })?;
+    let answers = run_chains(first..first + chains, |seed| run_chain(&template, seed))?;
     println!("{} power cuts, {answers} requests acknowledged before them, none lost", chains * LINKS);
     Ok(())
 }

@@ -3,12 +3,9 @@
 //!
 //! Chains of power cuts are as in `crash_disk`.
 
-use std::sync::Mutex;
-use std::thread;
-
 use holdfast_e2e::Outcome;
 use holdfast_e2e::care::expect_clean;
-use holdfast_e2e::disk::{MountedDisk, Template, mount};
+use holdfast_e2e::disk::{MountedDisk, Template, mount, run_chains};
 use holdfast_e2e::errands::{Desk, Errands};
 use holdfast_e2e::knob::knob;
 use holdfast_testkit::crashdisk::{Action, Config, Fault, OpKind};
@@ -26,8 +23,6 @@ const CUT_STARTS: f64 = 0.15;
 const START_CHANGES_MAX: u64 = 25;
 /// Requests of each person before a cut, at most.
 const STEPS_MAX: u64 = 500;
-/// Chains at once: one core each.
-const THREADS: usize = 2;
 /// What is free on a disk that is going to be full.
 const FREE_BYTES: u64 = 40 << 20;
 /// How often all go on although it is.
@@ -41,20 +36,7 @@ fn nothing_people_did_at_the_pages_is_lost_when_the_power_is_cut() -> Outcome {
     let chains = knob("HOLDFAST_WEB_SEEDS", 40_u64).div_ceil(LINKS);
     let first = knob("HOLDFAST_SEED", 1_u64);
     let template = Template::make()?;
-    let next = Mutex::new(first..first + chains);
-    let take = || next.lock().expect("no thread panics with it").next();
-    let answers = thread::scope(|scope| {
-        let work = || -> Outcome<u64> {
-            let mut answers = 0;
-            while let Some(seed) = take() {
-                answers += run_chain(&template, seed).map_err(|error| format!("chain {seed}: {error}"))?;
-            }
-            Ok(answers)
-        };
-        let threads: Vec<_> = (0..THREADS).map(|_| scope.spawn(work)).collect();
-        let answers = threads.into_iter().map(|thread| thread.join().map_err(|_| "a chain panicked")?);
-        answers.sum::<Outcome<u64>>()
-    })?;
+    let answers = run_chains(first..first + chains, |seed| run_chain(&template, seed))?;
     println!("{} power cuts, {answers} requests acknowledged before them, none lost", chains * LINKS);
     Ok(())
 }
