@@ -28,6 +28,8 @@ const KEPT_MS: i64 = 1_440 * MINUTE_MS;
 const CAPACITY_EVERY: Duration = Duration::from_mins(10);
 /// Accounts and clients counted by name.
 const SOURCES_MAX: usize = 512;
+/// What stands in an account's place where there is none.
+const NOBODY: &str = "-";
 
 /// Counts what this node does. Clones share everything.
 #[derive(Clone)]
@@ -35,6 +37,8 @@ pub(crate) struct Monitor(Arc<Inner>);
 
 struct Inner {
     counted: Mutex<Counted>,
+    /// Visits of sites, by themselves: there may be a hundred thousand of them a second, and nobody has an account.
+    visits: Mutex<(Timed, Bytes)>,
     running: AtomicU64,
     /// First words of the API's addresses.
     roots: BTreeSet<String>,
@@ -62,7 +66,14 @@ impl Monitor {
         let routes = holdfast_api::document().paths.paths;
         let first = |path: &String| Some(path.strip_prefix(holdfast_api::PREFIX)?.split('/').nth(1)?.to_owned());
         let roots = routes.keys().filter_map(first).collect();
-        Self(Arc::new(Inner { counted: Mutex::default(), running: AtomicU64::new(0), roots }))
+        Self(Arc::new(Inner { counted: Mutex::default(), visits: Mutex::default(), running: AtomicU64::new(0), roots }))
+    }
+
+    /// A visit of a site on a listener for sites has ended.
+    pub(crate) fn visited(&self, took: Duration, well: bool, bytes_out: u64) {
+        let mut visits = self.0.visits.lock();
+        visits.0.add(took, well);
+        visits.1.add(Bytes { requests: 1, bytes_in: 0, bytes_out });
     }
 
     /// A request begins.
@@ -76,7 +87,7 @@ impl Monitor {
         let mut counted = self.0.counted.lock();
         let Counted { operations, accounts, clients } = &mut *counted;
         operations.entry(ended.kind).or_default().add(ended.took, ended.well);
-        add(accounts, ended.account.unwrap_or("-"), ended.bytes);
+        add(accounts, ended.account.unwrap_or(NOBODY), ended.bytes);
         add(clients, &ended.client, ended.bytes);
     }
 
@@ -90,9 +101,14 @@ impl Monitor {
     }
 
     fn take(&self, ms: u64) -> Figures {
-        let Counted { operations, accounts, clients } = std::mem::take(&mut *self.0.counted.lock());
+        let Counted { operations, mut accounts, clients } = std::mem::take(&mut *self.0.counted.lock());
         let mut all: BTreeMap<String, Operations> =
             operations.into_iter().map(|(kind, timed)| (kind, timed.into())).collect();
+        let (visits, bytes) = std::mem::take(&mut *self.0.visits.lock());
+        if visits.count > 0 {
+            all.insert("site visit".to_owned(), visits.into());
+            add(&mut accounts, NOBODY, bytes);
+        }
         for (name, timed) in holdfast_meta::figures::take() {
             // What this itself does, and signs of life, are nobody's doing.
             if !matches!(
@@ -261,6 +277,19 @@ mod tests {
         }
         assert_eq!(sums.len(), SOURCES_MAX + 1);
         assert_eq!(sums.values().map(|it| it.requests).sum::<u64>(), 2 * SOURCES_MAX as u64);
+    }
+
+    #[test]
+    fn visits_of_sites_are_an_operation_of_nobody() {
+        let monitor = Monitor::new();
+        assert!(!monitor.take(10_000).operations.contains_key("site visit"));
+        monitor.visited(Duration::from_micros(30), true, 20_480);
+        monitor.visited(Duration::from_micros(50), false, 100);
+        let figures = monitor.take(10_000);
+        let visits = &figures.operations["site visit"];
+        assert_eq!((visits.count, visits.failed), (2, 1));
+        assert_eq!(figures.accounts["-"], Bytes { requests: 2, bytes_in: 0, bytes_out: 20_580 });
+        assert!(!monitor.take(10_000).operations.contains_key("site visit"), "they are taken away");
     }
 
     #[test]

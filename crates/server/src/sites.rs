@@ -6,6 +6,7 @@
 
 use crate::conn::{AnyBody, Ask, Finish, Handler, Peer, Ready, RequestBody, ResponseBody, Tally};
 use crate::data_dir::{DataDir, replace_file};
+use crate::monitor::Monitor;
 use crate::peer::{Client, client};
 use crate::telemetry::AccessLog;
 use crate::web::record::class;
@@ -107,7 +108,8 @@ pub(crate) struct SitesDoor {
 impl SitesDoor {
     /// Metrics have to be installed by now.
     pub(crate) fn new(web: Arc<Web>, serving: Serving) -> Self {
-        Self { web, serving, counts: Arc::new(Counts::new()) }
+        let counts = Arc::new(Counts::new(web.monitor.clone()));
+        Self { web, serving, counts }
     }
 }
 
@@ -166,18 +168,19 @@ pub(crate) fn any(answer: Response<holdfast_http::AnswerBody>) -> Response<AnyBo
     answer.map(|body| body.map_err(Into::into).boxed_unsync())
 }
 
-/// The metrics of sites, looked up once and not with every visit.
+/// Where visits are counted; metrics are looked up once and not with every visit.
 struct Counts {
+    monitor: Monitor,
     /// By the first digit of the status.
     seconds: [(&'static str, metrics::Histogram); 5],
     bytes_out: metrics::Counter,
 }
 
 impl Counts {
-    fn new() -> Self {
+    fn new(monitor: Monitor) -> Self {
         let seconds = ["1xx", "2xx", "3xx", "4xx", "5xx"]
             .map(|class| (class, metrics::histogram!("holdfast_site_request_seconds", "status" => class)));
-        Self { seconds, bytes_out: metrics::counter!("holdfast_site_response_bytes_total") }
+        Self { monitor, seconds, bytes_out: metrics::counter!("holdfast_site_response_bytes_total") }
     }
 
     fn add(&self, status: StatusCode, took: Duration, bytes_out: u64) {
@@ -186,6 +189,7 @@ impl Counts {
             seconds.record(took);
         }
         self.bytes_out.increment(bytes_out);
+        self.monitor.visited(took, !status.is_server_error(), bytes_out);
     }
 }
 

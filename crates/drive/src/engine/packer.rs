@@ -9,6 +9,9 @@
 //!
 //! Where a pack is an object only at its end, its last records lie in memory until then, and with them shares of the memory for uploads,
 //! which may be far larger than the records: a block that shrank keeps its buffer. Such a pack is ended before that is what uploads wait for.
+//! A sync of such a pack has to end it. While [`ENDING_MAX`] are being ended for that, the next sync waits, and the pack goes on gathering: nothing is
+//! added when little is written, and the more is written the more records share an object. The pack after it is begun meanwhile, so that no
+//! write waits for its name (docs/design/object-stores.md has the numbers).
 //!
 //! After an error on a pack it takes no more records: it is given up, and its unsynced uploads fail. A failed sync is
 //! never tried again, since the kernel may have dropped what it could not write.
@@ -23,18 +26,22 @@ use holdfast_seal::{block, pack};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use tokio::sync::{Mutex, mpsc, oneshot};
+use tokio::sync::{Mutex, Semaphore, mpsc, oneshot};
+use tokio::task::JoinHandle;
 
 /// Entries a pack holds at most: keeps the index of a pack of tiny records, and its memory, at 4 MiB.
 const PACK_ENTRIES_MAX: usize = 1 << 16;
 /// Records that may wait to be appended, and that are appended in one write: uploads wait for their budget before that, so
 /// this only smooths.
 const QUEUE_RECORDS: usize = 32;
+/// Packs that are being ended at once because somebody wants a sync.
+const ENDING_MAX: usize = 2;
 
 /// Writes packs. A handle on the task that does; requests survive the one who asked being cancelled.
 pub(crate) struct Packer {
     requests: mpsc::Sender<Request>,
     notes: mpsc::UnboundedSender<Note>,
+    ending: Semaphore,
 }
 
 /// For the task that tells the catalogue.
@@ -56,12 +63,19 @@ enum Request {
 
 /// The task's own state.
 struct Writer {
+    site: Arc<Site>,
+    bounds: PackBounds,
+    open: Option<OpenPack>,
+    /// The pack after that, where packs are ended for a sync.
+    next: Option<JoinHandle<Result<OpenPack>>>,
+}
+
+/// Where packs are begun.
+struct Site {
     store: Arc<dyn BlobStore>,
     catalogue: Arc<dyn Catalogue>,
     clock: Arc<dyn Clock>,
     seat: Arc<Seat>,
-    bounds: PackBounds,
-    open: Option<OpenPack>,
     finished: mpsc::UnboundedSender<Note>,
 }
 
@@ -131,8 +145,9 @@ impl Packer {
         tokio::spawn(note_finished(catalogue.clone(), packs));
         let (requests, queue) = mpsc::channel(QUEUE_RECORDS);
         let notes = finished.clone();
-        tokio::spawn(Writer { store, catalogue, clock, seat, bounds, open: None, finished }.run(queue));
-        Self { requests, notes }
+        let site = Arc::new(Site { store, catalogue, clock, seat, finished });
+        tokio::spawn(Writer { site, bounds, open: None, next: None }.run(queue));
+        Self { requests, notes, ending: Semaphore::new(ENDING_MAX) }
     }
 
     /// Appends one record (whose head tells its block), which has `share_bytes` of the memory for uploads until it is dropped. Not
@@ -157,10 +172,18 @@ impl Packer {
             }
         }
         for (shared, end) in packs {
+            let mut synced = shared.synced.lock().await;
+            // Whoever waits behind a sync of the same pack finds here that it was done.
+            if *synced >= end {
+                continue;
+            }
+            let mut turn = None;
             if shared.sync_ends_pack {
+                turn = Some(self.ending.acquire().await.map_err(|_| stopped())?);
                 self.close(Some(shared.id)).await?;
             }
-            shared.sync(end).await?;
+            shared.sync_to(end, &mut synced).await?;
+            drop(turn);
         }
         Ok(())
     }
@@ -220,6 +243,9 @@ impl Writer {
                     Request::Append(record) => records.push(record),
                     Request::Close { only, answer } => {
                         self.append_all(&mut records).await;
+                        if only.is_none() {
+                            self.drop_next().await;
+                        }
                         // The one who asked may be gone; then nobody wants the answer.
                         let _ = answer.send(self.close(only).await);
                     }
@@ -227,6 +253,7 @@ impl Writer {
                         if let Some(open) = self.open.take() {
                             open.shared.failed.store(true, Ordering::Release);
                         }
+                        self.drop_next().await;
                     }
                 }
             }
@@ -247,6 +274,9 @@ impl Writer {
             match open.shared.append(batch.iter().map(|record| record.bytes.clone()).collect()).await {
                 Ok(offset) => {
                     open.answer(offset, batch);
+                    if open.shared.sync_ends_pack && self.next.is_none() {
+                        self.next = Some(tokio::spawn(self.site.clone().begin()));
+                    }
                     if open.waiting_share_bytes().await <= self.bounds.share_bytes {
                         self.open = Some(open);
                     } else if let Err(error) = open.end().await {
@@ -277,10 +307,35 @@ impl Writer {
             }
             open.end().await?;
         }
-        self.begin().await
+        if let Some(next) = self.next.take()
+            && let Ok(Ok(next)) = next.await
+        {
+            return Ok(next);
+        }
+        self.site.clone().begin().await
     }
 
-    async fn begin(&self) -> Result<OpenPack> {
+    /// The pack that was begun ahead is not needed: there is nothing of it, and it is reclaimed like any that is dead.
+    async fn drop_next(&mut self) {
+        if let Some(next) = self.next.take()
+            && let Ok(Ok(next)) = next.await
+        {
+            next.shared.failed.store(true, Ordering::Release);
+            // At shutdown nobody listens any more; the next start seals the pack.
+            let _ = self.site.finished.send(Note::Finished(next.shared.id, 0));
+        }
+    }
+
+    async fn close(&mut self, only: Option<PackId>) -> Result<Option<Arc<SharedPack>>> {
+        match self.open.take_if(|open| only.is_none_or(|id| id == open.shared.id)) {
+            Some(open) => open.close().await.map(Some),
+            None => Ok(None),
+        }
+    }
+}
+
+impl Site {
+    async fn begin(self: Arc<Self>) -> Result<OpenPack> {
         let name = PackName(holdfast_seal::keys::random_bytes()?);
         let id = self.catalogue.open_pack(name, self.seat.id(), self.clock.now_ms()).await?;
         let appender = self.store.append(name).await?;
@@ -296,13 +351,6 @@ impl Writer {
         });
         shared.append(vec![Bytes::copy_from_slice(&pack::header(name))]).await?;
         Ok(OpenPack { shared, entries: Vec::new(), shares: VecDeque::new(), share_bytes: 0 })
-    }
-
-    async fn close(&mut self, only: Option<PackId>) -> Result<Option<Arc<SharedPack>>> {
-        match self.open.take_if(|open| only.is_none_or(|id| id == open.shared.id)) {
-            Some(open) => open.close().await.map(Some),
-            None => Ok(None),
-        }
     }
 }
 
@@ -384,7 +432,10 @@ impl SharedPack {
 
     /// Makes the first `end` bytes durable.
     async fn sync(&self, end: u64) -> Result<()> {
-        let mut synced = self.synced.lock().await;
+        self.sync_to(end, &mut *self.synced.lock().await).await
+    }
+
+    async fn sync_to(&self, end: u64, synced: &mut u64) -> Result<()> {
         if *synced >= end {
             return Ok(());
         }

@@ -3,6 +3,9 @@
 use crate::common::{Rig, at, at_space, body, drain, even_bytes, sign_up, text};
 use futures_util::{FutureExt, StreamExt};
 use holdfast_base::{ByteRange, ErrorKind};
+use holdfast_blob::BlobStore;
+use holdfast_blob::layer::fault::{Fault, Faults, Gate};
+use holdfast_blob::layer::{Layered, Operation};
 use holdfast_blob::memory::MemoryStore;
 use holdfast_drive::{Conditions, DigestAlgorithm, Drive, Expect, Patch, Transfer, WriteOptions};
 use holdfast_meta::{Catalogue, Role};
@@ -334,7 +337,7 @@ async fn packs_too_small_to_stay_become_larger_ones() {
         // Each is closed with one file in it, as a store does where a sync ends a pack.
         rig.reclaim().await;
     }
-    let packs = holdfast_blob::BlobStore::list(&rig.memory, None, 1_000).await.expect("lists");
+    let packs = rig.memory.list(None, 1_000).await.expect("lists");
     let small: Vec<u64> = packs.iter().map(|pack| pack.bytes).filter(|bytes| *bytes < 2 << 20).collect();
     assert!(small.len() <= 3 && packs.len() <= 10, "{packs:?}");
     for number in 0..20 {
@@ -359,5 +362,44 @@ async fn uploads_that_shrink_do_not_wait_for_each_other_where_packs_lie_in_memor
     for number in 0..8 {
         assert!(rig.get(&format!("file{number}")).await.expect("reads") == content(number), "file{number}");
     }
+    rig.assert_sound().await;
+}
+
+/// Where a sync makes an object, uploads that come while two are being made share the next one, and what is begun ahead leaves nothing.
+#[tokio::test(flavor = "multi_thread")]
+async fn uploads_that_wait_for_a_slow_object_store_share_an_object() {
+    let (memory, faults, gate) =
+        (MemoryStore::like_an_object_store(), Arc::new(Faults::default()), Arc::new(Gate::default()));
+    let store = Layered::sharing(Arc::new(memory.clone()), faults.clone());
+    let rig = Arc::new(Rig::with_store(memory, Arc::new(store)).await);
+    faults.always(Operation::Sync, Fault::Wait(gate.clone()));
+    let upload = |number: u64| {
+        let rig = rig.clone();
+        tokio::spawn(async move { rig.put(&format!("file{number}"), &even_bytes(number, 16 << 10)).await.map(drop) })
+    };
+    let mut uploads = Vec::new();
+    for number in 0..2 {
+        uploads.push(upload(number));
+        gate.wait_for_arrival().await;
+    }
+    uploads.extend((2..42).map(upload));
+    // Long enough for all of them to be written, and for a third sync to begin if it could.
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    assert_eq!(faults.calls(Operation::Sync), 2, "the third waits");
+    gate.open();
+    for upload in uploads {
+        upload.await.expect("ends").expect("stored");
+    }
+    let objects = rig.memory.list(None, 100).await.expect("lists").len();
+    assert!((3..=5).contains(&objects), "{objects} objects for 42 uploads");
+    for number in 0..42 {
+        assert!(
+            rig.get(&format!("file{number}")).await.expect("reads") == even_bytes(number, 16 << 10),
+            "file{number}"
+        );
+    }
+    rig.reclaim().await;
+    let packs = rig.catalogue.packs(None, 100).await.expect("lists");
+    assert_eq!(packs.len(), rig.memory.list(None, 100).await.expect("lists").len(), "no pack without an object");
     rig.assert_sound().await;
 }
