@@ -241,6 +241,7 @@ impl Frame {
             stored: Vec::new(),
             seed000: Vec::new(),
             load: None,
+            create: None,
             warnings: self.warnings,
             error_count: self.error_count,
             errors: self.errors,

@@ -35,9 +35,14 @@ impl Machine {
             memory_bytes: kib_field(&read("/proc/meminfo"), "MemTotal").unwrap_or(0) * 1024,
             kernel: read("/proc/sys/kernel/osrelease").trim().to_owned(),
             system: system_name(&read("/etc/os-release")),
-            file_system: file_system_of(data, &read("/proc/self/mounts")),
+            file_system: file_system_at(data),
         }
     }
+}
+
+/// Type and options of the file system that a path is on.
+pub(crate) fn file_system_at(path: &Path) -> String {
+    file_system_of(path, &fs::read_to_string("/proc/self/mounts").unwrap_or_default())
 }
 
 fn cpu_model(cpuinfo: &str) -> String {

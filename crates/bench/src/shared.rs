@@ -1,4 +1,4 @@
-//! Options that all measurements of servers have, and what is done with them alike.
+//! Options that measurements share, and what is done with them alike.
 
 use std::path::PathBuf;
 
@@ -9,7 +9,7 @@ use crate::http::Trust;
 use crate::report::Report;
 use crate::target::{TargetSpec, redact_url};
 
-/// The shared part of a command line.
+/// Options of measurements of servers.
 #[derive(Debug, Clone, Args)]
 pub struct SharedArgs {
     /// User for Basic authentication at servers that have no --auth of their own.
@@ -24,14 +24,6 @@ pub struct SharedArgs {
     #[arg(long, value_name = "LABEL=USER:FILE")]
     pub auth: Vec<String>,
 
-    /// Process of a server on this machine, for CPU seconds and peak memory of it and its children.
-    #[arg(long, value_name = "LABEL=PID")]
-    pub pid: Vec<String>,
-
-    /// Seed of test data and random choices.
-    #[arg(long, default_value_t = 1, value_name = "N")]
-    pub seed: u64,
-
     /// Accept any TLS certificate.
     #[arg(long)]
     pub insecure: bool,
@@ -39,6 +31,22 @@ pub struct SharedArgs {
     /// Trust the certificates in this PEM file instead of the machine's.
     #[arg(long, alias = "ca", value_name = "FILE", conflicts_with = "insecure")]
     pub ca_file: Option<PathBuf>,
+
+    /// Options of all measurements.
+    #[command(flatten)]
+    pub common: CommonArgs,
+}
+
+/// Options of all measurements.
+#[derive(Debug, Clone, Args)]
+pub struct CommonArgs {
+    /// Process of a server on this machine, for CPU seconds and peak memory of it and its children.
+    #[arg(long, value_name = "LABEL=PID")]
+    pub pid: Vec<String>,
+
+    /// Seed of test data and random choices.
+    #[arg(long, default_value_t = 1, value_name = "N")]
+    pub seed: u64,
 
     /// Do not write back dirty data before each timed run.
     #[arg(long)]
@@ -65,13 +73,13 @@ impl SharedArgs {
     /// Gives the targets their credentials and processes. Reads the password files.
     pub(crate) fn apply(&self, targets: &mut [TargetSpec]) -> anyhow::Result<()> {
         for option in &self.auth {
-            let (target, value) = find(targets, "--auth", option)?;
+            let (target, value) = find(&labels(targets), "--auth", option)?;
+            let target = &mut targets[target];
             let (user, file) = value.split_once(':').context("--auth is LABEL=USER:FILE")?;
             target.credentials = Some((user.to_owned(), read_password(&PathBuf::from(file))?));
         }
-        for option in &self.pid {
-            let (target, value) = find(targets, "--pid", option)?;
-            target.pids.push(value.parse().with_context(|| format!("--pid {option}: {value:?} is no process id"))?);
+        for (target, pid) in self.common.pids(&labels(targets))? {
+            targets[target].pids.push(pid);
         }
         if let (Some(user), Some(file)) = (&self.user, &self.password_file) {
             let password = read_password(file)?;
@@ -80,6 +88,17 @@ impl SharedArgs {
             }
         }
         Ok(())
+    }
+}
+
+impl CommonArgs {
+    /// The processes by the places of their targets.
+    pub(crate) fn pids(&self, labels: &[&str]) -> anyhow::Result<Vec<(usize, u32)>> {
+        let pid = |option: &String| {
+            let (target, value) = find(labels, "--pid", option)?;
+            Ok((target, value.parse().with_context(|| format!("--pid {option}: {value:?} is no process id"))?))
+        };
+        self.pid.iter().map(pid).collect()
     }
 
     /// Writes the files of `--output` and says so.
@@ -119,17 +138,16 @@ pub(crate) fn check_labels<'l>(labels: impl Iterator<Item = &'l str>) -> anyhow:
     Ok(())
 }
 
-/// The target an option of the form `LABEL=VALUE` speaks of.
-pub(crate) fn find<'t, 'o>(
-    targets: &'t mut [TargetSpec],
-    name: &str,
-    option: &'o str,
-) -> anyhow::Result<(&'t mut TargetSpec, &'o str)> {
+pub(crate) fn labels(targets: &[TargetSpec]) -> Vec<&str> {
+    targets.iter().map(|target| target.label.as_str()).collect()
+}
+
+/// The place of the target that an option of the form `LABEL=VALUE` speaks of, and the value.
+pub(crate) fn find<'o>(labels: &[&str], name: &str, option: &'o str) -> anyhow::Result<(usize, &'o str)> {
     let Some((label, value)) = option.split_once('=') else { bail!("{name} {option}: it has the form LABEL=…") };
-    let known: Vec<String> = targets.iter().map(|target| target.label.clone()).collect();
-    match targets.iter_mut().find(|target| target.label == label) {
+    match labels.iter().position(|known| *known == label) {
         Some(target) => Ok((target, value)),
-        None => bail!("{name} {option}: no server is labelled {label:?}; there are {}", known.join(", ")),
+        None => bail!("{name} {option}: nothing is labelled {label:?}; there are {}", labels.join(", ")),
     }
 }
 

@@ -139,6 +139,18 @@ impl Latencies {
         self.0.add(&other.0).expect("all histograms have the same bounds");
     }
 
+    /// All of them in microseconds, and how often each.
+    pub(crate) fn pairs(&self) -> Vec<(u64, u64)> {
+        self.0.iter_recorded().map(|value| (value.value_iterated_to(), value.count_at_value())).collect()
+    }
+
+    /// Adds what [`pairs`](Self::pairs) told.
+    pub(crate) fn add_pairs(&mut self, pairs: &[(u64, u64)]) {
+        for &(micros, count) in pairs {
+            self.0.saturating_record_n(micros.max(1), count);
+        }
+    }
+
     pub(crate) fn median_ms(&self) -> f64 {
         self.quantile_ms(0.5)
     }

@@ -9,7 +9,7 @@ use clap::Args;
 use super::{DavOptions, TargetSpec, Workload, run};
 use crate::parse_size;
 use crate::report::Report;
-use crate::shared::{SharedArgs, command_line, find};
+use crate::shared::{SharedArgs, command_line, find, labels};
 
 /// Measure WebDAV servers side by side.
 ///
@@ -75,7 +75,7 @@ pub struct DavArgs {
     #[arg(long, default_value_t = 900, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..))]
     pub request_timeout: u64,
 
-    /// Options of all measurements.
+    /// Options of measurements of servers.
     #[command(flatten)]
     pub shared: SharedArgs,
 }
@@ -87,7 +87,7 @@ impl DavArgs {
         let mut options = self.options()?;
         options.command = command_line();
         let report = run(&options)?;
-        self.shared.write(&report)?;
+        self.shared.common.write(&report)?;
         Ok(report)
     }
 
@@ -107,16 +107,16 @@ impl DavArgs {
             connections: self.connections,
             entries: self.entries.iter().map(|&entries| self.scaled(entries)).collect(),
             runs: self.runs,
-            seed: self.shared.seed,
+            seed: self.shared.common.seed,
             text_sources: self.text_from.clone(),
             insecure: self.shared.insecure,
             ca_file: self.shared.ca_file.clone(),
             stall_timeout: Duration::from_secs(self.stall_timeout),
             request_timeout: Duration::from_secs(self.request_timeout),
-            settle: !self.shared.no_settle,
-            warm: !self.shared.no_warm,
-            progress: !self.shared.no_progress,
-            notes: self.shared.note.clone(),
+            settle: !self.shared.common.no_settle,
+            warm: !self.shared.common.no_warm,
+            progress: !self.shared.common.no_progress,
+            notes: self.shared.common.note.clone(),
             ..defaults
         })
     }
@@ -143,8 +143,8 @@ impl DavArgs {
             targets.push(TargetSpec::parse(url)?);
         }
         for option in &self.store_dir {
-            let (target, value) = find(&mut targets, "--store-dir", option)?;
-            target.store_dir = Some(PathBuf::from(value));
+            let (target, value) = find(&labels(&targets), "--store-dir", option)?;
+            targets[target].store_dir = Some(PathBuf::from(value));
         }
         self.shared.apply(&mut targets)?;
         Ok(targets)

@@ -140,7 +140,7 @@ pub struct HttpArgs {
     #[arg(long, value_name = "FILE")]
     pub write_jmx: Option<PathBuf>,
 
-    /// Options of all measurements.
+    /// Options of measurements of servers.
     #[command(flatten)]
     pub shared: SharedArgs,
 }
@@ -155,7 +155,7 @@ impl HttpArgs {
         }
         options.command = command_line();
         let report = run(&options)?;
-        self.shared.write(&report)?;
+        self.shared.common.write(&report)?;
         Ok(Some(report))
     }
 
@@ -183,7 +183,7 @@ impl HttpArgs {
             runs: self.runs,
             warm_up: self.warm_up,
             generators: self.generators.unwrap_or(defaults.generators),
-            seed: shared.seed,
+            seed: shared.common.seed,
             insecure: shared.insecure,
             ca_file: shared.ca_file.clone(),
             connect_timeout: self.connect_timeout,
@@ -191,10 +191,10 @@ impl HttpArgs {
             request_timeout: self.request_timeout,
             max_error_percent: self.max_error_percent,
             compare_004: self.compare == Some(Comparison::Report004),
-            settle: !shared.no_settle,
-            warm: !shared.no_warm,
-            progress: !shared.no_progress,
-            notes: shared.note.clone(),
+            settle: !shared.common.no_settle,
+            warm: !shared.common.no_warm,
+            progress: !shared.common.no_progress,
+            notes: shared.common.note.clone(),
             warnings,
             ..defaults
         })

@@ -14,7 +14,6 @@
 //! are asked for.
 
 mod args;
-mod course;
 mod engine;
 pub mod jmx;
 mod link;

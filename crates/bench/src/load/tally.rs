@@ -2,8 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-use super::course::Timeline;
 use super::plan::Plan;
+use crate::course::Timeline;
 use crate::http::HttpError;
 use crate::report::{ErrorCount, LoadRun, StepRow};
 use crate::stats::{Latencies, Moments};

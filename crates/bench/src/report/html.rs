@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::{Bench, Report, Series, load_tables, mebibytes, number, plot, spread, timeline};
+use super::{Bench, Report, Series, mebibytes, number, plot, spread, timeline};
 use crate::size::size_label;
 
 /// Light and dark by the reader's setting; tables scroll by themselves on narrow screens.
@@ -38,6 +38,7 @@ pub(super) fn render(report: &Report) -> String {
         title = match report.bench {
             Bench::Dav => "WebDAV servers",
             Bench::Http => "Web servers",
+            Bench::Create => "Folders",
         },
         started = escape(&report.started),
         runs = report.runs,
@@ -121,13 +122,12 @@ fn add_series(page: &mut String, series: &Series) {
 }
 
 fn add_load(page: &mut String, report: &Report) {
-    let Some(load) = &report.load else { return };
-    for table_of in load_tables::tables(load) {
+    for table_of in report.tables() {
         heading(page, table_of.title);
         let _ = writeln!(page, "<p>{}</p>", escape(&table_of.remark));
         table(page, table_of.head, table_of.rows);
     }
-    for (title, chart) in timeline::charts(load) {
+    for (title, chart) in timeline::charts(report) {
         heading(page, &title);
         let _ = writeln!(page, "<figure>{chart}</figure>");
     }
@@ -261,8 +261,14 @@ mod tests {
     }
 
     #[test]
+    fn the_page_of_made_files_looks_as_it_did() {
+        testing::assert_golden("create.html", &testing::create_example().html());
+    }
+
+    #[test]
     fn the_page_refers_to_nothing_outside_itself() {
-        for page in [testing::example().html(), testing::load_example().html()] {
+        for report in [testing::example(), testing::load_example(), testing::create_example()] {
+            let page = report.html();
             for part in ["<script", "<link", "src=", "@import", "url("] {
                 assert!(!page.contains(part), "{part}");
             }

@@ -5,11 +5,13 @@
 //! rates and latencies alike.
 
 pub(crate) mod collect;
+mod create;
 mod html;
 mod load;
 mod load_tables;
 mod plot;
 pub mod seed000;
+pub mod seed003;
 pub mod seed004;
 mod table;
 #[cfg(test)]
@@ -25,6 +27,7 @@ use crate::baseline::BaselineRow;
 pub use crate::data::{Kind, Origin};
 pub use crate::machine::Machine;
 pub use crate::stats::{Percentiles, Spread, Summary};
+pub use create::{ClientRow, CreateReport, CreateRun};
 pub use load::*;
 use seed000::Seed000Row;
 
@@ -40,6 +43,8 @@ pub enum Bench {
     Dav,
     /// `holdfast bench http`.
     Http,
+    /// `holdfast bench create`.
+    Create,
 }
 
 impl Bench {
@@ -47,11 +52,12 @@ impl Bench {
         match self {
             Self::Dav => "dav",
             Self::Http => "http",
+            Self::Create => "create",
         }
     }
 }
 
-/// Everything one run of `holdfast bench dav` or `holdfast bench http` found out.
+/// Everything one run of a measurement found out.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Report {
     /// [`SCHEMA`] of the program that wrote it.
@@ -92,6 +98,9 @@ pub struct Report {
     /// The runs of `holdfast bench http`, one by one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub load: Option<LoadReport>,
+    /// The runs of `holdfast bench create`, one by one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub create: Option<CreateReport>,
     /// What makes a figure doubtful.
     pub warnings: Vec<String>,
     /// How many runs or steps failed.
@@ -100,14 +109,14 @@ pub struct Report {
     pub errors: Vec<RunError>,
 }
 
-/// A server as it was found.
+/// A server or folder as it was found.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TargetNote {
     /// Its name in this report.
     pub label: String,
-    /// Its URL without user and password.
+    /// Its URL without user and password, or the folder.
     pub url: String,
-    /// Its `Server` header.
+    /// Its `Server` header, or the folder's file system.
     pub server: Option<String>,
     /// Its processes' command lines, when their ids were given.
     pub command: Option<String>,
@@ -212,6 +221,12 @@ impl Report {
         self.error_count > 0 || self.interrupted || (self.series.is_empty() && self.baselines.is_empty())
     }
 
+    /// Tables beside the series.
+    fn tables(&self) -> Vec<load_tables::Table> {
+        let load = self.load.iter().flat_map(load_tables::tables);
+        load.chain(self.create.iter().flat_map(create::tables)).collect()
+    }
+
     /// The table for a terminal.
     pub fn table(&self) -> String {
         table::render(self)
@@ -298,7 +313,7 @@ mod tests {
 
     #[test]
     fn a_report_survives_its_json_form() -> anyhow::Result<()> {
-        for report in [testing::example(), testing::load_example()] {
+        for report in [testing::example(), testing::load_example(), testing::create_example()] {
             let again: Report = serde_json::from_str(&report.json()?)?;
             assert_eq!(again, report);
         }

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::{Report, Series, load_tables, mebibytes, number, spread};
+use super::{Report, Series, mebibytes, number, spread};
 use crate::size::size_label;
 
 /// A table that grows row by row and is aligned at the end; the first column to the left, the others to the right.
@@ -151,8 +151,7 @@ fn add_series(text: &mut String, series: &Series) {
 }
 
 fn add_load(text: &mut String, report: &Report) {
-    let Some(load) = &report.load else { return };
-    for table in load_tables::tables(load) {
+    for table in report.tables() {
         line(text, format_args!("\n{}: {}", table.title, table.remark));
         let mut columns = Columns::new(table.head);
         table.rows.into_iter().for_each(|row| columns.add(row));
@@ -255,6 +254,11 @@ mod tests {
     #[test]
     fn the_table_of_a_load_looks_as_it_did() {
         testing::assert_golden("load.txt", &testing::load_example().table());
+    }
+
+    #[test]
+    fn the_table_of_made_files_looks_as_it_did() {
+        testing::assert_golden("create.txt", &testing::create_example().table());
     }
 
     #[test]

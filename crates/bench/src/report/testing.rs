@@ -77,6 +77,7 @@ pub(crate) fn example() -> Report {
             stored_bytes: 105_000_000,
         }],
         load: None,
+        create: None,
         warnings: vec!["theirs stalls".into()],
         error_count: 0,
         errors: Vec::new(),
@@ -119,6 +120,48 @@ pub(crate) fn load() -> LoadReport {
         seed004: seed004::rows(&runs),
         runs,
     }
+}
+
+/// The made-up report of files made in two folders, by two clients.
+pub(crate) fn create_example() -> Report {
+    let info = SeriesInfo {
+        id: "create".into(),
+        title: "Making files".into(),
+        unit: "files/s".into(),
+        better: Better::Higher,
+        bytes: None,
+    };
+    let create = create();
+    let mut collector = Collector::new(vec!["ours".into(), "theirs".into()]);
+    for run in &create.runs {
+        collector.row(&info, usize::from(run.target == "theirs")).values.push(run.files as f64 / run.seconds);
+    }
+    let command = "holdfast bench create ours=/mnt/drive theirs=/mnt/other".into();
+    let (baselines, stored, seed000) = (Vec::new(), Vec::new(), Vec::new());
+    let (series, create) = (collector.finish(), Some(create));
+    Report { bench: Bench::Create, command, series, baselines, stored, seed000, create, runs: 1, ..example() }
+}
+
+pub(crate) fn create() -> CreateReport {
+    let run = |target: &str, files_per_s: f64| {
+        let client = |share: f64| ClientRow { files_per_s: files_per_s * share, mb_per_s: files_per_s * share * 0.004 };
+        let point = |at_s, rate| CoursePoint { at_s, rate, errors_per_s: 0.0, p50_ms: Some(0.5), p99_ms: Some(2.0) };
+        CreateRun {
+            target: target.to_owned(),
+            run: 1,
+            seconds: 4_000.0 / files_per_s,
+            files: 4_000,
+            bytes: 16_000_000,
+            failed: 0,
+            retried: 0,
+            verified: 4_000,
+            clients: vec![client(0.4), client(0.6)],
+            errors: Vec::new(),
+            course: Course { piece_s: 1.0, points: vec![point(0.0, files_per_s), point(1.0, files_per_s / 2.0)] },
+        }
+    };
+    let runs = vec![run("ours", 2_000.0), run("theirs", 500.0)];
+    CreateReport { load: "2 clients of 1 stream".into(), seed003: seed003::rows(&runs), runs }
 }
 
 fn load_run(target: &str, run: u32, rate: f64, avg_ms: f64, failed: u64) -> LoadRun {

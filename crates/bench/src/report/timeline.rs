@@ -5,7 +5,7 @@
 use plotters::prelude::*;
 
 use super::plot::{Area, DrawResult, HPos, INK, finish, round_step, text};
-use super::{CoursePoint, LoadReport, LoadRun, number};
+use super::{Course, CoursePoint, Report, number};
 
 const WIDTH: u32 = 860;
 const HEIGHT: u32 = 220;
@@ -34,18 +34,38 @@ struct Quantity {
     lines: &'static [Pick],
 }
 
-const QUANTITIES: [Quantity; 3] = [
-    Quantity { title: "good answers per second", lines: &[|point| Some(point.rate)] },
-    Quantity { title: "latency in ms: p50, and p99 thin", lines: &[|point| point.p50_ms, |point| point.p99_ms] },
-    Quantity { title: "failures per second", lines: &[|point| Some(point.errors_per_s)] },
-];
+const LATENCY: Quantity =
+    Quantity { title: "latency in ms: p50, and p99 thin", lines: &[|point| point.p50_ms, |point| point.p99_ms] };
+const FAILURES: Quantity = Quantity { title: "failures per second", lines: &[|point| Some(point.errors_per_s)] };
+const OF_LOAD: [Quantity; 3] =
+    [Quantity { title: "good answers per second", lines: &[|point| Some(point.rate)] }, LATENCY, FAILURES];
+const OF_CREATE: [Quantity; 3] =
+    [Quantity { title: "files per second", lines: &[|point| Some(point.rate)] }, LATENCY, FAILURES];
+
+/// A run of one target over time.
+struct Run<'r> {
+    target: &'r str,
+    run: u32,
+    course: &'r Course,
+}
 
 /// All charts, each with its title.
-pub(super) fn charts(load: &LoadReport) -> Vec<(String, String)> {
+pub(super) fn charts(report: &Report) -> Vec<(String, String)> {
+    let load = report.load.iter().flat_map(|load| &load.runs);
+    let load = load.map(|run| Run { target: &run.target, run: run.run, course: &run.course }).collect();
+    let create = report.create.iter().flat_map(|create| &create.runs);
+    let create = create.map(|run| Run { target: &run.target, run: run.run, course: &run.course }).collect();
+    [(load, OF_LOAD), (create, OF_CREATE)]
+        .into_iter()
+        .flat_map(|(runs, quantities)| charts_of(runs, &quantities))
+        .collect()
+}
+
+fn charts_of(runs: Vec<Run<'_>>, quantities: &[Quantity]) -> Vec<(String, String)> {
     let mut found = Vec::new();
     for run in 1..=RUNS_DRAWN {
-        let runs: Vec<&LoadRun> = load.runs.iter().filter(|made| made.run == run).collect();
-        for quantity in &QUANTITIES {
+        let runs: Vec<&Run<'_>> = runs.iter().filter(|made| made.run == run).collect();
+        for quantity in quantities {
             let title = format!("Run {run}: {}", quantity.title);
             found.extend(chart(&title, quantity, &runs).map(|svg| (title, svg)));
         }
@@ -54,7 +74,7 @@ pub(super) fn charts(load: &LoadReport) -> Vec<(String, String)> {
 }
 
 /// One chart; `None` when there is nothing to draw, or nothing but zeros.
-fn chart(title: &str, quantity: &Quantity, runs: &[&LoadRun]) -> Option<String> {
+fn chart(title: &str, quantity: &Quantity, runs: &[&Run<'_>]) -> Option<String> {
     let points = || runs.iter().flat_map(|run| &run.course.points);
     let greatest = points().flat_map(|point| quantity.lines.iter().filter_map(|pick| pick(point))).fold(0.0, f64::max);
     let longest =
@@ -90,7 +110,7 @@ impl Scale {
     }
 }
 
-fn draw(area: &Area<'_>, quantity: &Quantity, runs: &[&LoadRun], scale: Scale) -> DrawResult {
+fn draw(area: &Area<'_>, quantity: &Quantity, runs: &[&Run<'_>], scale: Scale) -> DrawResult {
     draw_grid(area, scale)?;
     let mut label_x = LEFT;
     for (index, run) in runs.iter().enumerate() {
@@ -109,7 +129,7 @@ fn draw(area: &Area<'_>, quantity: &Quantity, runs: &[&LoadRun], scale: Scale) -
             area.draw(&PathElement::new(path, hue.stroke_width(if line == 0 { 2 } else { 1 })))?;
         }
         area.draw(&Rectangle::new([(label_x, 4), (label_x + 12, 16)], hue.filled()))?;
-        text(area, &run.target, (label_x + 18, 10), HPos::Left)?;
+        text(area, run.target, (label_x + 18, 10), HPos::Left)?;
         label_x += 40 + 8 * i32::try_from(run.target.chars().count()).unwrap_or(RIGHT);
     }
     Ok(())
@@ -141,8 +161,9 @@ mod tests {
 
     #[test]
     fn a_chart_has_a_line_for_each_target_and_names_it() {
+        let report = testing::load_example();
         let load = testing::load();
-        let all = charts(&load);
+        let all = charts(&report);
         let titles: Vec<&str> = all.iter().map(|(title, _)| title.as_str()).collect();
         assert_eq!(
             titles,
@@ -165,8 +186,8 @@ mod tests {
 
     #[test]
     fn a_run_without_points_has_no_chart() {
-        let mut load = testing::load();
-        load.runs.iter_mut().for_each(|run| run.course.points.clear());
-        assert_eq!(charts(&load), []);
+        let mut report = testing::load_example();
+        report.load.iter_mut().flat_map(|load| &mut load.runs).for_each(|run| run.course.points.clear());
+        assert_eq!(charts(&report), []);
     }
 }

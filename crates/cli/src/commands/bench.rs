@@ -6,6 +6,7 @@ use crate::output::print;
 use clap::Subcommand;
 use holdfast_base::ErrorKind;
 use holdfast_bench::Report;
+use holdfast_bench::create::CreateArgs;
 use holdfast_bench::dav::DavArgs;
 use holdfast_bench::load::HttpArgs;
 use std::process::ExitCode;
@@ -19,6 +20,8 @@ pub(crate) enum BenchCommand {
     Dav(Box<DavArgs>),
     /// Put load on web pages and measure them side by side.
     Http(Box<HttpArgs>),
+    /// Measure how fast files are made in folders, mounted drives before all, side by side.
+    Create(Box<CreateArgs>),
     /// Measure what operations of the catalogue cost as the drive grows, on SQLite or PostgreSQL.
     Catalogue(CatalogueBenchArgs),
 }
@@ -28,6 +31,7 @@ pub(crate) fn run(command: BenchCommand, json: bool) -> anyhow::Result<ExitCode>
     let report: Option<Report> = match command {
         BenchCommand::Dav(args) => Some(args.execute()?),
         BenchCommand::Http(args) => args.execute()?,
+        BenchCommand::Create(args) => args.execute()?,
         BenchCommand::Catalogue(args) => return block_on(bench_catalogue::run(args, json)),
     };
     let Some(report) = report else { return Ok(ExitCode::SUCCESS) };

@@ -154,7 +154,7 @@ fn the_monitor_tells_what_is_done_by_whom_and_how_long_it_takes() {
     assert!(all["clients"]["127.0.0.1 rclone"]["bytes_out"].as_u64().expect("a number") >= 1_000, "{now}");
     assert!(now["pressure"]["used_bytes"].as_u64().expect("a number") >= 20_000, "{now}");
     let top = drive.ok(&["top"], "");
-    assert!(top.contains("PER SECOND") && top.contains("1 nodes spoke lately"), "{top}");
+    assert!(top.contains("1 MIN") && top.contains("1 nodes spoke lately"), "{top}");
     let top = drive.json(&["top"], "");
     assert!(top["pressure"]["used_bytes"].as_u64().expect("a number") >= 20_000, "{top}");
     let store = json(&call(&mut ana, "GET", "/api/v1/admin/store", None), 200);
@@ -245,4 +245,38 @@ fn a_space_is_made_for_oneself_or_for_somebody_else_who_alone_has_its_key() {
     assert_eq!(make(&mut ben, &json!({"name": "x"})).status, 403);
     assert_eq!(call(&mut ana, "DELETE", "/api/v1/spaces/lab/members/ben", None).status, 204);
     assert_eq!(ben.get("/dav/lab/a.txt").expect("answers").status, 404);
+}
+
+#[test]
+fn every_metric_of_the_dashboard_is_one_that_a_drive_in_use_tells() {
+    let port = std::net::TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr()).expect("a port");
+    let drive = Drive::new();
+    let server = drive.start_with(&["--metrics-listen", &port.to_string()], &[]);
+    let mut ana = server.client_of("ana", PASSWORD);
+    assert_eq!(ana.put("/dav/ana/x", vec![b'x'; 100_000]).expect("answers").status, 201);
+    assert_eq!(ana.get("/dav/ana/x").expect("answers").status, 200);
+    let mut scrape = Client::new(port);
+    let told = scrape.get("/metrics").expect("answers").text();
+    let dashboard: Value = serde_json::from_str(include_str!("../../../../deploy/grafana.json")).expect("is JSON");
+    let panels = dashboard["panels"].as_array().expect("panels");
+    let expressions =
+        panels.iter().flat_map(|panel| panel["targets"].as_array().expect("targets")).map(|it| &it["expr"]);
+    let mut names = std::collections::BTreeSet::new();
+    for expression in expressions {
+        let words = expression.as_str().expect("text").split(|it: char| !(it.is_ascii_alphanumeric() || it == '_'));
+        names.extend(
+            words.filter(|word| word.starts_with("holdfast_") || word.starts_with("process_")).map(str::to_owned),
+        );
+    }
+    assert!(names.len() > 15, "{names:?}");
+    // What did not happen was not counted: visits of sites, refusals, calls of an object store.
+    let seldom = ["holdfast_site_", "holdfast_requests_refused_total", "holdfast_store_"];
+    let missing: Vec<_> = names
+        .iter()
+        .filter(|name| !seldom.iter().any(|begin| name.starts_with(begin)))
+        .filter(|name| {
+            !told.lines().any(|line| line.strip_prefix(name.as_str()).is_some_and(|rest| rest.starts_with([' ', '{'])))
+        })
+        .collect();
+    assert!(missing.is_empty(), "{missing:?} in {told}");
 }

@@ -2,7 +2,7 @@
 
 use crate::common::{Drive, OTHER_PASSWORD, PASSWORD};
 use holdfast_testkit::http::Request;
-use serde_json::{Value, json};
+use serde_json::json;
 
 #[test]
 fn accounts_are_made_listed_changed_and_removed_and_the_server_notices_at_once() {
@@ -252,39 +252,4 @@ fn the_documented_exit_codes_are_those_of_the_program() {
     }
     let rows = documented.lines().filter(|line| line.starts_with("| ") && line.as_bytes()[2].is_ascii_digit()).count();
     assert_eq!(rows, kinds.len() + 1, "one row for each code, and one for success");
-}
-
-#[test]
-fn the_catalogue_is_measured_at_each_size_and_one_in_use_is_left_alone() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let bench = |on: &str, sizes: &str| {
-        let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_holdfast"));
-        command.args(["bench", "catalogue", on, "--nodes", sizes, "--operations", "20", "--json"]);
-        command.output().expect("runs")
-    };
-    let on = folder.path().join("new").display().to_string();
-    let output = bench(&on, "10000,12000");
-    assert!(output.status.success(), "{output:?}");
-    let found: Value = serde_json::from_slice(&output.stdout).expect("is JSON");
-    let nodes: Vec<_> = found["sizes"].as_array().expect("sizes").iter().map(|size| &size["nodes"]).collect();
-    assert_eq!(nodes, [&Value::from(9_010), &Value::from(11_012)]);
-    for size in found["sizes"].as_array().expect("sizes") {
-        let operations = size["operations"].as_array().expect("operations");
-        assert_eq!(operations.len(), 13);
-        assert!(
-            operations.iter().all(|cost| cost["samples"] == 20 && cost["median_us"].as_f64() > Some(0.0)),
-            "{size}"
-        );
-    }
-    for (on, sizes, code, why) in [
-        (on.as_str(), "10000", 75, "in use"),
-        ("elsewhere", "20000,10000", 64, "sizes that rise"),
-        ("elsewhere", "5", 64, "sizes that rise"),
-        ("postgres://u:secret@127.0.0.1/d", "10000", 64, "password"),
-    ] {
-        let output = bench(on, sizes);
-        let said = String::from_utf8_lossy(&output.stderr);
-        assert!(output.status.code() == Some(code) && said.contains(why), "{on} {sizes}: {:?} {said}", output.status);
-        assert!(!std::path::Path::new("elsewhere").exists());
-    }
 }

@@ -2,6 +2,7 @@
 
 mod administration;
 mod api;
+mod bench;
 mod commands;
 mod common;
 mod factors;

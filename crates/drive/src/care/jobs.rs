@@ -1,4 +1,4 @@
-//! Background jobs of a running drive: reclaim and indexing, by themselves, a little at a time, and where several nodes serve, what keeps them together.
+//! Background jobs of a running drive: reclaim, indexing and sweeping, by themselves, a little at a time, and where several nodes serve, what keeps them together.
 
 use super::heart;
 use super::index::keep_indexed;
@@ -10,6 +10,9 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 
+/// What is younger may be on its way still: nobody writes a pack for so long.
+const SWEPT_AGE: Duration = Duration::from_hours(7 * 24);
+
 /// When jobs run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct JobOptions {
@@ -18,11 +21,17 @@ pub struct JobOptions {
     pub reclaim_every: Duration,
     /// Time between looks whether names wait to be indexed for search, which works off what was written a moment ago by itself.
     pub index_every: Duration,
+    /// Time between looks for parts of packs that a crash left in the store, where its owner pays for them and nobody sees them.
+    pub sweep_every: Duration,
 }
 
 impl Default for JobOptions {
     fn default() -> Self {
-        Self { reclaim_every: Duration::from_mins(1), index_every: Duration::from_secs(2) }
+        Self {
+            reclaim_every: Duration::from_mins(1),
+            index_every: Duration::from_secs(2),
+            sweep_every: Duration::from_hours(24),
+        }
     }
 }
 
@@ -73,6 +82,7 @@ impl Jobs {
         if engine.catalogue().is_shared() {
             running.push(tokio::spawn(heart::beat(engine.clone())));
         }
+        running.push(tokio::spawn(keep_swept(engine.clone(), options.sweep_every)));
         running.push(tokio::spawn(keep_indexed(engine.clone(), options.index_every)));
         running.push(tokio::spawn(async move {
             loop {
@@ -106,6 +116,20 @@ impl Jobs {
     /// Asking for reclaims, and what became of them.
     pub fn reclaims(&self) -> Reclaims {
         self.reclaims.clone()
+    }
+}
+
+/// Looks at once, and then every so often; where several nodes serve, each does, one at a time.
+async fn keep_swept(engine: Engine, every: Duration) {
+    loop {
+        match heart::under_lease(&engine, "sweep", engine.store().sweep(SWEPT_AGE)).await {
+            Ok(Some(0) | None) => {}
+            Ok(Some(found)) => tracing::info!(found, "unfinished packs were removed from the store"),
+            Err(error) => {
+                tracing::warn!(?error, "the store could not be searched for unfinished packs; it is tried again")
+            }
+        }
+        tokio::time::sleep(every).await;
     }
 }
 

@@ -85,8 +85,9 @@ async fn delete_dead(engine: &Engine, report: &mut ReclaimReport) -> Result<()> 
         if dead.is_empty() {
             return Ok(());
         }
+        let names: Vec<_> = dead.iter().map(|pack| pack.name).collect();
+        engine.store().delete_many(&names).await?;
         for pack in dead {
-            engine.store().delete(pack.name).await?;
             engine.catalogue().forget_pack(pack.id).await?;
             report.packs_deleted += 1;
             report.bytes_freed += pack.total_bytes;

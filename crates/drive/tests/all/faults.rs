@@ -6,6 +6,7 @@ use holdfast_blob::layer::fault::{Fault, Faults};
 use holdfast_blob::layer::{Layered, Operation};
 use holdfast_blob::memory::MemoryStore;
 use holdfast_drive::Drive;
+use holdfast_drive::care::{JobOptions, Jobs};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -107,4 +108,16 @@ async fn a_full_store_is_no_space_and_room_comes_back() {
     rig.memory.set_capacity(None);
     rig.put("big", &even_bytes(1, 40 * MIB)).await.expect("fits");
     rig.assert_sound().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_crashes_left_in_the_store_is_looked_for_again_and_again() {
+    let (rig, faults) = faulty().await;
+    faults.on(Operation::Sweep, 1, Fault::FailBefore(ErrorKind::Unavailable));
+    let options = JobOptions { sweep_every: Duration::from_millis(1), ..JobOptions::default() };
+    let jobs = Jobs::start(rig.engine.clone(), options);
+    while faults.calls(Operation::Sweep) < 3 {
+        tokio::task::yield_now().await;
+    }
+    drop(jobs);
 }

@@ -6,6 +6,7 @@
 use std::time::Duration;
 
 use hdrhistogram::Histogram;
+use serde::{Deserialize, Serialize};
 
 use crate::report::{Course, CoursePoint};
 
@@ -48,18 +49,61 @@ impl Piece {
 
 /// The course of one run as one thread saw it; those of several can be added up.
 #[derive(Debug, Clone)]
-pub(super) struct Timeline {
+pub(crate) struct Timeline {
     piece: Duration,
     pieces: Vec<Piece>,
 }
 
+/// A course as one process tells it to another.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Told {
+    piece_ms: u64,
+    pieces: Vec<ToldPiece>,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+struct ToldPiece {
+    good: u64,
+    failed: u64,
+    /// Microseconds, and how often.
+    latencies: Vec<(u64, u32)>,
+}
+
 impl Timeline {
-    pub(super) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self { piece: PIECE, pieces: Vec::new() }
     }
 
+    pub(crate) fn tell(&self) -> Told {
+        let latencies = |histogram: &Histogram<u32>| {
+            histogram.iter_recorded().map(|value| (value.value_iterated_to(), value.count_at_value())).collect()
+        };
+        let pieces = self.pieces.iter().map(|piece| ToldPiece {
+            good: piece.good,
+            failed: piece.failed,
+            latencies: piece.latencies.as_ref().map(latencies).unwrap_or_default(),
+        });
+        let piece_ms = u64::try_from(self.piece.as_millis()).unwrap_or(u64::MAX);
+        Told { piece_ms, pieces: pieces.collect() }
+    }
+
+    /// Takes what another process told; anything may stand in it.
+    pub(crate) fn hear(told: &Told) -> Self {
+        let mut timeline = Self::new();
+        for (index, piece) in told.pieces.iter().take(PIECES_MAX).enumerate() {
+            let at = Duration::from_millis(told.piece_ms.saturating_mul(index as u64));
+            let own = timeline.piece_at(at.min(Duration::from_hours(10_000)));
+            own.good += piece.good;
+            own.failed += piece.failed;
+            for &(micros, count) in &piece.latencies {
+                own.histogram().saturating_record_n(micros.max(1), count);
+            }
+        }
+        timeline
+    }
+
     /// A good answer that ended `at` after the begin of the run.
-    pub(super) fn good(&mut self, at: Duration, latency: Duration) {
+    pub(crate) fn good(&mut self, at: Duration, latency: Duration) {
         let piece = self.piece_at(at);
         piece.good += 1;
         let micros = u64::try_from(latency.as_micros()).unwrap_or(MAX_MICROS);
@@ -67,7 +111,7 @@ impl Timeline {
     }
 
     /// A failure that ended `at` after the begin of the run.
-    pub(super) fn failed(&mut self, at: Duration) {
+    pub(crate) fn failed(&mut self, at: Duration) {
         self.piece_at(at).failed += 1;
     }
 
@@ -96,7 +140,7 @@ impl Timeline {
             .collect();
     }
 
-    pub(super) fn add(&mut self, other: &Self) {
+    pub(crate) fn add(&mut self, other: &Self) {
         let mut other = other.clone();
         while self.piece < other.piece {
             self.double();
@@ -111,7 +155,7 @@ impl Timeline {
     }
 
     /// As rates, for a run that took `whole`.
-    pub(super) fn finish(&self, whole: Duration) -> Course {
+    pub(crate) fn finish(&self, whole: Duration) -> Course {
         let piece_s = self.piece.as_secs_f64();
         let point = |(index, piece): (usize, &Piece)| {
             let at_s = index as f64 * piece_s;
@@ -159,6 +203,17 @@ mod tests {
         assert!((PIECES_MAX / 2..=PIECES_MAX).contains(&course.points.len()), "{}", course.points.len());
         let sum: f64 = course.points.iter().map(|point| point.rate * course.piece_s).sum();
         assert!((sum - 3600.0).abs() < 3600.0 * 0.01, "{sum}");
+    }
+
+    #[test]
+    fn a_course_survives_being_told() {
+        let mut timeline = Timeline::new();
+        for second in 0..200 {
+            timeline.good(Duration::from_secs(second), 3 * MS);
+        }
+        timeline.failed(MS);
+        let heard = Timeline::hear(&timeline.tell());
+        assert_eq!(heard.finish(Duration::from_secs(200)), timeline.finish(Duration::from_secs(200)));
     }
 
     #[test]
