@@ -89,16 +89,18 @@ fn a_file_that_changes_after_it_was_made_fails_the_measurement() {
 
 #[test]
 fn a_folder_that_takes_nothing_is_told_and_one_that_recovers_is_waited_for() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let target = folder.path().to_str().expect("UTF-8");
+    let (folder, elsewhere) = (tempfile::tempdir().expect("a folder"), tempfile::tempdir().expect("a folder"));
+    let (target, once) = (folder.path().to_str().expect("UTF-8"), elsewhere.path().join("once"));
     // As when a server is away for a moment, and comes back.
-    let fault = format!("10ms=cd {target} && for it in bench-*; do mv $it away; sleep 0.2; mv away $it; done");
+    let away = "for it in bench-*; do mv $it away; sleep 0.2; mv away $it; done";
+    let fault = format!("10ms=cd {target} && [ ! -e {0} ] && touch {0} && {away}", once.display());
     let load = ["--clients", "1", "--depth", "0", "--files", "3000", "--runs", "1", "--fault", &fault, "--retry"];
     let output = create(&[target], &[&load[..], &["10s"]].concat());
     assert!(output.status.success(), "{output:?}");
     let found: Value = serde_json::from_slice(&output.stdout).expect("is JSON");
     let run = &found["create"]["runs"][0];
     assert!(run["verified"] == 3_000 && run["retried"].as_u64() > Some(0), "{run}");
+    std::fs::remove_file(&once).expect("the fault was");
     let output = create(&[target], &[&load[..], &["0s"]].concat());
     assert_eq!(output.status.code(), Some(69), "{output:?}");
     assert!(String::from_utf8_lossy(&output.stdout).contains("files could not be made"), "{output:?}");
