@@ -1,13 +1,10 @@
 /** Administration: monitor, accounts, spaces, store, nodes, audit log, settings; for administrators only, and fit to be used by all. SHOTS=1 keeps pictures. */
 import assert from 'node:assert/strict';
-import { mkdirSync, readFileSync } from 'node:fs';
-import { createRequire } from 'node:module';
 import { after, before, describe, test } from 'node:test';
 import { gone, launch, open, press, seen, signIn } from './lib/browser.mjs';
 import { startDrive } from './lib/drive.mjs';
+import { look } from './lib/look.mjs';
 
-const axe = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
-const shots = new URL('./shots', import.meta.url).pathname;
 /** A minute is written when it has passed. */
 const MINUTE_MS = 100_000;
 const PAGES = [
@@ -28,7 +25,6 @@ let page;
 let member;
 
 before(async () => {
-  if (process.env.SHOTS) mkdirSync(shots, { recursive: true });
   drive = await startDrive();
   browser = await launch();
   await drive.folder('ana/site');
@@ -167,15 +163,7 @@ describe('administration', () => {
         await page.setViewport({ width, height });
         await page.goto(drive.url + url);
         await page.waitForSelector(mark);
-        for (const theme of ['light', 'dark', 'contrast']) {
-          await page.evaluate((chosen) => { document.documentElement.dataset.theme = chosen; }, theme);
-          if (process.env.SHOTS) await page.screenshot({ path: `${shots}/admin-${name}-${size}-${theme}.png` });
-          await page.evaluate(axe);
-          const { violations } = await page.evaluate(() => window.axe.run(document, { runOnly: ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa', 'best-practice'] }));
-          const serious = violations.filter(({ impact }) => impact === 'serious' || impact === 'critical').map(({ id, nodes }) => `${id}: ${nodes[0]?.html.slice(0, 160)} ${nodes[0]?.any[0]?.message ?? ''}`);
-          assert.deepEqual(serious, [], `${name}, ${size}, ${theme}`);
-        }
-        assert.ok((await page.evaluate(() => document.documentElement.scrollWidth - innerWidth)) <= 0, `${name} is wider than the window`);
+        await look(page, `admin-${name}-${size}`);
       });
     }
   }

@@ -7,6 +7,7 @@ import { createHmac } from 'node:crypto';
 import { after, before, describe, test } from 'node:test';
 import { gone, kind, launch, open, press, seen, signIn } from './lib/browser.mjs';
 import { startDrive } from './lib/drive.mjs';
+import { look } from './lib/look.mjs';
 
 const chromium = kind === 'chrome';
 let drive;
@@ -96,6 +97,7 @@ describe('one-time codes', () => {
     await signOut();
     await typePassword();
     await page.waitForSelector('#second');
+    await look(page, 'second-factor');
     await page.type('#second', '123456');
     await page.click('form button[type=submit]');
     await seen(page, 'That is not right', '#second-failure');

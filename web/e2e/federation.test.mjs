@@ -2,8 +2,9 @@
 import assert from 'node:assert/strict';
 import { writeFileSync } from 'node:fs';
 import { after, before, describe, test } from 'node:test';
-import { launch, open, press, seen, signIn } from './lib/browser.mjs';
+import { gone, kind, launch, open, press, seen, signIn } from './lib/browser.mjs';
 import { freePort, startDrive } from './lib/drive.mjs';
+import { look } from './lib/look.mjs';
 import { atProvider, leaveProvider, startProvider } from './lib/provider.mjs';
 
 const PASSPHRASE = 'gravel ivory tundra piano';
@@ -123,6 +124,44 @@ describe('somebody from the provider', () => {
     const { people } = await import('./lib/provider.mjs');
     people.dora.groups = ['staff'];
     assert.deepEqual(await spaces('dora'), ['dora owner']);
+  });
+
+  test('is asked for a passkey after the passphrase, where it is the second factor', { skip: kind !== 'chrome' }, async () => {
+    const { page, faults, close } = await come('dora');
+    await enterPassphrase(page);
+    await page.waitForSelector('main#main');
+    const cdp = await page.createCDPSession();
+    await cdp.send('WebAuthn.enable');
+    const options = { protocol: 'ctap2', ctap2Version: 'ctap2_1', transport: 'internal', hasResidentKey: true, hasUserVerification: true, isUserVerified: true, automaticPresenceSimulation: true, hasPrf: false };
+    await cdp.send('WebAuthn.addVirtualAuthenticator', { options });
+    await page.goto(`${drive.url}/account/security`);
+    await page.waitForSelector('#passkey-label');
+    await page.type('#passkey-label', 'Stick');
+    await press(page, 'Add a passkey');
+    await page.waitForSelector('dialog input[type=password]');
+    await page.type('dialog input[type=password]', PASSPHRASE);
+    await press(page, 'Continue', 'dialog button');
+    await seen(page, 'Stick', '.card li');
+    await press(page, 'Account dora');
+    await press(page, 'Sign out', '[role=menuitem]');
+    await press(page, 'Sign in with The lab');
+    // The provider may still know who it is.
+    await page.waitForSelector('#passphrase, input[name=login]');
+    if (await page.$('input[name=login]')) await atProvider(page, 'dora');
+    await enterPassphrase(page);
+    await seen(page, 'Use a passkey');
+    await look(page, 'arrive-second');
+    await press(page, 'Use a passkey');
+    await page.waitForSelector('main#main');
+    assert.equal((await me(page)).name, 'dora');
+    await page.goto(`${drive.url}/account/security`);
+    await press(page, 'Remove Stick');
+    await page.waitForSelector('dialog input[type=password]');
+    await page.type('dialog input[type=password]', PASSPHRASE);
+    await press(page, 'Remove', 'dialog button');
+    await gone(page, 'Stick', '.card li');
+    assert.deepEqual(faults, []);
+    await close();
   });
 
   test('is not let in who is on no list', async () => {

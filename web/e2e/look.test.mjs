@@ -1,14 +1,11 @@
 /** Every page, light and dark, wide and 360 pixels narrow: nothing serious for axe, nothing wider than the window. SHOTS=1 keeps pictures in e2e/shots. */
 import assert from 'node:assert/strict';
-import { mkdirSync, readFileSync } from 'node:fs';
-import { createRequire } from 'node:module';
 import { after, before, describe, test } from 'node:test';
 import { kind, launch, open, press, row, seen, signIn } from './lib/browser.mjs';
 import { startDrive } from './lib/drive.mjs';
+import { look } from './lib/look.mjs';
 import { pdfOf, pngOf } from './lib/samples.mjs';
 
-const axe = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
-const shots = new URL('./shots', import.meta.url).pathname;
 let drive;
 let browser;
 
@@ -32,11 +29,11 @@ const PAGES = [
   ['password', '/account/password', '#password-new'],
   ['sign-in', '/account/security', '.card h2'],
   ['appearance', '/account/look', 'fieldset'],
+  ['shared', '/shared', 'h1'],
   ['missing', '/files/ana/nowhere', '.problem'],
 ];
 
 before(async () => {
-  if (process.env.SHOTS) mkdirSync(shots, { recursive: true });
   drive = await startDrive();
   browser = await launch();
   await drive.folder('ana/Empty');
@@ -55,33 +52,6 @@ after(async () => {
   await drive?.stop();
 });
 
-async function findings(page) {
-  await page.evaluate(axe);
-  const { violations } = await page.evaluate(() =>
-    window.axe.run(document, { runOnly: ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa', 'best-practice'] }),
-  );
-  return violations
-    .filter(({ impact }) => impact === 'serious' || impact === 'critical')
-    .map(({ id, nodes }) => `${id}: ${nodes.slice(0, 3).map((node) => `${node.html.slice(0, 160)} ${node.any[0]?.message ?? ''}`).join(' | ')}`);
-}
-
-/** Firefox is told its scheme by the page's own setting: it has no emulation. */
-async function scheme(page, name) {
-  await page.evaluate((theme) => {
-    document.documentElement.dataset.theme = theme;
-  }, name);
-}
-
-async function look(page, name, size) {
-  for (const theme of ['light', 'dark', 'contrast']) {
-    await scheme(page, theme);
-    if (process.env.SHOTS) await page.screenshot({ path: `${shots}/${name}-${size}-${theme}.png` });
-    assert.deepEqual(await findings(page), [], `${name}, ${size}, ${theme}`);
-  }
-  const over = await page.evaluate(() => document.documentElement.scrollWidth - innerWidth);
-  assert.ok(over <= 0, `${name} is ${over} pixels wider than the window`);
-}
-
 for (const [size, width, height] of [['wide', 1280, 800], ['small', 360, 740]]) {
   describe(`at ${width} pixels`, () => {
     let tab;
@@ -94,7 +64,7 @@ for (const [size, width, height] of [['wide', 1280, 800], ['small', 360, 740]]) 
 
     test('the sign-in page is fit to be used by all', async () => {
       await page.waitForSelector('#password');
-      await look(page, 'sign-in', size);
+      await look(page, `sign-in-${size}`);
       await signIn(page, drive);
     });
 
@@ -102,29 +72,37 @@ for (const [size, width, height] of [['wide', 1280, 800], ['small', 360, 740]]) 
       test(`${name} is fit to be used by all`, async () => {
         await page.goto(drive.url + url);
         await page.waitForSelector(mark);
-        await look(page, name, size);
+        await look(page, `${name}-${size}`);
       });
     }
+
+    test('every page says who is signed in', async () => {
+      for (const [name, url, mark] of PAGES) {
+        await page.goto(drive.url + url);
+        await page.waitForSelector(mark);
+        assert.ok(await page.$eval('[aria-label="Account ana"]', (button) => button.checkVisibility()), name);
+      }
+    });
 
     test('a grid, a selection, a menu and a dialog are, too', async () => {
       await page.goto(`${drive.url}/files/ana`);
       await page.waitForSelector(row('notes.txt'));
       await press(page, 'Show as grid');
       await page.waitForSelector('.tile');
-      await look(page, 'grid', size);
+      await look(page, `grid-${size}`);
       await press(page, 'Show as list');
       await page.waitForSelector('.row-item');
       await page.$eval(`${row('notes.txt')} input`, (box) => box.click());
       await seen(page, '1 selected', '[role=toolbar]');
-      await look(page, 'selection', size);
+      await look(page, `selection-${size}`);
       await press(page, 'More actions for notes.txt');
       await page.waitForSelector('[role=menu]');
-      await look(page, 'menu', size);
+      await look(page, `menu-${size}`);
       await page.keyboard.press('Escape');
       await press(page, 'Copy to…', '[role=toolbar] button');
       await seen(page, 'Copy here', 'dialog');
       await seen(page, 'Empty', 'dialog li');
-      await look(page, 'picker', size);
+      await look(page, `picker-${size}`);
       await press(page, 'Cancel', 'dialog button');
     });
 
@@ -136,7 +114,7 @@ for (const [size, width, height] of [['wide', 1280, 800], ['small', 360, 740]]) 
       assert.equal(await page.evaluate(() => document.documentElement.lang), 'de');
       await page.goto(`${drive.url}/files/ana`);
       await page.waitForSelector(row('notes.txt'));
-      await look(page, 'german', size);
+      await look(page, `german-${size}`);
       await page.evaluate(() => localStorage.clear());
     });
 

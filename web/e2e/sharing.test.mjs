@@ -1,15 +1,13 @@
 /** Sharing: a folder with an account, links with their visitors, drop boxes, and the page of shares. */
 import assert from 'node:assert/strict';
-import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { createRequire } from 'node:module';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import { gone, launch, open, press, row, seen, signIn } from './lib/browser.mjs';
 import { startDrive } from './lib/drive.mjs';
+import { look } from './lib/look.mjs';
 
-const axe = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
-const shots = new URL('./shots', import.meta.url).pathname;
 const BEN = 'a ladder of wet granite';
 let drive;
 let browser;
@@ -35,18 +33,7 @@ async function visitor(link, size = {}) {
   return tab;
 }
 
-/** A picture, and what axe finds serious. */
-async function looks(tab, name) {
-  if (process.env.SHOTS) await tab.screenshot({ path: join(shots, `${name}.png`) });
-  const wide = await tab.evaluate(() => document.documentElement.scrollWidth > innerWidth);
-  assert.equal(wide, false, `${name} is wider than the window`);
-  await tab.evaluate(axe);
-  const { violations } = await tab.evaluate(() => window.axe.run(document, { runOnly: ['wcag2a', 'wcag2aa', 'wcag21aa', 'wcag22aa'] }));
-  assert.deepEqual(violations.filter((one) => one.impact === 'serious' || one.impact === 'critical').map((one) => `${one.id}: ${one.nodes[0].html}`), []);
-}
-
 before(async () => {
-  if (process.env.SHOTS) mkdirSync(shots, { recursive: true });
   files = mkdtempSync(join(tmpdir(), 'holdfast-sharing-'));
   drive = await startDrive();
   browser = await launch();
@@ -78,7 +65,7 @@ describe('sharing', () => {
     await page.type('#share-account', 'ben');
     await press(page, 'Share', 'dialog form button');
     await seen(page, 'ben', 'dialog li');
-    await looks(page, 'share-dialog');
+    await look(page, 'share-dialog');
     await press(page, 'Done', 'dialog button');
     await page.waitForSelector(`${row('trip')} .shared`);
 
@@ -89,7 +76,7 @@ describe('sharing', () => {
     assert.equal(await ben.$('button.primary'), null, 'nothing to change for a reader');
     await ben.goto(`${drive.url}/shared`);
     await seen(ben, 'shared by ana');
-    await looks(ben, 'shared-with-me');
+    await look(ben, 'shared-with-me');
     await ben.browserContext().close();
   });
 
@@ -111,7 +98,7 @@ describe('sharing', () => {
 
     const { page: guest } = await visitor(address.slice(drive.url.length));
     await guest.waitForSelector('#visit-password');
-    await looks(guest, 'link-password');
+    await look(guest, 'link-password');
     await guest.type('#visit-password', 'not this one');
     await press(guest, 'Open', 'form button');
     await seen(guest, 'The password is wrong.');
@@ -119,7 +106,7 @@ describe('sharing', () => {
     await press(guest, 'Open', 'form button');
     await guest.waitForSelector(row('map.txt'));
     await seen(guest, 'Our trip');
-    await looks(guest, 'link-folder');
+    await look(guest, 'link-folder');
     await guest.click(`${row('day')} a`);
     await guest.waitForSelector(row('one.txt'));
     assert.ok(guest.url().includes('/day#'), 'the address stays one that can be passed on');
@@ -133,7 +120,7 @@ describe('sharing', () => {
     await press(page, 'Change how Our trip is shared', 'dialog button');
     await page.waitForSelector('dialog li [data-testid=link-downloads]');
     await page.type('dialog li [data-testid=link-downloads]', '5');
-    await looks(page, 'link-edit');
+    await look(page, 'link-edit');
     await press(page, 'Save', 'dialog button');
     await seen(page, '0 of 5 downloads', 'dialog li');
     await press(page, 'Done', 'dialog button');
@@ -141,12 +128,12 @@ describe('sharing', () => {
     // The page of shares takes it back, and who is there is told.
     await page.goto(`${drive.url}/shared`);
     await seen(page, 'Our trip');
-    await looks(page, 'shared-by-me');
+    await look(page, 'shared-by-me');
     await press(page, 'Revoke the share of trip', 'li:has(.small) button');
     await press(page, 'Revoke', 'dialog button');
     await guest.reload();
     await seen(guest, 'This link does not open');
-    await looks(guest, 'link-closed');
+    await look(guest, 'link-closed');
     await guest.browserContext().close();
   });
 
@@ -154,11 +141,11 @@ describe('sharing', () => {
     const link = (await api('POST', '/shares', { space: 'ana', path: '/private/trip/map.txt', access: 'read' })).link;
     const { page: guest } = await visitor(link, { width: 360, height: 740 });
     await seen(guest, 'a map', '.code');
-    await looks(guest, 'link-file-360');
+    await look(guest, 'link-file-360');
     const folder = await visitor((await shareTrip({ downloads_max: 3 })).link, { width: 360, height: 740 });
     await folder.page.waitForSelector(row('map.txt'));
     await seen(folder.page, '3 downloads left');
-    await looks(folder.page, 'link-folder-360');
+    await look(folder.page, 'link-folder-360');
     await guest.browserContext().close();
     await folder.page.browserContext().close();
   });
@@ -181,12 +168,12 @@ describe('sharing', () => {
     writeFileSync(path, 'another map');
     await (await guest.$('[data-testid=pick-files]')).uploadFile(path);
     await seen(guest, '1 file arrived');
-    await looks(guest, 'drop-box');
+    await look(guest, 'drop-box');
     assert.equal(await drive.read('ana/private/trip/map.txt'), 'a map');
     assert.equal(await drive.read('ana/private/trip/map (2).txt'), 'another map');
     await gone(guest, 'day');
     await guest.setViewport({ width: 360, height: 740 });
-    await looks(guest, 'drop-box-360');
+    await look(guest, 'drop-box-360');
     await guest.browserContext().close();
   });
 
@@ -196,12 +183,12 @@ describe('sharing', () => {
     await press(page, 'Share this folder', 'header button');
     await page.waitForSelector('#member-account');
     await page.type('#member-account', 'ben');
-    await page.select('#member-role', 'editor');
+    await page.select('#member-choice', 'editor');
     await press(page, 'Add', 'dialog form button');
     await seen(page, 'ben', 'dialog li');
     assert.deepEqual((await api('GET', '/spaces/ana/members')).map((one) => [one.account, one.role]), [['ana', 'owner'], ['ben', 'editor']]);
     await page.emulateMediaFeatures([{ name: 'prefers-color-scheme', value: 'dark' }]).catch(() => {});
-    await looks(page, 'members-dark');
+    await look(page, 'members-dark');
     await press(page, 'Remove ben', 'dialog button');
     await gone(page, 'ben', 'dialog ul');
     assert.equal((await api('GET', '/spaces/ana/members')).length, 1);

@@ -1,15 +1,13 @@
 /** Saved searches as smart folders: saved from the page of results, shown as folders, with files put into them. SHOTS=1 keeps pictures. */
 import assert from 'node:assert/strict';
-import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { createRequire } from 'node:module';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import { focusList, gone, kind, launch, open, press, row, seen, signIn } from './lib/browser.mjs';
 import { startDrive } from './lib/drive.mjs';
+import { look } from './lib/look.mjs';
 
-const axe = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
-const shots = new URL('./shots', import.meta.url).pathname;
 const local = mkdtempSync(join(tmpdir(), 'holdfast-smart-'));
 let drive;
 let browser;
@@ -29,7 +27,6 @@ const tag = (path, ...add) => api('POST', '/tags', { items: [{ space: 'ana', pat
 const tagsOf = async (path) => (await api('GET', `/nodes/ana/${path}`)).tags;
 
 before(async () => {
-  if (process.env.SHOTS) mkdirSync(shots, { recursive: true });
   drive = await startDrive();
   browser = await launch();
   await drive.folder('ana/Inbox');
@@ -66,22 +63,6 @@ async function fill(selector, text) {
   await page.type(selector, text);
 }
 
-async function fit(name) {
-  for (const theme of ['light', 'dark', 'contrast']) {
-    await page.evaluate((scheme) => {
-      document.documentElement.dataset.theme = scheme;
-    }, theme);
-    if (process.env.SHOTS) await page.screenshot({ path: `${shots}/${name}-${theme}.png` });
-    await page.evaluate(axe);
-    const { violations } = await page.evaluate(() => window.axe.run(document, { runOnly: ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa', 'best-practice'] }));
-    const serious = violations.filter(({ impact }) => impact === 'serious' || impact === 'critical');
-    assert.deepEqual(serious.map(({ id, nodes }) => `${id} ${nodes[0].html.slice(0, 200)}`), [], `${name} ${theme}`);
-  }
-  await page.evaluate(() => delete document.documentElement.dataset.theme);
-  const over = await page.evaluate(() => document.documentElement.scrollWidth - innerWidth);
-  assert.ok(over <= 0, `${name} is ${over} pixels wider than the window`);
-}
-
 describe('a saved search', () => {
   test('is saved from the page of results, with a name and a folder for new files', async () => {
     await page.goto(`${drive.url}/search?q=invoice&tag=Paid`);
@@ -95,12 +76,12 @@ describe('a saved search', () => {
     await seen(page, 'Inbox', 'dialog strong');
     await press(page, 'Use this folder', 'dialog button');
     await seen(page, 'ana/Inbox', '[data-testid=smart-folder]');
-    await fit('smart-dialog');
+    await look(page, 'smart-dialog');
     await press(page, 'Save', 'dialog button');
     await page.waitForFunction(() => /^\/smart\/\d+$/.test(location.pathname));
     await seen(page, 'Bills', 'nav a[aria-current=page]');
     await seen(page, 'Bills', 'h1');
-    await fit('smart-wide');
+    await look(page, 'smart-wide');
   });
 
   test('looks like a folder, with files of one name told apart', async () => {
@@ -217,7 +198,7 @@ describe('a saved search', () => {
     await page.reload();
     await seen(page, 'Nothing fits this search now', '.empty');
     await seen(page, 'ana/Inbox', '.empty');
-    await fit('smart-empty');
+    await look(page, 'smart-empty');
     await api('POST', '/remove', { items: [{ space: 'ana', path: '/Inbox' }] });
     await page.reload();
     await seen(page, 'The folder for new files is gone', '[role=toolbar]');
@@ -243,17 +224,17 @@ describe('a saved search', () => {
     await page.evaluate(() => localStorage.clear());
     await page.goto(`${drive.url}/smart/${saved.id}`);
     await page.waitForSelector(row('Invoice March.pdf'));
-    await fit('smart-small');
+    await look(page, 'smart-small');
     await page.goto(`${drive.url}/search?q=invoice&tag=Paid`);
     await seen(page, 'Save this search');
-    await fit('smart-search-small');
+    await look(page, 'smart-search-small');
     await page.goto(`${drive.url}/account/look`);
     await page.waitForSelector('fieldset');
     await page.$eval('[lang=de] input', (radio) => radio.click());
     await seen(page, 'Hoher Kontrast');
     await page.goto(`${drive.url}/smart/${saved.id}`);
     await seen(page, 'Gespeicherte Suche', '[role=toolbar]');
-    await fit('smart-german');
+    await look(page, 'smart-german');
   });
 
   test('breaks no rule of the policy, and no script failed', () => {

@@ -44,7 +44,7 @@ describe('set-up text', () => {
 
 describe('a search from a URL', () => {
   it('takes what is known and leaves the rest', () => {
-    const query = queryOf(new URLSearchParams('q= a b &kind=evil&type=x/y&size=large&age=week&tag=t'), 1_000_000_000);
+    const query = queryOf(new URLSearchParams('q= a b &kind=evil&type=x/y&size=large&age=week&tag=t'));
     expect(query).toMatchObject({ q: 'a b', tag: ['t'], min_bytes: 100 * 1024 * 1024 });
     expect(query.kind).toBeUndefined();
     expect(query.type).toBeUndefined();

@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest';
 import type { Share } from '../src/api/types';
-import { smallOf } from '../src/lib/kinds';
+import { hasPreview, smallOf } from '../src/lib/kinds';
 import { commandOf } from '../src/sharing/terms';
 
 const MIB = 1024 * 1024;
@@ -14,6 +14,12 @@ it('shows pictures small that the drive draws, small ones of other types as they
   expect(file('a.svg', 'image/svg+xml')).toBe('icon');
   expect(file('a.png', 'image/png', 0)).toBe('icon');
   expect(smallOf({ name: 'a.png', type: '', size_bytes: 0, kind: 'folder' })).toBe('icon');
+});
+
+it('shows a first look at large pictures that stand still, and others themselves', () => {
+  const file = (type: string, size_bytes = 2 * MIB) => hasPreview({ type, size_bytes });
+  expect([file('image/jpeg'), file('image/png')]).toEqual([true, true]);
+  expect([file('image/gif'), file('image/webp'), file('image/avif'), file('image/jpeg', 1000), file('image/jpeg', 33 * MIB)]).toEqual([false, false, false, false, false]);
 });
 
 it('writes a command whose words a shell takes as they are, and none where a program cannot get through', () => {

@@ -18,11 +18,16 @@ describe('a smart folder', () => {
 
   it('has a query that goes to a URL and comes back as it was', () => {
     const query = {
-      q: 'été 2024', space: 'ana', kind: 'file' as const, type: 'pdf', min_bytes: 5, max_bytes: 6, after_ms: -7, before_ms: 8,
+      q: 'été 2024', space: 'ana', kind: 'file' as const, type: 'pdf', min_bytes: 5, max_bytes: 6, after_ms: -7, before_ms: 8, within_days: 30,
       tags: ['To do', 'b&c'],
     };
     expect(savedOf(queryOf(new URLSearchParams(paramsOf(query).toString())))).toEqual(query);
     expect(savedOf(queryOf(new URLSearchParams('q=a&min_bytes=x&tag=')))).toEqual({ q: 'a', tags: [] });
+  });
+
+  it('goes on to mean the last week', () => {
+    expect(savedOf(queryOf(new URLSearchParams('q=a&age=week')))).toEqual({ q: 'a', within_days: 7, tags: [] });
+    expect(paramsOf({ q: 'a', within_days: 7, tags: [] }).toString()).toBe('q=a&age=week');
   });
 
   it('has a URL', () => {

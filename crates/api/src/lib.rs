@@ -24,6 +24,7 @@ mod party;
 mod problem;
 pub mod reference;
 mod routes;
+mod smaller;
 mod tus;
 
 pub use federation::Federation;
@@ -170,6 +171,7 @@ pub fn router(api: Api) -> Router {
         .fallback(problem::no_route)
         .method_not_allowed_fallback(problem::no_method)
         .layer(DefaultBodyLimit::max(BODY_BYTES_MAX))
+        .layer(axum::middleware::from_fn(smaller::lists))
         .with_state(api)
 }
 

@@ -5,6 +5,7 @@ use crate::face::DavOptions;
 use crate::fault::Fault;
 use crate::limits::{DRAIN_BYTES_MAX, XML_BODY_BYTES_MAX};
 use crate::parse::{self, Depth, Resolved};
+use crate::smart::Answers;
 use bytes::Bytes;
 use holdfast_auth::Session;
 use holdfast_base::{DrivePath, Result};
@@ -27,8 +28,10 @@ pub(crate) struct Call {
     pub(crate) options: Arc<DavOptions>,
     pub(crate) who: Arc<Session>,
     pub(crate) head: Arc<request::Parts>,
-    /// What the request calls a place by another address than the place's own.
-    pub(crate) alias: Option<Arc<Alias>>,
+    /// What searches found a moment ago.
+    pub(crate) answers: Arc<Answers>,
+    /// What the request calls places by other addresses than their own: its target's, and its destination's.
+    pub(crate) aliases: Vec<Arc<Alias>>,
 }
 
 /// A place that is shown at another address, with what is below it.
@@ -41,10 +44,20 @@ pub(crate) struct Alias {
 impl Alias {
     /// What the client calls a place, if it sees it this way.
     fn shown(&self, at: &Location) -> Option<Location> {
-        let below = at.path.names().strip_prefix(self.real.path.names()).filter(|_| at.space == self.real.space)?;
-        let path = DrivePath::from_names([self.shown.path.names(), below].concat()).ok()?;
-        Some(Location { space: self.shown.space.clone(), path })
+        rebased(at, &self.real, &self.shown)
     }
+
+    /// The place that the client calls so, if this is where it sees it.
+    fn real(&self, shown: &Location) -> Option<Location> {
+        rebased(shown, &self.shown, &self.real)
+    }
+}
+
+/// What is below one place, below another.
+fn rebased(at: &Location, from: &Location, to: &Location) -> Option<Location> {
+    let below = at.path.names().strip_prefix(from.path.names()).filter(|_| at.space == from.space)?;
+    let path = DrivePath::from_names([to.path.names(), below].concat()).ok()?;
+    Some(Location { space: to.space.clone(), path })
 }
 
 impl Call {
@@ -89,13 +102,13 @@ impl Call {
 
     /// The href of a location, as the client calls it.
     pub(crate) fn href(&self, at: &Location, collection: bool) -> String {
-        let shown = self.alias.as_ref().and_then(|alias| alias.shown(at));
+        let shown = self.shown(at);
         crate::href::of(&self.options.prefix, shown.as_ref().unwrap_or(at), collection)
     }
 
     /// The href of the folder that a location is in, as the client calls it.
     pub(crate) fn href_above(&self, at: &Location) -> String {
-        let shown = self.alias.as_ref().and_then(|alias| alias.shown(at));
+        let shown = self.shown(at);
         let at = shown.as_ref().unwrap_or(at);
         let above = at.path.parent().map(|path| Location { space: at.space.clone(), path });
         above.map_or_else(
@@ -104,9 +117,20 @@ impl Call {
         )
     }
 
+    fn shown(&self, at: &Location) -> Option<Location> {
+        self.aliases.iter().find_map(|alias| alias.shown(at))
+    }
+
+    /// The place that the client calls so, if it is one that this request speaks of.
+    pub(crate) fn real(&self, shown: &Location) -> Option<Location> {
+        self.aliases.iter().find_map(|alias| alias.real(shown))
+    }
+
     /// The same call, for a place that is shown at another address.
     pub(crate) fn through(&self, alias: Alias) -> Self {
-        Self { alias: Some(Arc::new(alias)), ..self.clone() }
+        let mut call = self.clone();
+        call.aliases.push(Arc::new(alias));
+        call
     }
 
     /// `Content-Length`, if the request states one.

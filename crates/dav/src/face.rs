@@ -6,7 +6,7 @@ use crate::fault::{Answer, Fault, METHODS};
 use crate::limits::INFINITY_NODES_MAX;
 use crate::methods::{self, PutInto};
 use crate::parse::{self, Target};
-use crate::smart;
+use crate::smart::{self, Answers};
 use bytes::Bytes;
 use holdfast_auth::Session;
 use holdfast_base::{Clock, SystemClock};
@@ -48,12 +48,13 @@ impl Default for DavOptions {
 pub struct DavFace {
     drive: Arc<dyn Drive>,
     options: Arc<DavOptions>,
+    answers: Arc<Answers>,
 }
 
 impl DavFace {
     /// Makes a face.
     pub fn new(drive: Arc<dyn Drive>, options: DavOptions) -> Self {
-        Self { drive, options: Arc::new(options) }
+        Self { drive, options: Arc::new(options), answers: Arc::default() }
     }
 
     /// Answers a request whose path is the prefix or below it. Every outcome is a response; a body of a stream that fails
@@ -64,8 +65,8 @@ impl DavFace {
         B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
     {
         let (head, body) = request.into_parts();
-        let call =
-            Call { drive: self.drive.clone(), options: self.options.clone(), who, head: Arc::new(head), alias: None };
+        let (drive, options, answers) = (self.drive.clone(), self.options.clone(), self.answers.clone());
+        let call = Call { drive, options, who, head: Arc::new(head), answers, aliases: Vec::new() };
         let body = body.map_err(Into::into).boxed_unsync();
         match dispatch(&call, body).await {
             Ok(response) => response,

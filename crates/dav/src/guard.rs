@@ -101,10 +101,8 @@ impl Sight<'_> {
 fn resource(call: &Call, own: &Location, tag: Option<&str>) -> Option<Location> {
     let Some(tag) = tag else { return Some(own.clone()) };
     match call.resolve(tag) {
-        // What is shown at another address is told by that; of all such only this request's own place is known here.
-        Ok(Resolved::Here(Target::At { at, .. })) if smart::is_saved(&at) => {
-            (call.href(own, false) == crate::href::of(&call.options.prefix, &at, false)).then(|| own.clone())
-        }
+        // What is shown at another address is told by that; of all such only what this request speaks of is known here.
+        Ok(Resolved::Here(Target::At { at, .. })) if smart::is_saved(&at) => call.real(&at),
         Ok(Resolved::Here(Target::At { at, .. })) => Some(at),
         _ => None,
     }

@@ -138,6 +138,8 @@ pub struct Transfer {
     pub deep: bool,
     /// What must hold of the source; the conditions speak of the target.
     pub source_expect: Expect,
+    /// Tags that it gets besides its own, in the transaction that puts it there.
+    pub tags: Vec<Tag>,
 }
 
 /// Something a search found.

@@ -25,6 +25,9 @@ pub const SMART: Suite = Suite("smart", &["curl", "cadaver", "rclone"]);
 /// tuspy and tus-js-client: uploads that are resumed. Has a drive of its own, since it kills the server.
 pub const TUS: Suite = Suite("tus", &["curl"]);
 
+/// unzip and Python: archives past the bounds of the old format.
+pub const ARCHIVE: Suite = Suite("archive", &["curl", "unzip"]);
+
 /// schemathesis: requests made up from the API's description. Has a drive of its own, since an administrator takes part.
 pub const API: Suite = Suite("api", &["curl"]);
 

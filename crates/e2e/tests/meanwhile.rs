@@ -1,5 +1,5 @@
 //! What becomes of a transfer in whose middle something is decided against it: the share is taken back or expires, its rights or the member's
-//! are lessened, the quota is reached. A download that has begun goes on to its end. An upload is refused at its end, and what it
+//! are lessened, their account is disabled, the quota is reached. A download that has begun goes on to its end. An upload is refused at its end, and what it
 //! had reserved is given back.
 
 use std::io::{self, Read, Write};
@@ -297,6 +297,46 @@ fn an_upload_of_a_member_is_refused_at_its_end_when_they_may_write_no_more() -> 
             // What was being uploaded in parts is given up with the role: it is not there any more.
             assert_eq!(answer.status, if dav { status } else { 404 }, "{role:?}, {dav}: {}", answer.text());
             stage.expect_nothing_reserved()?;
+        }
+    }
+    stage.end(&[])
+}
+
+#[test]
+fn an_upload_of_a_disabled_account_is_refused_at_its_end() -> Outcome {
+    let mut stage = Stage::new()?;
+    stage.rig.server.options().run_ok(&["account", "admin", NAME, "true"], b"")?;
+    stage.member(Some("editor"))?;
+    let share = json!({"access": "write", "account": OTHER});
+    stage.share(&share)?;
+    for place in ["ann/trip", "trip%20(ann)"] {
+        for way in ["WebDAV", "API", "parts"] {
+            let disable = |ann: &mut Page| -> Outcome {
+                ann.call("PATCH", "/accounts/ben", &json!({"disabled": true}))?.expect_status(200)?;
+                Ok(())
+            };
+            let mut ben = Page::signed_in(&stage.rig.server, OTHER, OTHER_PASSWORD)?;
+            let answer = match way {
+                "WebDAV" => {
+                    let put = Request::with_target("PUT", &format!("/dav/{place}/late.bin"));
+                    stage.send(stage.ben.clone(), &put, disable)?
+                }
+                "API" => {
+                    let put = ben.request("PUT", &format!("/content/{place}/late.bin"));
+                    stage.send(ben.client.clone(), &put, disable)?
+                }
+                _ => {
+                    let (space, path) =
+                        place.split_once('/').map_or(("trip (ann)", "late.bin"), |(space, _)| (space, "trip/late.bin"));
+                    let upload = ben.begin(BYTES, &[("space", space), ("path", path)])?;
+                    stage.send_upload(&ben, &upload, disable)?
+                }
+            };
+            // As with a role: what was being uploaded in parts is given up at once, and not there any more.
+            let expected = if way == "parts" { 404 } else { 403 };
+            assert_eq!(answer.status, expected, "{place}, {way}: {}", answer.text());
+            stage.expect_nothing_reserved()?;
+            stage.ann.call("PATCH", "/accounts/ben", &json!({"disabled": false}))?.expect_status(200)?;
         }
     }
     stage.end(&[])

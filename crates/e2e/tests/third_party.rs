@@ -3,7 +3,7 @@
 use holdfast_e2e::Outcome;
 use holdfast_e2e::care::expect_clean;
 use holdfast_e2e::engines::{Engines, Store};
-use holdfast_e2e::others::{API, CADAVER, CURL, LITMUS, RCLONE, SMART, Suite, TUS};
+use holdfast_e2e::others::{API, ARCHIVE, CADAVER, CURL, LITMUS, RCLONE, SMART, Suite, TUS};
 use holdfast_e2e::rig::Rig;
 
 fn run(suite: Suite) -> Outcome {
@@ -37,6 +37,11 @@ fn rclone_copies_and_syncs_trees_both_ways() -> Outcome {
 #[test]
 fn smart_folders_show_take_and_lose_nothing_in_cadaver_and_rclone() -> Outcome {
     run(SMART)
+}
+
+#[test]
+fn unzip_and_python_read_archives_of_many_and_large_files() -> Outcome {
+    run(ARCHIVE)
 }
 
 /// Uploads that go on through another node, on other engines, are in `cluster`.

@@ -90,6 +90,8 @@ pub struct Relocation {
     pub deep: bool,
     /// Expectation on the source; that of the guard is on the destination.
     pub source_expect: Expect,
+    /// Tags that what is moved or copied gets besides its own, in the same transaction.
+    pub tags: Vec<Tag>,
 }
 
 /// An upload that is under way: a content without references whose blocks arrive in runs.

@@ -109,6 +109,7 @@ impl Store {
             to: self.at(&object.path())?,
             copy: false,
             source_expect: Expect::Any,
+            tags: Vec::new(),
             overwrite: true,
             deep: false,
         };

@@ -5,7 +5,8 @@
 //! answers a JPEG.
 //!
 //! ```text
-//! pool      who may begin, who waits, what is remembered
+//! pool      what is remembered, what is begun
+//!   turns     who is next, who waits
 //!   process   one worker from the server's side: begin, feed, deadline, kill
 //!     wire      what goes over the pipes
 //!   worker    the same from its own side
@@ -25,11 +26,13 @@ mod confine;
 mod pool;
 mod process;
 mod render;
+mod turns;
 mod wire;
 mod worker;
 
 pub use confine::{Attempt, prove};
 pub use pool::{Answer, Key, ThumbnailOptions, Thumbnails};
+pub use turns::Asker;
 pub use worker::work;
 
 use std::time::Duration;
@@ -79,7 +82,7 @@ const PICTURES_MAX: u32 = 32;
 /// Processor time of a worker at most, in seconds: that of all its pictures.
 const CPU_SECONDS_MAX: u64 = TIME_MAX.as_secs() * PICTURES_MAX as u64;
 
-/// Requests that wait for a worker; more are told to come back. A page asks for a few at a time.
+/// Requests that wait for a worker, of all who ask together; more are told to come back. A page asks for a few at a time.
 pub const WAITING_MAX: usize = 64;
 
 /// How long one of them waits.

@@ -10,8 +10,9 @@
 
 use crate::cache::Cache;
 use crate::process::{Outcome, Worker};
+use crate::turns::{Asker, Turns};
 use crate::wire::Head;
-use crate::{IDLE_TIME_MAX, WAIT_TIME_MAX, WAITING_MAX};
+use crate::{IDLE_TIME_MAX, WAIT_TIME_MAX};
 use bytes::Bytes;
 use futures_util::Stream;
 use futures_util::future::BoxFuture;
@@ -20,7 +21,6 @@ use parking_lot::Mutex;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Instant;
-use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
 /// How often a picture is tried whose worker somebody ended.
@@ -67,10 +67,8 @@ struct Inner {
     options: ThumbnailOptions,
     cache: Mutex<Cache>,
     idle: Mutex<Vec<Worker>>,
-    /// A permit for each worker.
-    turns: Semaphore,
-    /// One for each request that waits or is worked on.
-    room: Semaphore,
+    /// One for each worker.
+    turns: Turns,
 }
 
 impl Thumbnails {
@@ -79,8 +77,7 @@ impl Thumbnails {
         Self(Arc::new(Inner {
             cache: Mutex::new(Cache::new(options.cache_bytes)),
             idle: Mutex::default(),
-            turns: Semaphore::new(options.workers),
-            room: Semaphore::new(if options.workers == 0 { 0 } else { options.workers + WAITING_MAX }),
+            turns: Turns::new(options.workers),
             options,
         }))
     }
@@ -90,9 +87,10 @@ impl Thumbnails {
         self.0.options.workers > 0
     }
 
-    /// A picture of a file of `length` bytes; `open` reads it, once more if its worker was ended from outside.
+    /// A picture for `asker` of a file of `length` bytes; `open` reads it, once more if its worker was ended from outside.
     pub async fn get<S>(
         &self,
+        asker: Asker,
         key: Key,
         length: u64,
         open: impl Fn() -> BoxFuture<'static, Result<S>> + Sync,
@@ -100,7 +98,7 @@ impl Thumbnails {
     where
         S: Stream<Item = Result<Bytes>> + Unpin + Send,
     {
-        let answered = self.answer(key, length, open).await;
+        let answered = self.answer(asker, key, length, open).await;
         let outcome = match &answered {
             Ok((_, outcome)) => outcome,
             Err(_) => "failed",
@@ -111,6 +109,7 @@ impl Thumbnails {
 
     async fn answer<S>(
         &self,
+        asker: Asker,
         key: Key,
         length: u64,
         open: impl Fn() -> BoxFuture<'static, Result<S>> + Sync,
@@ -123,9 +122,8 @@ impl Thumbnails {
             return Ok((known, "kept"));
         }
         let busy = Ok((Answer::Busy, "busy"));
-        let Ok(_room) = inner.room.try_acquire() else { return busy };
         let _counted = Waiting::count();
-        let Ok(Ok(_turn)) = timeout(WAIT_TIME_MAX, inner.turns.acquire()).await else { return busy };
+        let Ok(Some(_turn)) = timeout(WAIT_TIME_MAX, inner.turns.take(asker)).await else { return busy };
         // Somebody before us in the queue may have wanted the same.
         if let Some(known) = inner.known(&key) {
             return Ok((known, "kept"));
@@ -208,7 +206,7 @@ impl Inner {
             return Some(idle.swap_remove(at));
         }
         // Those at work have turns, and so do we.
-        let at_work = self.options.workers - self.turns.available_permits();
+        let at_work = self.turns.taken();
         if idle.len() + at_work > self.options.workers {
             drop(idle.remove(0));
         }

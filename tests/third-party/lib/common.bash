@@ -60,7 +60,7 @@ python_with() {
     [[ -x $tools_dir/bin/pip ]] || python3 -m venv "$tools_dir" >&2 || {
         "$third_party_root/scripts/need.sh" python3-venv >&2 && python3 -m venv "$tools_dir" >&2
     }
-    "$tools_dir/bin/pip" install -q "$@" >&2
+    "$tools_dir/bin/python" -m pip install -q "$@" >&2
     printf '%s\n' "$tools_dir/bin/python"
 }
 

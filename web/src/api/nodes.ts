@@ -43,8 +43,8 @@ export function contentUrl(at: Place, options: { version?: number; download?: bo
 }
 
 /** The address of a small picture of a file that is one; another version has another address. */
-export function thumbnailUrl(at: Place, etag: string): string {
-  return url(`/thumbnails/${placeUrl(at.space, at.path)}`, { v: etag.replaceAll('"', '') });
+export function thumbnailUrl(at: Place, etag: string, size?: 1024): string {
+  return url(`/thumbnails/${placeUrl(at.space, at.path)}`, { size, v: etag.replaceAll('"', '') });
 }
 
 export function archiveUrl(at: Place): string {

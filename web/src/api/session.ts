@@ -47,7 +47,7 @@ export const leaveProvider = (provider: string) => ask<{ url: string | null }>('
 interface Answer { code: string; state: string; issuer?: string }
 export const answerProvider = (answer: Answer & { remember: boolean }) =>
   ask<Arrival>('POST', '/session/provider/answer', { json: answer, signingIn: true });
-export const sendPassphrase = (answer: { ticket: string; passphrase: string; remember: boolean } & Partial<Second>) =>
+export const sendPassphrase = (answer: { ticket: string; passphrase: string; remember: boolean } & (Second | object)) =>
   ask<Arrival>('POST', '/session/provider/passphrase', { json: answer, signingIn: true });
 export const identities = () => ask<Identity[]>('GET', '/me/identities');
 export const beginLink = (provider: string, password: string) => ask<{ url: string }>('POST', '/me/identities/begin', { json: { provider, password } });

@@ -20,6 +20,8 @@ export const setMember = (space: string, account: string, role: Role) =>
 export const removeMember = (space: string, account: string) => ask<void>('DELETE', memberUrl(space, account));
 
 /** A link, for its visitor. The calls go to where the API of a visitor is: see `setApi`. */
+/** Null: it needs a password. */
 export const openLink = (secret: string, password?: string) =>
-  ask<LinkInfo>('POST', '/session', { json: { secret, ...(password !== undefined && { password }) }, signingIn: true });
-export const visited = () => ask<LinkInfo>('GET', '/session', { signingIn: true });
+  ask<LinkInfo | null>('POST', '/session', { json: { secret, ...(password !== undefined && { password }) }, signingIn: true });
+/** Null: it is not open. */
+export const visited = () => ask<LinkInfo | null>('GET', '/session', { signingIn: true });

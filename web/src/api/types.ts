@@ -275,6 +275,8 @@ export interface SearchQuery {
   max_bytes?: number;
   after_ms?: number;
   before_ms?: number;
+  /** Modified in the last so many days. */
+  within_days?: number;
   /** All of them. */
   tag?: string[];
   limit?: number;

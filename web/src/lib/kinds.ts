@@ -20,6 +20,17 @@ export function smallOf(file: { name: string; type?: string; kind: 'file' | 'fol
   return showOf(file.name, file.type) === 'image' && file.size_bytes <= OWN_THUMBNAIL_BYTES_MAX ? 'own' : 'icon';
 }
 
+/** Longest edge of what the drive draws for a first look, in pixels. */
+export const PREVIEW_EDGE = 1024;
+/** Below this a picture is as quickly there itself. */
+const PREVIEW_BYTES_MIN = 256 * 1024;
+
+/** Whether a picture is first shown as the drive draws it. What may move (GIF, WebP) is not: it would stand still. */
+export function hasPreview(file: { type?: string; size_bytes: number }): boolean {
+  const still = file.type === 'image/jpeg' || file.type === 'image/png';
+  return still && file.size_bytes >= PREVIEW_BYTES_MIN && file.size_bytes <= THUMBNAIL_BYTES_MAX;
+}
+
 // Maps, not objects: a file may be called `constructor`.
 const BY_EXTENSION = new Map<string, Show>();
 function put(show: Show, extensions: string): void {

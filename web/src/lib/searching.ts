@@ -2,7 +2,6 @@
 import type { SavedQuery, SearchQuery } from '../api/types';
 
 const MIB = 1024 * 1024;
-const DAY_MS = 86_400_000;
 
 export const TYPES = ['image', 'video', 'audio', 'pdf', 'text', 'document', 'archive'] as const;
 export const SIZES = ['small', 'medium', 'large', 'huge'] as const;
@@ -17,7 +16,7 @@ const SIZE_RANGES: Record<string, { min_bytes?: number; max_bytes?: number }> = 
 const AGE_DAYS: Record<string, number> = { day: 1, week: 7, month: 31, year: 366 };
 
 /** Only what is known is taken from a URL; anybody may have written it. */
-export function queryOf(params: URLSearchParams, now = Date.now()): SearchQuery {
+export function queryOf(params: URLSearchParams): SearchQuery {
   const query: SearchQuery = { q: (params.get('q') ?? '').trim() };
   const space = params.get('space');
   if (space) query.space = space;
@@ -27,8 +26,8 @@ export function queryOf(params: URLSearchParams, now = Date.now()): SearchQuery 
   if (type && (TYPES as readonly string[]).includes(type)) query.type = type;
   Object.assign(query, SIZE_RANGES[params.get('size') ?? ''] ?? {});
   const days = AGE_DAYS[params.get('age') ?? ''];
-  // To the minute, so that the same query stays the same while one types.
-  if (days !== undefined) query.after_ms = Math.floor(now / 60_000) * 60_000 - days * DAY_MS;
+  // Counted by the server from when it looks, so that what is saved goes on to mean the last week.
+  if (days !== undefined) query.within_days = days;
   // As they stand in a saved search, which may be of any size and time.
   for (const name of BOUNDS) {
     const value = params.get(name);
@@ -39,7 +38,12 @@ export function queryOf(params: URLSearchParams, now = Date.now()): SearchQuery 
   return query;
 }
 
-const BOUNDS = ['min_bytes', 'max_bytes', 'after_ms', 'before_ms'] as const;
+const BOUNDS = ['min_bytes', 'max_bytes', 'after_ms', 'before_ms', 'within_days'] as const;
+
+/** The choice of so many days, if it is one. */
+export function ageOf(days: number): (typeof AGES)[number] | undefined {
+  return AGES.find((age) => AGE_DAYS[age] === days);
+}
 
 /** A search as it is saved. */
 export function savedOf(query: SearchQuery): SavedQuery {
@@ -52,7 +56,10 @@ export function savedOf(query: SearchQuery): SavedQuery {
 /** The URL's parameters for what a saved search looks for. */
 export function paramsOf({ tags, ...query }: SavedQuery): URLSearchParams {
   const params = new URLSearchParams();
-  for (const [name, value] of Object.entries(query)) params.set(name, String(value));
+  for (const [name, value] of Object.entries(query)) {
+    const age = name === 'within_days' ? ageOf(Number(value)) : undefined;
+    params.set(age === undefined ? name : 'age', age ?? String(value));
+  }
   for (const tag of tags) params.append('tag', tag);
   return params;
 }

@@ -62,7 +62,8 @@ export function cameBy(provider: string): void {
 /** A provider where one is still signed in, and where to end that. */
 export interface Left {
   name: string;
-  url: string;
+  /** None: the provider has no address to sign out at. */
+  url: string | null;
 }
 
 /** After signing out of the drive: goes to the provider to sign out there, or answers what to offer, as the operator set it. */
@@ -74,8 +75,7 @@ export async function leaveProvider(): Promise<Left | null> {
     const provider = (await ways()).providers.find((one) => one.id === id);
     if (!provider || provider.sign_out === 'keep') return null;
     const { url } = await askWhere(id);
-    if (url === null) return null;
-    if (provider.sign_out === 'always') location.assign(url);
+    if (url !== null && provider.sign_out === 'always') location.assign(url);
     return { name: provider.name, url };
   } catch {
     // The drive's session has ended all the same.

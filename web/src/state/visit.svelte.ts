@@ -25,7 +25,9 @@ export async function startVisit(fragment: string): Promise<void> {
   onSignedOut(() => void reopen());
   if (secret !== '') return reopen();
   try {
-    settle(await visited());
+    const found = await visited();
+    if (found) settle(found);
+    else fail(new ApiError(401, ''));
   } catch (error) {
     fail(error);
   }
@@ -34,23 +36,24 @@ export async function startVisit(fragment: string): Promise<void> {
 async function reopen(): Promise<void> {
   status = 'opening';
   try {
-    settle(await openLink(secret));
+    // A visit with its password may be open still, after a reload.
+    const found = (await openLink(secret)) ?? (await visited());
+    if (found) settle(found);
+    else status = 'password';
   } catch (error) {
-    if (error instanceof ApiError && error.status === 401) {
-      // A visit with this password may be open still, after a reload.
-      await visited().then(settle, () => (status = 'password'));
-    } else fail(error);
+    fail(error);
   }
 }
 
 /** Tries a password; what is wrong is thrown. */
 export async function tryPassword(password: string): Promise<void> {
-  settle(await openLink(secret, password));
+  const found = await openLink(secret, password);
+  if (found) settle(found);
 }
 
 export async function refreshVisit(): Promise<void> {
   try {
-    info = await visited();
+    info = (await visited()) ?? info;
   } catch {
     // What is shown stays.
   }

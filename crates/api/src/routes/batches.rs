@@ -142,8 +142,15 @@ async fn transfer(api: &Api, who: &Session, item: TransferItem, conflict: OnConf
     }
     let overwrite = conflict == OnConflict::Replace;
     let expect = if overwrite { Expect::Any } else { Expect::Absent };
-    let order =
-        |to: Location| Transfer { from: from.clone(), to, copy, overwrite, deep: true, source_expect: Expect::Any };
+    let order = |to: Location| Transfer {
+        from: from.clone(),
+        to,
+        copy,
+        overwrite,
+        deep: true,
+        source_expect: Expect::Any,
+        tags: Vec::new(),
+    };
     let mut tries = if itself { 2 } else { 1 };
     loop {
         let place = if tries == 1 { to.clone() } else { another(api, who, &from, &to, tries).await? };

@@ -7,8 +7,8 @@
 use super::Failures;
 use super::factors::not_the_session;
 use super::me::{MeBody, confirm};
-use super::passkeys::question;
-use super::session::open;
+use super::passkeys::{AssertionBody, question};
+use super::session::{Factors, open};
 use crate::Api;
 use crate::cookie::{self, Visitor};
 use crate::extract::{Caller, From, Json, Path};
@@ -18,7 +18,7 @@ use crate::problem::{Failure, Problem, SecondFactorBody};
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use holdfast_auth::passkey::RelyingParty;
-use holdfast_auth::{Arrival, Federated, Second, Secret, Session, SignedIn};
+use holdfast_auth::{Arrival, Federated, Secret, Session, SignedIn};
 use holdfast_base::{AccountId, Error};
 use holdfast_meta::{Identity, NewIdentity};
 use holdfast_oidc::Begun;
@@ -230,6 +230,9 @@ pub(crate) struct PassphraseBody {
     /// Instead of it: the recovery code.
     #[serde(default)]
     recovery_code: Option<String>,
+    /// Instead of it: the answer of a passkey to the question in the problem.
+    #[serde(default)]
+    passkey: Option<AssertionBody>,
 }
 
 /// Open the account with its drive passphrase, after a provider has said whose it is.
@@ -242,11 +245,11 @@ pub(crate) async fn passphrase(
     headers: HeaderMap,
     Json(body): Json<PassphraseBody>,
 ) -> Result<Response, Failure> {
-    let (code, recovery) = (body.code.map(Secret::new), body.recovery_code.map(Secret::new));
-    let second = code.as_ref().map(Second::Code).or_else(|| recovery.as_ref().map(Second::Recovery));
+    let factors = Factors::read(body.code, body.recovery_code, body.passkey)?;
     let passphrase = Secret::new(body.passphrase);
     let peer = Some(visitor.address);
-    let (signed_in, code) = api.authenticator.arrive_with(&body.ticket, &passphrase, second, &party, peer).await?;
+    let (signed_in, code) =
+        api.authenticator.arrive_with(&body.ticket, &passphrase, factors.second()?, &party, peer).await?;
     match signed_in {
         SignedIn::Whole(who) => come_in(&api, visitor, &headers, &who, body.remember, code).await,
         SignedIn::NeedsSecond(wanted) => Ok(Problem::second_factor(SecondFactorBody {

@@ -10,12 +10,14 @@ use crate::cookie;
 use crate::extract::{Caller, From, Json, Path};
 use crate::problem::Failure;
 use axum::extract::State;
-use holdfast_auth::Secret;
-use holdfast_base::Error;
+use axum::response::{IntoResponse, Response};
+use holdfast_auth::{Secret, Session};
+use holdfast_base::{Error, ErrorKind};
 use holdfast_drive::{Access, NodeKind, Shared};
 use http::header::SET_COOKIE;
-use http::{HeaderName, HeaderValue, StatusCode};
+use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use serde::{Deserialize, Serialize};
+use std::sync::Arc;
 use utoipa::ToSchema;
 
 /// First segments of the routes that a visitor may call.
@@ -78,31 +80,43 @@ type WithCookie<T> = ([(HeaderName, HeaderValue); 1], T);
 
 /// Open a link.
 ///
-/// A secret that is not the link's is told nothing, and attempts are limited. With the right one, 401 means that a password is needed, or is wrong.
+/// A secret that is not the link's is told nothing, and attempts are limited. With the right one, 401 means that a password is needed, or is wrong. A page
+/// (`X-Requested-With: holdfast`) is told with 204 that a password is needed: its question is no error.
 #[utoipa::path(post, path = "/links/{id}/session", tag = "links", params(("id" = String, Path)), request_body = OpenBody, security(()),
-    responses((status = 200, body = LinkBody, headers(("set-cookie" = String, description = "the visit"))), Failures))]
+    responses((status = 200, body = LinkBody, headers(("set-cookie" = String, description = "the visit"))),
+    (status = 204, description = "a page has to ask for the password"), Failures))]
 pub(crate) async fn open(
     State(api): State<Api>,
     From(visitor): From,
     Path(id): Path<String>,
+    headers: HeaderMap,
     Json(wanted): Json<OpenBody>,
-) -> Result<WithCookie<axum::Json<LinkBody>>, Failure> {
+) -> Result<Response, Failure> {
     let (id, password) = (share_id(&id)?, wanted.password.map(Secret::new));
     let secret = Secret::new(wanted.secret);
-    let opened = api.authenticator.open_link(id, &secret, password.as_ref(), Some(visitor.address)).await?;
+    let asks = password.is_none() && headers.get("x-requested-with").is_some_and(|value| value == "holdfast");
+    let opened = match api.authenticator.open_link(id, &secret, password.as_ref(), Some(visitor.address)).await {
+        Err(error) if asks && error.kind() == ErrorKind::Unauthenticated => {
+            return Ok(StatusCode::NO_CONTENT.into_response());
+        }
+        opened => opened?,
+    };
     let cookie = cookie::set_link(visitor, id, &opened.secret)?;
-    Ok(([(SET_COOKIE, cookie)], axum::Json(body(opened.shared)?)))
+    Ok(([(SET_COOKIE, cookie)], axum::Json(body(opened.shared)?)).into_response())
 }
 
 /// What does the link lead to that I have opened?
+///
+/// A page (`X-Requested-With: holdfast`) that has not opened it is told so with 204, anything else with 401.
 #[utoipa::path(get, path = "/links/{id}/session", tag = "links", params(("id" = String, Path)),
-    responses((status = 200, body = LinkBody), Failures))]
+    responses((status = 200, body = LinkBody), (status = 204, description = "a page has not opened it"), Failures))]
 pub(crate) async fn show(
     State(api): State<Api>,
-    caller: Caller,
+    caller: Option<axum::Extension<Arc<Session>>>,
     Path(_): Path<String>,
-) -> Result<axum::Json<LinkBody>, Failure> {
-    Ok(axum::Json(body(api.accounts.visited(&caller.0).await?)?))
+) -> Result<Response, Failure> {
+    let Some(axum::Extension(visitor)) = caller else { return Ok(StatusCode::NO_CONTENT.into_response()) };
+    Ok(axum::Json(body(api.accounts.visited(&visitor).await?)?).into_response())
 }
 
 /// Close a link that I have opened.

@@ -39,6 +39,8 @@ pub(crate) struct Wanted {
     after_ms: Option<i64>,
     /// Modified before then.
     before_ms: Option<i64>,
+    /// Modified in the last so many days; 36,525 at most.
+    within_days: Option<u32>,
     /// A tag the node must have; may come several times.
     tag: Option<Vec<String>>,
     /// Hits at most; 200 is the most.
@@ -117,6 +119,7 @@ fn read(fields: Vec<(String, String)>) -> Result<(Option<String>, SearchQuery)> 
             "max_bytes" => query.max_bytes = Some(number(&name, &value)?),
             "after_ms" => query.after_ms = Some(number(&name, &value)?),
             "before_ms" => query.before_ms = Some(number(&name, &value)?),
+            "within_days" => query.within_days = Some(number(&name, &value)?),
             "tag" => query.tags.push(Tag::new(&value)?),
             "limit" => query.limit = number::<usize>(&name, &value)?.clamp(1, HITS_MAX),
             "cursor" => query.after = Some(value.parse()?),

@@ -43,6 +43,9 @@ pub(crate) struct QueryBody {
     /// Modified before then.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     before_ms: Option<i64>,
+    /// Modified in the last so many days before each look; 36,525 at most.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    within_days: Option<u32>,
     /// Tags that a hit has, all of them; 8 at most. A file that is put into the folder gets them.
     #[serde(default)]
     tags: Vec<String>,
@@ -59,6 +62,7 @@ impl QueryBody {
             max_bytes: query.max_bytes,
             after_ms: query.after_ms,
             before_ms: query.before_ms,
+            within_days: query.within_days,
             tags: query.tags.iter().map(|tag| tag.shown().to_owned()).collect(),
         }
     }
@@ -72,6 +76,7 @@ impl QueryBody {
             max_bytes: self.max_bytes,
             after_ms: self.after_ms,
             before_ms: self.before_ms,
+            within_days: self.within_days,
             tags: self.tags.iter().map(|text| Tag::new(text)).collect::<Result<_>>()?,
             ..SearchQuery::default()
         };

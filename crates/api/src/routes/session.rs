@@ -13,7 +13,7 @@ use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use holdfast_auth::passkey::Assertion;
 use holdfast_auth::{Second, Secret, Session, SignedIn};
-use holdfast_base::Error;
+use holdfast_base::{Error, Result};
 use holdfast_meta::audit::amend;
 use http::header::SET_COOKIE;
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
@@ -43,6 +43,31 @@ pub(crate) struct SignInBody {
     passkey: Option<AssertionBody>,
 }
 
+/// Second factors that came with a request.
+pub(super) struct Factors {
+    code: Option<Secret>,
+    recovery: Option<Secret>,
+    passkey: Option<Assertion>,
+}
+
+impl Factors {
+    pub(super) fn read(code: Option<String>, recovery: Option<String>, passkey: Option<AssertionBody>) -> Result<Self> {
+        let passkey = passkey.map(Assertion::try_from).transpose()?;
+        Ok(Self { code: code.map(Secret::new), recovery: recovery.map(Secret::new), passkey })
+    }
+
+    /// The one that came, if any did.
+    pub(super) fn second(&self) -> Result<Option<Second<'_>>> {
+        match (&self.code, &self.recovery, &self.passkey) {
+            (None, None, None) => Ok(None),
+            (Some(code), None, None) => Ok(Some(Second::Code(code))),
+            (None, Some(recovery), None) => Ok(Some(Second::Recovery(recovery))),
+            (None, None, Some(passkey)) => Ok(Some(Second::Passkey(passkey))),
+            _ => Err(Error::invalid("send one second factor, not several")),
+        }
+    }
+}
+
 pub(super) type WithCookie<T> = ([(HeaderName, HeaderValue); 1], T);
 
 /// Sign in with a cookie.
@@ -59,18 +84,10 @@ pub(crate) async fn sign_in(
     headers: HeaderMap,
     Json(body): Json<SignInBody>,
 ) -> Result<Response, Failure> {
-    let (code, recovery) = (body.code.map(Secret::new), body.recovery_code.map(Secret::new));
-    let passkey = body.passkey.map(Assertion::try_from).transpose()?;
-    let second = match (&code, &recovery, &passkey) {
-        (None, None, None) => None,
-        (Some(code), None, None) => Some(Second::Code(code)),
-        (None, Some(recovery), None) => Some(Second::Recovery(recovery)),
-        (None, None, Some(passkey)) => Some(Second::Passkey(passkey)),
-        _ => return Err(Error::invalid("send one second factor, not several").into()),
-    };
+    let factors = Factors::read(body.code, body.recovery_code, body.passkey)?;
     let password = Secret::new(body.password);
     let signed_in =
-        api.authenticator.sign_in_with(&body.name, &password, second, &party, Some(visitor.address)).await?;
+        api.authenticator.sign_in_with(&body.name, &password, factors.second()?, &party, Some(visitor.address)).await?;
     match signed_in {
         SignedIn::Whole(who) => Ok(open(&api, visitor, &headers, &who, body.remember).await?.into_response()),
         SignedIn::NeedsSecond(wanted) => Ok(Problem::second_factor(SecondFactorBody {

@@ -16,7 +16,7 @@ use holdfast_base::{ByteRange, Error, ErrorKind, Result};
 use holdfast_drive::{Location, Node, NodeKind, Walk};
 use holdfast_http::{Pieces, TagList, header_text, safe_of_name, tag_list};
 use holdfast_meta::Content;
-use holdfast_thumbnail::{Answer, EDGES, Key, MEDIA_TYPE, SOURCE_BYTES_MAX, SOURCE_TYPES};
+use holdfast_thumbnail::{Answer, Asker, EDGES, Key, MEDIA_TYPE, SOURCE_BYTES_MAX, SOURCE_TYPES};
 use http::header::{CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, ETAG, IF_NONE_MATCH, RETRY_AFTER};
 use http::{HeaderMap, HeaderValue, StatusCode};
 use serde::Deserialize;
@@ -80,7 +80,7 @@ pub(crate) async fn show(
         let (drive, who, walk) = (drive.clone(), caller.0.clone(), walk.clone());
         Box::pin(async move { drive.read(&who, &walk, ByteRange::whole(size)).await })
     };
-    match api.thumbnails.get(key, size, open).await? {
+    match api.thumbnails.get(asker(&caller.0), key, size, open).await? {
         Answer::Picture(picture) => {
             let mut response = described(picture.into_response(), &tag)?;
             response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(MEDIA_TYPE));
@@ -94,6 +94,11 @@ pub(crate) async fn show(
             Ok(response)
         }
     }
+}
+
+/// In whose line it waits: visitors of a link share one.
+fn asker(who: &Session) -> Asker {
+    Asker { account: who.account.0, share: who.visit.as_ref().map_or(0, |visit| visit.share) }
 }
 
 /// Where downloads are counted a look would be one.

@@ -324,6 +324,7 @@ impl Field {
             overwrite: false,
             deep: true,
             source_expect: Expect::Any,
+            tags: Vec::new(),
         }
     }
 

@@ -6,8 +6,8 @@ use crate::local::Local;
 use crate::output::{show, table, time};
 use clap::{Args, ValueEnum};
 use holdfast_auth::Session;
-use holdfast_base::SpaceId;
 use holdfast_base::size::{format_bytes, parse_bytes};
+use holdfast_base::{Clock, SpaceId, SystemClock};
 use holdfast_meta::{HITS_MAX, Hit, MediaGroup, NodeKind, Role, SearchAnswer, SearchIn, SearchQuery, Tag};
 use serde::Serialize;
 use std::collections::HashMap;
@@ -17,7 +17,7 @@ use std::process::ExitCode;
 pub(crate) struct SearchArgs {
     /// Words: each must be in the name, in a tag or in the name of a folder above, at least one of them in the name or a tag. Case and
     /// accents do not matter, and the beginning of a word suffices.
-    #[arg(required_unless_present_any = ["tag", "kind", "group", "list", "saved", "remove"])]
+    #[arg(required_unless_present_any = ["tag", "kind", "group", "within_days", "list", "saved", "remove"])]
     words: Vec<String>,
     /// In this space only.
     #[arg(long, value_name = "SPACE")]
@@ -122,7 +122,7 @@ async fn find(
         spaces.into_iter().map(|(space, _)| (space.id, space.name)).collect()
     };
     let places: Vec<SearchIn> = spaces.iter().map(|(id, _)| (*id).into()).collect();
-    let answer = local.catalogue.search(&places, query).await?;
+    let answer = local.catalogue.search(&places, &query.at(SystemClock.now_ms())).await?;
     show(json, &output(answer, &spaces.into_iter().collect()), words)
 }
 

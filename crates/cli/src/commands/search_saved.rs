@@ -41,6 +41,7 @@ struct SavedOutput {
     max_bytes: Option<u64>,
     after_ms: Option<i64>,
     before_ms: Option<i64>,
+    within_days: Option<u32>,
     tags: Vec<String>,
     /// Where goes what is put into it: a path in its space; none is the home.
     folder: Option<String>,
@@ -60,6 +61,7 @@ impl From<SavedSearch> for SavedOutput {
             max_bytes: saved.query.max_bytes,
             after_ms: saved.query.after_ms,
             before_ms: saved.query.before_ms,
+            within_days: saved.query.within_days,
             tags: saved.query.tags.iter().map(|tag| tag.shown().to_owned()).collect(),
             folder,
         }
@@ -80,6 +82,7 @@ impl SavedOutput {
         add("to", self.max_bytes.map(holdfast_base::size::format_bytes));
         add("since", self.after_ms.map(crate::output::time));
         add("before", self.before_ms.map(crate::output::time));
+        add("within", self.within_days.map(|days| format!("{days} days")));
         let folder = self.folder.clone().unwrap_or_else(|| "(home)".into());
         vec![self.name.clone(), self.words.clone(), self.tags.join(", "), filters.trim_end().to_owned(), folder]
     }

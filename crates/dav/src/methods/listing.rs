@@ -87,7 +87,7 @@ pub(crate) async fn saved_search_page(call: &Call, saved: &SavedView) -> Answer 
     open_page(&mut out, &smart::place(saved).to_string());
     push_row(&mut out, &call.href(&smart::top(), true), "..", NodeKind::Folder, None);
     let base = call.href(&smart::place(saved), true);
-    for Shown { name, found } in smart::hits(call, saved).await? {
+    for Shown { name, found } in smart::hits(call, saved).await?.iter() {
         let mut link = base.clone();
         href::push_segment(&mut link, name.as_str());
         if found.node.kind == NodeKind::Folder {

@@ -25,6 +25,8 @@ pub(crate) struct PutInto {
     pub(crate) tags: Vec<Tag>,
     /// What is expected of the file if the request expects nothing.
     pub(crate) expect: Expect,
+    /// Whether it is shown by a smart folder itself, where folders cannot be put.
+    pub(crate) own: bool,
 }
 
 /// PUT.

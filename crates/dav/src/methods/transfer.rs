@@ -1,6 +1,6 @@
 //! COPY and MOVE (RFC 4918 sections 9.8 and 9.9): one atomic operation of the drive, whatever the size of the tree.
 
-use super::{changed, place};
+use super::{PutInto, changed, place};
 use crate::call::{Call, empty};
 use crate::fault::{Answer, Fault};
 use crate::guard;
@@ -16,7 +16,8 @@ pub(crate) async fn transfer(call: &Call, target: Target, copy: bool) -> Answer 
     if from.path.is_root() && !copy {
         return Err(Fault::forbidden("a space cannot be moved"));
     }
-    let to = destination(call)?;
+    let (call, to, into) = destination(call).await?;
+    let call = &call;
     let overwrite = call.header("overwrite")?.map_or(Ok(true), |text| parse::overwrite(&text))?;
     let deep = match call.depth(Depth::Infinity)? {
         Depth::Infinity => true,
@@ -25,14 +26,26 @@ pub(crate) async fn transfer(call: &Call, target: Target, copy: bool) -> Answer 
         _ => return Err(Fault::bad_request("the Depth of a MOVE is infinity")),
     };
     refuse_loops(&from, &to, copy && !deep)?;
-    let (mut guard, source_expect) = guard::transfer_conditions(call, &from, &to).await?;
+    let (mut guard, mut source_expect) = guard::transfer_conditions(call, &from, &to).await?;
+    if into.own {
+        let source = call.drive.walk(&call.who, &from).await?;
+        let source = source.node().ok_or_else(Fault::not_found)?;
+        smart::refuse_folder(source)?;
+        if source_expect == Expect::Any {
+            // It stays a file until the transaction.
+            source_expect = Expect::Seq(source.seq);
+        }
+    }
+    if guard.expect == Expect::Any {
+        guard.expect = into.expect;
+    }
     if !overwrite {
         if matches!(guard.expect, Expect::Present | Expect::Seq(_)) {
             return Err(exists());
         }
         guard.expect = Expect::Absent;
     }
-    let order = Transfer { from: from.clone(), to: to.clone(), copy, overwrite, deep, source_expect };
+    let order = Transfer { from: from.clone(), to: to.clone(), copy, overwrite, deep, source_expect, tags: into.tags };
     let outcome = call.drive.relocate(&call.who, &order, guard).await;
     if let Err(error) = &outcome {
         match error.kind() {
@@ -51,14 +64,13 @@ fn exists() -> Fault {
     Fault::precondition_failed("there is something at the destination, and Overwrite is F")
 }
 
-fn destination(call: &Call) -> Result<Location, Fault> {
+/// Where it goes, told to the call, and what it gets there.
+async fn destination(call: &Call) -> Result<(Call, Location, PutInto), Fault> {
     let uri =
         call.header("destination")?.ok_or_else(|| Fault::bad_request("COPY and MOVE need a Destination header"))?;
     match call.resolve(&uri)? {
-        Resolved::Here(Target::At { at, .. }) if smart::is_saved(&at) => Err(Fault::forbidden(
-            "a smart folder shows files that lie elsewhere: PUT a file into it, or copy it to where it is to lie",
-        )),
-        Resolved::Here(Target::At { at, .. }) if !at.path.is_root() => Ok(at),
+        Resolved::Here(Target::At { at, .. }) if smart::is_saved(&at) => smart::destination(call, &at).await,
+        Resolved::Here(Target::At { at, .. }) if !at.path.is_root() => Ok((call.clone(), at, PutInto::default())),
         Resolved::Here(_) => Err(Fault::forbidden("the destination is a space; name a place inside it")),
         Resolved::Elsewhere => Err(Fault::new(
             StatusCode::BAD_GATEWAY,

@@ -174,6 +174,8 @@ impl Renderer {
                 None => return false,
             },
             (Live::SupportedLock, Some(_), _) => out.push_str(SUPPORTED),
+            // An empty one says that it cannot be locked.
+            (Live::SupportedLock, None, _) if facts.saved.is_some() => {}
             (Live::LockDiscovery, ..) => {
                 for (lock, root) in facts.locks {
                     push_active_lock(out, lock, root, self.now_ms);

@@ -9,12 +9,15 @@
 //!
 //! **What is put into it.** A new file goes to the search's folder, with the search's tags, in one transaction. It never overwrites
 //! what the smart folder does not show: a taken name is refused. Only what was plainly put there before is taken for it even if the search does not
-//! find it: a file without bytes, as clients make before they write, or one that has all of the search's tags.
+//! find it: a file without bytes, as clients make before they write, or one that has all of the search's tags. COPY and MOVE of a file into a smart
+//! folder do the same ([`destination`]); what they replace there goes to the trash, as it does anywhere.
 //!
 //! **Limits.** [`SMART_HITS_MAX`] hits are shown, the best. What is of one name is told apart by its row ([`names`]).
 
+mod answers;
 mod names;
 
+pub(crate) use answers::Answers;
 pub(crate) use names::Shown;
 
 use crate::call::{Alias, Call, RequestBody, drain, empty};
@@ -22,12 +25,14 @@ use crate::fault::{Answer, Fault};
 use crate::methods::{self, PutInto};
 use crate::parse::{Depth, Resolved, Target};
 use crate::props::Saved;
+use answers::Question;
 use holdfast_base::{DrivePath, ErrorKind, NodeName, Result};
 use holdfast_drive::{
-    Expect, FoundNode, Location, Node, NodeKind, SMART_HITS_MAX, SavedView, SavedWish, SearchQuery, WhichSearch,
+    Expect, FoundNode, Location, Node, NodeKind, SMART_HITS_MAX, SavedView, SavedWish, SearchQuery, Tag, WhichSearch,
 };
 use http::StatusCode;
 use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::Arc;
 
 /// What the collection of all saved searches is called.
 pub(crate) const SAVED_SEARCHES: &str = "Saved searches";
@@ -52,13 +57,19 @@ fn below(names: &[NodeName]) -> Result<Location> {
 }
 
 /// What a saved search finds, with the names it is shown by, in their order. Where it looks in a space that is gone, it finds nothing.
-pub(crate) async fn hits(call: &Call, saved: &SavedView) -> Result<Vec<Shown>> {
-    let query = SearchQuery { limit: SMART_HITS_MAX, ..saved.query.clone() };
-    match call.drive.search(&call.who, saved.space.as_deref(), &query).await {
-        Ok(answer) => Ok(names::told_apart(answer.found)),
-        Err(error) if error.kind() == ErrorKind::NotFound => Ok(Vec::new()),
-        Err(error) => Err(error),
-    }
+pub(crate) async fn hits(call: &Call, saved: &SavedView) -> Result<Arc<[Shown]>> {
+    // Asked before the search: what changes between the two is found, and looked for once more.
+    let state = call.drive.state_of_all(&call.who).await?;
+    let question = Question { account: call.who.account, search: saved.id, changed_ms: saved.changed_ms, state };
+    let look = async {
+        let query = SearchQuery { limit: SMART_HITS_MAX, ..saved.query.clone() };
+        match call.drive.search(&call.who, saved.space.as_deref(), &query).await {
+            Ok(answer) => Ok((names::told_apart(answer.found).into(), !answer.indexing)),
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok((Arc::default(), true)),
+            Err(error) => Err(error),
+        }
+    };
+    call.answers.get(question, call.options.clock.now_ms(), look).await
 }
 
 /// What is told of a saved search. It has no time of its own: that of the answer makes clients that compare times look again.
@@ -97,6 +108,8 @@ enum Step {
         into: PutInto,
         /// Whether it is what the smart folder shows, rather than below that.
         own: bool,
+        /// Tags that what takes its place has to have.
+        tags: Vec<Tag>,
     },
     /// A new name in a smart folder, and where that is to lie.
     New {
@@ -127,7 +140,7 @@ pub(crate) async fn handle(call: &Call, at: &Location, slash: bool, body: Reques
             _ => refused(call, body, Fault::forbidden("the list of saved searches cannot be changed as a whole")).await,
         },
         Step::Search(saved) => search(call, &saved, body).await,
-        Step::Node { real, alias, into, own } => {
+        Step::Node { real, alias, into, own, .. } => {
             node(&call.through(alias), Target::At { at: real, slash }, into, own, body).await
         }
         Step::New { real, alias, into, taken } => {
@@ -175,11 +188,14 @@ async fn locate(call: &Call, at: &Location) -> Result<Step> {
     };
     let Some((name, rest)) = names.split_first() else { return Ok(Step::Search(saved)) };
     let shown = below(&[first.clone(), name.clone()])?;
-    if let Some(FoundNode { at: real, .. }) = names::find(hits(call, &saved).await?, name) {
+    if let Some(FoundNode { at: real, .. }) = names::find(&hits(call, &saved).await?, name) {
+        let real = real.clone();
         let path = DrivePath::from_names([real.path.names(), rest].concat())?;
         let inside = Location { space: real.space.clone(), path };
         let alias = Alias { real, shown };
-        return Ok(Step::Node { real: inside, alias, into: PutInto::default(), own: rest.is_empty() });
+        let own = rest.is_empty();
+        let tags = if own { saved.query.tags } else { Vec::new() };
+        return Ok(Step::Node { real: inside, alias, into: PutInto::default(), own, tags });
     }
     if rest.is_empty() { locate_new(call, &saved, name, shown).await } else { Ok(Step::Missing) }
 }
@@ -196,13 +212,40 @@ async fn locate_new(call: &Call, saved: &SavedView, name: &NodeName, shown: Loca
         Err(error) => return Err(error),
     };
     match walk.node() {
-        None => Ok(Step::New { real, alias, into: PutInto { tags, expect: Expect::Absent }, taken: false }),
+        None => Ok(Step::New { real, alias, into: PutInto { tags, expect: Expect::Absent, own: true }, taken: false }),
         Some(node) if was_put_there(call, saved, node).await? => {
-            let into = PutInto { tags, expect: Expect::Seq(node.seq) };
-            Ok(Step::Node { real, alias, into, own: true })
+            let into = PutInto { tags: tags.clone(), expect: Expect::Seq(node.seq), own: true };
+            Ok(Step::Node { real, alias, into, own: true, tags })
         }
         Some(_) => Ok(Step::New { real, alias, into: PutInto::default(), taken: true }),
     }
+}
+
+/// Where a COPY or MOVE to such an address goes, which is told to the call, and what the copy gets there.
+pub(crate) async fn destination(call: &Call, at: &Location) -> Result<(Call, Location, PutInto), Fault> {
+    let (real, alias, into, own) = match locate(call, at).await? {
+        Step::Node { real, alias, into, own, tags } => (real, alias, PutInto { tags, ..into }, own),
+        Step::New { real, taken: true, .. } => return Err(name_taken(&real)),
+        Step::New { real, alias, into, taken: false } => (real, alias, into, true),
+        Step::Top | Step::Search(_) => {
+            return Err(Fault::forbidden("nothing takes the place of a smart folder: name a file inside it"));
+        }
+        step => return Err(missing("PUT", &step)),
+    };
+    let replaced = call.drive.walk(&call.who, &real).await?;
+    if own && replaced.node().is_some_and(|node| node.kind == NodeKind::Folder) {
+        return Err(Fault::conflict("a folder that a search found is not replaced through it"));
+    }
+    Ok((call.through(alias), real, PutInto { own, ..into }))
+}
+
+fn name_taken(at: &Location) -> Fault {
+    Fault::conflict(format!("there is a {at} already, which this search does not find: choose another name"))
+}
+
+/// What is put into a smart folder is a file.
+pub(crate) fn refuse_folder(node: &Node) -> Result<(), Fault> {
+    if node.kind == NodeKind::Folder { Err(no_folders()) } else { Ok(()) }
 }
 
 /// See the module.
@@ -290,8 +333,7 @@ async fn new(call: &Call, target: Target, into: PutInto, taken: bool, body: Requ
     match call.head.method.as_str() {
         "PUT" | "LOCK" if taken => {
             let Target::At { at, .. } = &target else { return Err(Fault::not_found()) };
-            let message = format!("there is a {at} already, which this search does not find: choose another name");
-            refused(call, body, Fault::conflict(message)).await
+            refused(call, body, name_taken(at)).await
         }
         "PUT" => methods::put(call, target, body, into).await,
         "LOCK" => methods::lock(call, &target, body).await,

@@ -8,6 +8,7 @@ use holdfast_drive::FoundNode;
 use std::collections::HashSet;
 
 /// A hit and what it is called in the smart folder.
+#[derive(Debug, Clone)]
 pub(crate) struct Shown {
     pub(crate) name: NodeName,
     pub(crate) found: FoundNode,
@@ -39,11 +40,10 @@ pub(super) fn told_apart(mut found: Vec<FoundNode>) -> Vec<Shown> {
 }
 
 /// The hit that this name leads to.
-pub(super) fn find(mut shown: Vec<Shown>, name: &NodeName) -> Option<FoundNode> {
-    let own = shown.iter().position(|hit| hit.name == *name);
-    let by_row = || shown.iter().position(|hit| beside(&hit.name, &hit.found) == *name);
-    let index = own.or_else(by_row)?;
-    Some(shown.swap_remove(index).found)
+pub(super) fn find<'s>(shown: &'s [Shown], name: &NodeName) -> Option<&'s FoundNode> {
+    let own = shown.iter().find(|hit| hit.name == *name);
+    let by_row = || shown.iter().find(|hit| beside(&hit.name, &hit.found) == *name);
+    own.or_else(by_row).map(|hit| &hit.found)
 }
 
 fn beside(name: &NodeName, found: &FoundNode) -> NodeName {
@@ -95,7 +95,7 @@ mod tests {
     #[test]
     fn a_name_leads_on_when_its_file_is_the_only_one_left() {
         let name = |text: &str| NodeName::new(text).expect("a name");
-        let find = |text: &str, hits: Vec<FoundNode>| find(told_apart(hits), &name(text)).map(|hit| hit.node.id.0);
+        let find = |text: &str, hits: Vec<FoundNode>| find(&told_apart(hits), &name(text)).map(|hit| hit.node.id.0);
         assert_eq!(find("a [9].txt", vec![hit(3, "a.txt"), hit(9, "a.txt")]), Some(9));
         assert_eq!(find("a [9].txt", vec![hit(9, "a.txt")]), Some(9));
         assert_eq!(find("a [3].txt", vec![hit(9, "a.txt")]), None);

@@ -228,6 +228,8 @@ async fn nothing_is_lost_through_it() {
         ("MOVE", "/dav/ana/bills", &[("destination", "/dav/Saved%20searches/Bills/b")]),
         ("COPY", "/dav/ana/bills", &[("destination", "/dav/Saved%20searches/Bills/b")]),
         ("MOVE", "/dav/ana/bills", &[("destination", "/dav/Saved%20searches/b")]),
+        ("COPY", "/dav/ana/bills/bill.txt", &[("destination", "/dav/Saved%20searches/Bills")]),
+        ("MOVE", "/dav/ana/bills/bill.txt", &[("destination", "/dav/Saved%20searches/")]),
         ("MKCOL", &format!("{BILLS}new"), &[]),
         ("MKCOL", "/dav/Saved%20searches/new", &[]),
         ("PUT", "/dav/Saved%20searches/new", &[]),
@@ -260,6 +262,110 @@ async fn nothing_is_lost_through_it() {
         assert!(endless.status == 403 && endless.text().contains("propfind-finite-depth"));
     }
     assert_eq!(get(&rig, "/dav/ana/bills/bill.txt").await, (200, "x".to_owned()));
+}
+
+#[tokio::test]
+async fn a_file_copied_or_moved_into_it_goes_to_its_folder_with_its_tags() {
+    let rig = rig().await;
+    bills(&rig).await;
+    let into = |name: &str| format!("{BILLS}{name}");
+    let send = async |method: &str, from: &str, name: &str, more: &[(&str, &str)]| {
+        let to = into(name);
+        let headers: Vec<(&str, &str)> = [("destination", to.as_str())].iter().chain(more).copied().collect();
+        rig.send(method, &format!("/dav/ana/{from}"), &headers, "").await.status
+    };
+    let tags_of = async |path: &str| {
+        let node = rig.engine.walk(&rig.who, &location(path)).await.expect("walks").node().cloned().expect("is there");
+        rig.engine.tags(&rig.who, &[node]).await.expect("reads").pop().expect("one")
+    };
+    put(&rig, "/dav/ana/bill 1.txt".replace(' ', "%20").as_str(), "one").await;
+    tag(&rig, "bill 1.txt", &["Mine"]).await;
+    assert_eq!(send("COPY", "bill%201.txt", "bill%20a.txt", &[]).await, 201);
+    assert_eq!(tags_of("in/bill a.txt").await, ["Mine", "Paid"]);
+    assert_eq!(tags_of("bill 1.txt").await, ["Mine"], "the original stays as it was");
+    assert_eq!(send("MOVE", "bill%201.txt", "bill%20b.txt", &[]).await, 201);
+    assert_eq!((get(&rig, "/dav/ana/bill%201.txt").await.0, tags_of("in/bill b.txt").await.len()), (404, 2));
+    assert_eq!(
+        members(&rig, BILLS).await,
+        ["/dav/Saved searches/Bills/bill a.txt", "/dav/Saved searches/Bills/bill b.txt"]
+    );
+
+    // What is there is replaced as anywhere, and keeps being found; what is not shown is not replaced.
+    put(&rig, "/dav/ana/bill2", "two").await;
+    assert_eq!(send("COPY", "bill2", "bill%20a.txt", &[("overwrite", "F")]).await, 412);
+    assert_eq!(send("COPY", "bill2", "bill%20a.txt", &[]).await, 204);
+    assert_eq!(
+        (get(&rig, &into("bill%20a.txt")).await.1, tags_of("in/bill a.txt").await),
+        ("two".into(), vec!["Paid".into()])
+    );
+    put(&rig, "/dav/ana/in/bill%20hidden", "hidden").await;
+    assert_eq!(send("COPY", "bill2", "bill%20hidden", &[]).await, 409);
+    assert_eq!(get(&rig, "/dav/ana/in/bill%20hidden").await.1, "hidden");
+    assert_eq!(send("COPY", "none", "bill%20c", &[]).await, 404);
+
+    // Locks hold, by their address here, too.
+    let exclusive = "<D:lockinfo xmlns:D='DAV:'><D:lockscope><D:exclusive/></D:lockscope><D:locktype><D:write/></D:locktype></D:lockinfo>";
+    let locked = rig.send("LOCK", &into("bill%20a.txt"), &[], exclusive).await;
+    let token = locked.header("lock-token").to_owned();
+    assert_eq!(send("COPY", "bill2", "bill%20a.txt", &[]).await, 423);
+    let held = format!("<{}> ({token})", into("bill%20a.txt"));
+    assert_eq!(send("COPY", "bill2", "bill%20a.txt", &[("if", &held)]).await, 204);
+
+    // Below a folder that was found it is a place as any other.
+    rig.send("MKCOL", "/dav/ana/bills", &[], "").await;
+    tag(&rig, "bills", &["paid"]).await;
+    assert_eq!(send("COPY", "bill2", "bills", &[]).await, 409, "a folder is not replaced");
+    assert_eq!(send("COPY", "in", "bills/all", &[]).await, 201);
+    assert_eq!(get(&rig, "/dav/ana/bills/all/bill%20hidden").await.1, "hidden");
+}
+
+#[tokio::test]
+async fn a_listing_shows_locks_on_hits_and_above_them() {
+    let rig = rig().await;
+    bills(&rig).await;
+    for folder in ["a", "a/b", "c"] {
+        rig.send("MKCOL", &format!("/dav/ana/{folder}"), &[], "").await;
+    }
+    for file in ["a/b/bill1", "a/bill2", "c/bill3"] {
+        put(&rig, &format!("/dav/ana/{file}"), "x").await;
+        tag(&rig, file, &["paid"]).await;
+    }
+    let info = "<D:lockinfo xmlns:D='DAV:'><D:lockscope><D:shared/></D:lockscope><D:locktype><D:write/></D:locktype></D:lockinfo>";
+    let lock = async |path: &str, depth: &str| {
+        let locked = rig.send("LOCK", path, &[("depth", depth)], info).await;
+        assert_eq!(locked.status, 200, "{}", locked.text());
+        locked.header("lock-token").trim_matches(['<', '>']).to_owned()
+    };
+    let (deep, shallow) = (lock("/dav/ana/a", "infinity").await, lock("/dav/ana/c", "0").await);
+    let own = lock(&format!("{BILLS}bill3"), "0").await;
+    let listed = find(&rig, BILLS, "1", "<D:lockdiscovery/><D:supportedlock/>").await;
+    let of = |name: &str| {
+        let at = listed.text().find(&format!("Bills/{name}</D:href>")).expect("is listed");
+        listed.text()[at..].split("</D:response>").next().unwrap_or_default().to_owned()
+    };
+    for name in ["bill1", "bill2"] {
+        assert!(of(name).contains(&deep) && of(name).contains("<D:href>/dav/ana/a/</D:href>"), "{}", of(name));
+    }
+    assert!(of("bill3").contains(&own) && !of("bill3").contains(&deep) && !of("bill3").contains(&shallow));
+    assert!(["bill1", "bill2", "bill3"].iter().all(|name| of(name).contains("<D:lockentry>")));
+    assert!(of("").contains("<D:supportedlock></D:supportedlock>"), "a smart folder cannot be locked: {}", of(""));
+}
+
+#[tokio::test]
+async fn days_are_counted_from_each_look() {
+    let clock = Arc::new(ManualClock::new(1_700_000_000_000));
+    let rig = Rig::new(clock.clone()).await;
+    let query = SearchQuery { text: "bill".into(), within_days: Some(7), ..SearchQuery::default() };
+    let wanted = SearchToSave { name: NodeName::new("Week").expect("a name"), space: None, query, folder: None };
+    rig.engine.save_search(&rig.who, wanted).await.expect("saves");
+    let seen = async || members(&rig, "/dav/Saved%20searches/Week/").await.len();
+    put(&rig, "/dav/ana/bill1", "x").await;
+    assert_eq!(seen().await, 1);
+    clock.advance(6 * 86_400_000);
+    put(&rig, "/dav/ana/bill2", "x").await;
+    assert_eq!(seen().await, 2);
+    clock.advance(2 * 86_400_000);
+    assert_eq!(seen().await, 1, "though nothing changed");
 }
 
 #[tokio::test]

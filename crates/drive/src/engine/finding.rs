@@ -40,7 +40,7 @@ impl Engine {
     ) -> Result<FoundNodes> {
         let visible = self.visible(who, space).await?;
         let places: Vec<SearchIn> = visible.iter().map(Entered::searched).collect();
-        let answer = self.shared.catalogue.search(&places, query).await?;
+        let answer = self.shared.catalogue.search(&places, &query.at(self.shared.clock.now_ms())).await?;
         // A member's own way to it comes first.
         let found = answer.hits.into_iter().filter_map(|hit| {
             let mut same_space = visible.iter().filter(|entered| entered.space.id == hit.node.space);

@@ -67,13 +67,13 @@ impl Engine {
         self.shared.catalogue.remove_search(who.account, id).await
     }
 
-    /// Each change of a space counts its number up; a space more or less is told by its row.
+    /// Each change of a space counts its number up; a space more or less is told by its row, and so is another role there.
     pub(super) async fn state_of_visible(&self, who: &Session) -> Result<String> {
         let mut state = String::new();
         for entered in self.visible(who, None).await? {
             let share = entered.view.as_ref().map_or(0, |view| view.share);
             // Writing to a string cannot fail.
-            let _ = write!(state, "{}.{share}.{},", entered.space.id.0, entered.space.seq);
+            let _ = write!(state, "{}.{share}.{}.{:?},", entered.space.id.0, entered.space.seq, entered.role);
         }
         Ok(state)
     }

@@ -5,6 +5,7 @@
 use super::Engine;
 use super::access::Entered;
 use super::faces::refuse_root;
+use super::finding::refuse_tags;
 use super::intake::Intake;
 use crate::{Conditions, Transfer};
 use futures_util::StreamExt;
@@ -22,6 +23,7 @@ const PAGE_NODES: usize = 1_000;
 impl Engine {
     pub(crate) async fn transfer(&self, who: &Session, transfer: &Transfer, guard: Conditions) -> Result<Changed> {
         refuse_root(&transfer.to)?;
+        refuse_tags(who, &transfer.tags)?;
         if !transfer.copy {
             refuse_root(&transfer.from)?;
         }
@@ -41,6 +43,7 @@ impl Engine {
             overwrite: transfer.overwrite,
             deep: transfer.deep,
             source_expect: transfer.source_expect,
+            tags: transfer.tags.clone(),
         };
         let done = if transfer.copy {
             self.shared.catalogue.copy(&relocation, &guard).await
@@ -85,6 +88,7 @@ impl Engine {
             overwrite: transfer.overwrite,
             deep: true,
             source_expect: Expect::Any,
+            tags: transfer.tags.clone(),
         };
         let placed = match copied {
             Ok(()) => self.shared.catalogue.relocate(&relocation, guard).await,

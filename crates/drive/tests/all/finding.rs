@@ -76,6 +76,7 @@ async fn tags_are_no_properties_and_are_copied_between_spaces() {
         overwrite: false,
         deep: true,
         source_expect: Expect::Any,
+        tags: Vec::new(),
     };
     rig.engine.relocate(&rig.ana, &transfer, Conditions::default()).await.expect("copies");
     let query = SearchQuery { tags: vec![Tag::new("uber").expect("a tag")], ..words("") };

@@ -296,6 +296,7 @@ async fn a_tree_moves_between_spaces_and_is_sealed_anew() {
         overwrite: false,
         deep: true,
         source_expect: Expect::Any,
+        tags: Vec::new(),
     };
     rig.engine.relocate(&rig.ana, &transfer, Conditions::default()).await.expect("moves");
     assert!(rig.get("tree/a").await.is_err(), "it is gone from where it was");

@@ -74,6 +74,7 @@ async fn act(stage: &Stage, pack: PackId, random: u64, step: u64) -> Result<()> 
         overwrite: random & 64 == 0,
         deep: true,
         source_expect: Expect::Any,
+        tags: Vec::new(),
     };
     match random % 10 {
         0 | 1 => drop(catalogue.make_folder(stage.space, &some_path(20), &guard).await?),

@@ -54,7 +54,8 @@ macro_rules! catalogue_conformance {
                 identities_are_of_one_account, groups_give_memberships_and_take_them_back;
             spaces: spaces_are_listed_home_first, a_space_keeps_an_owner, changes_take_effect_at_once,
                 a_removed_space_leaves_nothing, a_home_space_does_not_go_alone, members_come_and_go,
-                a_space_is_handed_over_to_a_member, a_change_needs_its_writer_to_be_there_still, changes_are_told_after_they_are_made;
+                a_space_is_handed_over_to_a_member, a_change_needs_its_writer_to_be_there_still,
+                what_somebody_shut_out_has_under_way_does_not_end, changes_are_told_after_they_are_made;
             tree: a_walk_answers_what_exists, a_file_is_no_folder, what_is_there_is_not_made_again,
                 expectations_are_tested_with_the_change, members_are_listed_in_byte_order_and_pages,
                 nodes_below_are_counted_up_to_a_limit, a_change_counts_for_its_node_alone,

@@ -3,7 +3,9 @@
 use super::stage::{self, BLOCK, Stage, guard_of, inline, kind, path, run, written};
 use crate::catalogue::{Catalogue, Changed};
 use crate::cluster::NewInstance;
-use crate::types::{NameTaken, NewContent, NewResumable, NewSpace, Resumable, Role, StagedRun, Tail, UploadClaim};
+use crate::types::{
+    AccountChange, NameTaken, NewContent, NewResumable, NewSpace, Resumable, Role, StagedRun, Tail, UploadClaim,
+};
 use bytes::Bytes;
 use holdfast_base::limits::UPLOADS_PER_ACCOUNT_MAX;
 use holdfast_base::{ErrorKind, Result, Uid};
@@ -255,6 +257,11 @@ pub async fn it_goes_with_its_account_space_or_membership(catalogue: &Place) {
     upload(1).await;
     catalogue.remove_member(shared, bo.id).await.expect("removes");
     assert!(look(&there, 1).await.is_none());
+    upload(5).await;
+    let disable = |disabled| AccountChange { disabled: Some(disabled), ..AccountChange::default() };
+    catalogue.change_account(bo.id, disable(true)).await.expect("disables");
+    assert!(look(&there, 5).await.is_none() && there.usage().await.reserved_bytes == 0);
+    catalogue.change_account(bo.id, disable(false)).await.expect("enables");
     let done = upload(2).await;
     let guard = guard_of(bo.id, NOW_MS);
     catalogue.finish_resumable(done, inline(50), None, EXPIRES_MS, &guard).await.expect("ends");

@@ -37,6 +37,7 @@ pub async fn a_search_is_saved_and_read_back(catalogue: &Place) {
         max_bytes: Some(u64::from(u32::MAX) + 1),
         after_ms: Some(-5),
         before_ms: Some(9),
+        within_days: Some(7),
         tags: vec![Tag::new("To Do").expect("a tag"), Tag::new("Été").expect("a tag")],
         ..SearchQuery::default()
     };

@@ -169,3 +169,18 @@ pub async fn a_change_needs_its_writer_to_be_there_still(catalogue: &Place) {
     assert_eq!(kind(stage.try_write("f", 3, &guard).await), ErrorKind::NotFound);
     assert_eq!(stage.tree().await, ["f"]);
 }
+
+pub async fn what_somebody_shut_out_has_under_way_does_not_end(catalogue: &Place) {
+    let stage = Stage::new(catalogue).await;
+    let (bo, _) = Stage::account(catalogue, "bo").await;
+    catalogue.put_member(stage.space, bo.id, Role::Editor, vec![1]).await.expect("adds");
+    let guard = stage::guard_of(bo.id, 2_000);
+    let disable = |disabled| AccountChange { disabled: Some(disabled), ..AccountChange::default() };
+    catalogue.change_account(bo.id, disable(true)).await.expect("disables");
+    assert_eq!(kind(stage.try_write("f", 1, &guard).await), ErrorKind::Forbidden);
+    assert_eq!(kind(catalogue.make_folder(stage.space, &path("d"), &guard).await), ErrorKind::Forbidden);
+    stage.write("of another", 1).await;
+    catalogue.change_account(bo.id, disable(false)).await.expect("enables");
+    stage.try_write("f", 1, &guard).await.expect("writes again");
+    assert_eq!(stage.tree().await, ["f", "of another"]);
+}

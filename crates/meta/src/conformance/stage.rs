@@ -123,6 +123,7 @@ impl Stage {
             overwrite,
             deep: true,
             source_expect: Expect::Any,
+            tags: Vec::new(),
         }
     }
 

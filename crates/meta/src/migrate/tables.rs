@@ -76,7 +76,7 @@ pub(super) const TABLES: [Table; 39] = [
         1,
         &[
             "id", "account_id", "name", "words", "space", "kind", "media", "min_bytes", "max_bytes", "after_ms", "before_ms",
-            "tags", "folder_id", "created_ms", "changed_ms",
+            "within_days", "tags", "folder_id", "created_ms", "changed_ms",
         ],
     ),
     table("attempt", 1, &["key", "failures", "last_ms"]),

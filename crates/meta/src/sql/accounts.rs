@@ -21,6 +21,9 @@ impl<E: Engine> Ops<'_, E> {
 
     pub(super) async fn change_account(&self, id: AccountId, change: AccountChange) -> Result<Account> {
         let work = move |tx: &Tx<'_>| {
+            if change.disabled == Some(true) {
+                shut_out(tx, id)?;
+            }
             tx.lock_account(id)?;
             let mut account = by_id(tx, id)?.ok_or_else(no_account)?;
             if change == AccountChange::default() {
@@ -41,6 +44,16 @@ impl<E: Engine> Ops<'_, E> {
     pub(super) async fn remove_account(&self, id: AccountId) -> Result<()> {
         self.0.write("remove_account", Scope::Administration, move |tx| remove(tx, id)).await
     }
+}
+
+/// Waits for what an account is changing at this moment, and gives up what it uploads in parts: whatever ends later is refused
+/// ([`SpaceState::load_for`](super::state::SpaceState::load_for)).
+fn shut_out(tx: &Tx<'_>, id: AccountId) -> Done<()> {
+    let sql = "SELECT space_id FROM member WHERE account_id = ?1 UNION SELECT space_id FROM share WHERE account_id = ?1 \
+               UNION SELECT space_id FROM resumable WHERE account_id = ?1 ORDER BY 1";
+    let spaces: Vec<i64> = sql::all(tx, sql, [id.0], |row| row.get(0))?;
+    spaces.into_iter().try_for_each(|space| tx.lock_space(SpaceId(space)))?;
+    resumable::abandon_all(tx, None, id)
 }
 
 pub(super) fn no_account() -> Error {

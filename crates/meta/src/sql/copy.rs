@@ -13,6 +13,7 @@ use super::query as sql;
 use super::relocate::{both_ends, check_destination};
 use super::remove::discard;
 use super::state::SpaceState;
+use super::tags;
 use super::tree_write::{insert_node, insert_nodes};
 use super::tx::Tx;
 use crate::catalogue::{Changed, Guard, Relocation};
@@ -51,8 +52,10 @@ fn copy(tx: &Tx<'_>, relocation: &Relocation, guard: &Guard) -> Done<Changed> {
     }
     let node = Node { parent: Some(NodeId(to)), name: destination.name().to_owned(), ..top };
     sql::put(tx, "UPDATE node SET parent_id = ?2, name = ?3 WHERE id = ?1", (node.id.0, to, &node.name))?;
+    let changed = Changed { node, created };
+    let changed = tags::add_to_written(tx, &mut state, &relocation.to, changed, &relocation.tags, guard)?;
     state.save(tx)?;
-    Ok(Changed { node, created })
+    Ok(changed)
 }
 
 struct Copier<'c, 't> {

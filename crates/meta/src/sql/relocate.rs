@@ -10,6 +10,7 @@ use super::lock_check::{self, Change, end_locks};
 use super::query as sql;
 use super::remove::{discard, reparent};
 use super::state::SpaceState;
+use super::tags;
 use super::tx::Tx;
 use super::walk::{Spot, walk};
 use crate::catalogue::{Changed, Guard, Relocation};
@@ -81,6 +82,8 @@ fn relocate(tx: &Tx<'_>, relocation: &Relocation, guard: &Guard) -> Done<Changed
     if node.name != old.name {
         note(tx, node.space, node.id.0)?;
     }
+    let changed = Changed { node, created };
+    let changed = tags::add_to_written(tx, &mut state, &relocation.to, changed, &relocation.tags, guard)?;
     state.save(tx)?;
-    Ok(Changed { node, created })
+    Ok(changed)
 }

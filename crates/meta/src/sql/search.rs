@@ -25,6 +25,7 @@ use super::seam::{Link, Value};
 use super::tags;
 use crate::types::{
     Cursor, Hit, Node, NodeKind, QUERY_BYTES_MAX, QUERY_WORDS_MAX, SMART_HITS_MAX, SearchAnswer, SearchIn, SearchQuery,
+    WITHIN_DAYS_MAX,
 };
 use crate::words::Folded;
 use holdfast_base::{DrivePath, Error, ErrorKind, NodeId, NodeName, Result, SpaceId};
@@ -43,6 +44,9 @@ const FOLDERS_MAX: usize = 512;
 impl<E: Engine> Ops<'_, E> {
     pub(super) async fn search(&self, places: &[SearchIn], query: &SearchQuery) -> Result<SearchAnswer> {
         let asked = Asked::new(query)?;
+        if query.within_days.is_some() {
+            return Err(Error::internal("a search has no time of its own: say which"));
+        }
         let within = Within::new(places);
         let indexing = self.catch_up(&within.spaces).await?;
         if asked.finds_nothing() {
@@ -113,6 +117,9 @@ impl Asked {
         if words.len() > QUERY_WORDS_MAX || query.tags.len() > QUERY_WORDS_MAX {
             let message = format!("a query has {QUERY_WORDS_MAX} words and as many tags at most");
             return Err(Error::new(ErrorKind::TooLarge, message));
+        }
+        if query.within_days.is_some_and(|days| days == 0 || days > WITHIN_DAYS_MAX) {
+            return Err(Error::invalid(format!("a search goes back 1 to {WITHIN_DAYS_MAX} days")));
         }
         let phrase = words.join(" ");
         Ok(Self { words, phrase, query: query.clone() })

@@ -21,8 +21,8 @@ use holdfast_base::limits::NAME_BYTES_MAX;
 use holdfast_base::{AccountId, Error, ErrorKind, NodeId, NodeName, Result, SpaceId};
 
 /// Columns of [`search`].
-const COLUMNS: &str = "id, account_id, name, words, space, kind, media, min_bytes, max_bytes, after_ms, before_ms, tags, folder_id, \
-                       created_ms, changed_ms";
+const COLUMNS: &str = "id, account_id, name, words, space, kind, media, min_bytes, max_bytes, after_ms, before_ms, within_days, \
+                       tags, folder_id, created_ms, changed_ms";
 
 impl<E: Engine> Ops<'_, E> {
     pub(super) async fn save_search(&self, new: NewSearch) -> Result<SavedSearch> {
@@ -103,13 +103,14 @@ fn search(row: &Row<'_>) -> Done<SavedSearch> {
             max_bytes: row.get(8)?,
             after_ms: row.get(9)?,
             before_ms: row.get(10)?,
-            tags: tags_of_text(&row.get::<String>(11)?)?,
+            within_days: row.get(11)?,
+            tags: tags_of_text(&row.get::<String>(12)?)?,
             ..SearchQuery::default()
         },
-        folder: row.get::<Option<i64>>(12)?.map(NodeId),
+        folder: row.get::<Option<i64>>(13)?.map(NodeId),
         place: None,
-        created_ms: row.get(13)?,
-        changed_ms: row.get(14)?,
+        created_ms: row.get(14)?,
+        changed_ms: row.get(15)?,
     })
 }
 
@@ -132,7 +133,7 @@ fn save(tx: &Tx<'_>, new: &NewSearch) -> Done<SavedSearch> {
 
 fn set_query(tx: &Tx<'_>, id: i64, space: Option<&str>, query: &SearchQuery) -> Done<()> {
     let sql = "UPDATE saved_search SET words = ?2, space = ?3, kind = ?4, media = ?5, min_bytes = ?6, max_bytes = ?7, after_ms = ?8, \
-               before_ms = ?9, tags = ?10 WHERE id = ?1";
+               before_ms = ?9, within_days = ?10, tags = ?11 WHERE id = ?1";
     let tags = tags_to_text(&query.tags);
     let values = (
         id,
@@ -144,6 +145,7 @@ fn set_query(tx: &Tx<'_>, id: i64, space: Option<&str>, query: &SearchQuery) -> 
         query.max_bytes.map(signed),
         query.after_ms,
         query.before_ms,
+        query.within_days,
         &tags,
     );
     sql::put(tx, sql, values)

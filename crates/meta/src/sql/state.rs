@@ -37,21 +37,30 @@ pub(super) struct SpaceState {
     seq_before: i64,
 }
 
+/// What an account is to a space that it changes.
+struct Writer {
+    role: Option<i64>,
+    disabled: bool,
+}
+
 impl SpaceState {
     /// Loads a space; `NotFound` if it is gone.
     pub(super) fn load(tx: &Tx<'_>, id: SpaceId) -> Done<Self> {
         Self::find(tx, id)?.ok_or_else(|| Error::not_found("there is no such space").into())
     }
 
-    /// Loads a space for a change; `NotFound` if it is gone, or if the membership or share that the change comes in through is. What began
-    /// long ago must not end in a space that its writer was put out of meanwhile.
+    /// Loads a space for a change; `NotFound` if it is gone, or if the membership or share that the change comes in through is; `Forbidden` if the
+    /// account was disabled. What began long ago must not end in a space that its writer was put out of meanwhile.
     pub(super) fn load_for(tx: &Tx<'_>, id: SpaceId, guard: &Guard) -> Done<Self> {
         let found = Self::find_with_role(tx, id, guard.account)?;
-        let (state, role) = found.ok_or_else(|| Error::not_found("there is no such space"))?;
+        let (state, Writer { role, disabled }) = found.ok_or_else(|| Error::not_found("there is no such space"))?;
         if guard.through.iter().any(|through| through.space == id) {
             shares::check(tx, &state, guard)?;
         } else {
             check_role(role)?;
+        }
+        if disabled {
+            return refuse(ErrorKind::Forbidden, "this account was disabled: ask an administrator");
         }
         Ok(state)
     }
@@ -61,13 +70,14 @@ impl SpaceState {
         Ok(Self::find_with_role(tx, id, AccountId(0))?.map(|(state, _)| state))
     }
 
-    /// The same, with the role that an account has in it.
-    fn find_with_role(tx: &Tx<'_>, id: SpaceId, who: AccountId) -> Done<Option<(Self, Option<i64>)>> {
+    /// The same, with what an account is to it.
+    fn find_with_role(tx: &Tx<'_>, id: SpaceId, who: AccountId) -> Done<Option<(Self, Writer)>> {
         tx.lock_space(id)?;
         let sql = "SELECT space.owner_id, root_id, retention_days, versions_max, bytes_max, space.quota_bytes, \
                    account.quota_bytes, seq, used_bytes, version_bytes, reserved_bytes, raw_bytes, sealed_bytes, locks, \
                    versions_dropped, \
-                   (SELECT role FROM member WHERE member.space_id = space.id AND member.account_id = ?2) \
+                   (SELECT role FROM member WHERE member.space_id = space.id AND member.account_id = ?2), \
+                   (SELECT disabled FROM account AS writer WHERE writer.id = ?2) \
                    FROM space JOIN space_sum ON space_id = space.id JOIN account ON account.id = owner_id \
                    WHERE space.id = ?1";
         sql::first(tx, sql, (id.0, who.0), |row| {
@@ -90,7 +100,8 @@ impl SpaceState {
                 versions_dropped: row.get(14)?,
                 before: used + reserved,
             };
-            Ok((state, row.get(15)?))
+            let disabled = row.get::<Option<bool>>(16)?.unwrap_or(false);
+            Ok((state, Writer { role: row.get(15)?, disabled }))
         })
     }
 

@@ -27,6 +27,11 @@ pub const HITS_MAX: usize = 200;
 /// Hits of a saved search where it is shown as a folder, without pages: what somebody can look through, in one answer.
 pub const SMART_HITS_MAX: usize = 1_000;
 
+/// Days of a relative date: a century.
+pub const WITHIN_DAYS_MAX: u32 = 36_525;
+/// Milliseconds of a day.
+const DAY_MS: i64 = 86_400_000;
+
 /// Where a search looks: in a space, or below one folder of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SearchIn {
@@ -200,12 +205,24 @@ pub struct SearchQuery {
     pub after_ms: Option<i64>,
     /// Modified before then.
     pub before_ms: Option<i64>,
+    /// Modified in the last so many days, [`WITHIN_DAYS_MAX`] at most: a saved search means the days before each look.
+    /// [`Self::at`] makes a time of it; the catalogue looks for times only.
+    pub within_days: Option<u32>,
     /// Tags that the node itself must have, all of them.
     pub tags: Vec<Tag>,
     /// Hits at most, [`SMART_HITS_MAX`] at most.
     pub limit: usize,
     /// Go on after this hit.
     pub after: Option<Cursor>,
+}
+
+impl SearchQuery {
+    /// What it means at this time.
+    #[must_use]
+    pub fn at(&self, now_ms: i64) -> Self {
+        let since = self.within_days.map(|days| now_ms.saturating_sub(i64::from(days).saturating_mul(DAY_MS)));
+        Self { after_ms: self.after_ms.max(since), within_days: None, ..self.clone() }
+    }
 }
 
 /// Where a list of hits goes on: the last hit's place in the order.
@@ -276,6 +293,17 @@ mod tests {
         for bad in ["", "  ", "\u{301}", "a\nb", "\u{ffff}", &"x".repeat(65)] {
             assert!(Tag::new(bad).is_err(), "{bad:?}");
         }
+    }
+
+    #[test]
+    fn days_are_counted_from_when_one_looks_and_other_bounds_hold_too() {
+        let query = |after_ms, within_days| SearchQuery { after_ms, within_days, ..SearchQuery::default() };
+        let now = 100 * DAY_MS;
+        assert_eq!(query(None, None).at(now), query(None, None));
+        assert_eq!(query(None, Some(7)).at(now), query(Some(93 * DAY_MS), None));
+        assert_eq!(query(None, Some(7)).at(now + 5), query(Some(93 * DAY_MS + 5), None));
+        assert_eq!(query(Some(95 * DAY_MS), Some(7)).at(now), query(Some(95 * DAY_MS), None), "the later one");
+        assert_eq!(query(None, Some(u32::MAX)).at(i64::MIN), query(Some(i64::MIN), None));
     }
 
     #[test]

@@ -28,7 +28,8 @@ pub(crate) fn is_a_page(headers: &HeaderMap, encrypted: bool) -> bool {
     says_it_is_a_page(headers) || cookie::read(headers, encrypted).is_some()
 }
 
-fn says_it_is_a_page(headers: &HeaderMap) -> bool {
+/// Whether it says so itself.
+pub(crate) fn says_it_is_a_page(headers: &HeaderMap) -> bool {
     headers.get("x-requested-with").is_some_and(|value| value == "holdfast")
 }
 

@@ -85,6 +85,15 @@ impl Web {
         }
         let session = match self.visitor(client, &request, &asked).await {
             Ok(session) => session,
+            // A page that begins asks whether it has opened the link; that it has not is no failure.
+            Err(error)
+                if error.kind() == ErrorKind::Unauthenticated
+                    && asked.is_session()
+                    && request.method() == Method::GET
+                    && browser::says_it_is_a_page(request.headers()) =>
+            {
+                return self.call_api(request).await;
+            }
             Err(error) => {
                 let answer = refuse(record, client, &error);
                 return match error.kind() {

@@ -14,8 +14,8 @@ use crate::props::{Facts, Quota, Renderer, Saved};
 use crate::smart::Shown;
 use bytes::Bytes;
 use holdfast_base::{ErrorKind, NodeId, NodeName, Result};
-use holdfast_drive::{Lock, Node, NodeKind, Property, Role};
-use std::collections::{HashMap, VecDeque};
+use holdfast_drive::{Location, Lock, Node, NodeKind, Property, Role};
+use std::collections::HashMap;
 use std::sync::Arc;
 
 /// A lock and the href of its root.
@@ -79,8 +79,11 @@ pub(super) struct Listing {
     /// Where in `href` the folder of each depth ends.
     ends: Vec<usize>,
     /// What a saved search found and is still to be written, and the href of that.
-    hits: VecDeque<Shown>,
+    hits: Arc<[Shown]>,
+    hits_written: usize,
     hits_href: String,
+    /// Deep locks on folders that hits lie in, as far as they were looked up.
+    locks_above: HashMap<Location, Arc<Vec<Rooted>>>,
     finished: bool,
 }
 
@@ -95,8 +98,10 @@ impl Listing {
             page: None,
             href: String::new(),
             ends: Vec::new(),
-            hits: VecDeque::new(),
+            hits: Arc::default(),
+            hits_written: 0,
             hits_href: String::new(),
+            locks_above: HashMap::new(),
             finished: false,
         }
     }
@@ -125,7 +130,7 @@ impl Listing {
             Some(node) => &node.name,
             None => "",
         };
-        let (role, quota, pinned) = (place.role, place.quota, self.call.alias.is_some());
+        let (role, quota, pinned) = (place.role, place.quota, !self.call.aliases.is_empty());
         let facts = Facts { href, name, node, saved: None, pinned, role, dead, locks, quota, checksums };
         self.renderer.push(&mut self.out, &facts);
     }
@@ -148,8 +153,8 @@ impl Listing {
     }
 
     /// Writes what a saved search found, whose own href this is.
-    pub(super) fn enter_search(&mut self, href: String, hits: Vec<Shown>) {
-        (self.hits_href, self.hits) = (href, hits.into());
+    pub(super) fn enter_search(&mut self, href: String, hits: Arc<[Shown]>) {
+        (self.hits_href, self.hits) = (href, hits);
     }
 
     /// The next piece of the answer; none after the last.
@@ -162,7 +167,7 @@ impl Listing {
                 self.page = self.write(page).await?;
             } else if let Some(level) = self.stack.pop() {
                 self.page = self.load(level).await?;
-            } else if !self.hits.is_empty() {
+            } else if self.hits_written < self.hits.len() {
                 self.write_hits().await?;
             } else {
                 self.out.push_str(EPILOGUE);
@@ -279,8 +284,9 @@ impl Listing {
 
     /// Writes the next few hits, which may be of several spaces.
     async fn write_hits(&mut self) -> Result<()> {
-        let few = self.hits.len().min(PROPERTIES_PAGE_NODES);
-        let mut hits: Vec<Shown> = self.hits.drain(..few).collect();
+        let all = Arc::clone(&self.hits);
+        let mut hits: Vec<&Shown> = all.iter().skip(self.hits_written).take(PROPERTIES_PAGE_NODES).collect();
+        self.hits_written += hits.len();
         hits.sort_by_key(|hit| hit.found.node.space);
         let (mut dead, mut locks) = (HashMap::new(), HashMap::<NodeId, Vec<Rooted>>::new());
         for hits in hits.chunk_by(|one, other| one.found.node.space == other.found.node.space) {
@@ -297,8 +303,16 @@ impl Listing {
                 locks.entry(lock.node).or_default().push((lock, root));
             }
         }
+        if self.renderer.plan.wants_locks() {
+            for hit in &hits {
+                let above = self.above(&hit.found.at).await?;
+                if !above.is_empty() {
+                    locks.entry(hit.found.node.id).or_default().extend(above.iter().cloned());
+                }
+            }
+        }
         hits.sort_by(|one, other| one.name.cmp(&other.name));
-        for hit in &hits {
+        for hit in hits {
             let (href, node) = (self.href_of(hit), &hit.found.node);
             let facts = Facts {
                 href: &href,
@@ -315,6 +329,29 @@ impl Listing {
             self.renderer.push(&mut self.out, &facts);
         }
         Ok(())
+    }
+
+    /// Deep locks on the folders above a place, each with the address of where it really is: the smart folder does not show that.
+    async fn above(&mut self, at: &Location) -> Result<Arc<Vec<Rooted>>> {
+        let Some(path) = at.path.parent() else { return Ok(Arc::default()) };
+        let folder = Location { space: at.space.clone(), path };
+        if let Some(known) = self.locks_above.get(&folder) {
+            return Ok(Arc::clone(known));
+        }
+        let call = &self.call;
+        let locks = match call.drive.walk(&call.who, &folder).await {
+            Ok(walk) => call.drive.locks(&call.who, &walk.chain).await?,
+            // It was moved away meanwhile.
+            Err(error) if error.kind() == ErrorKind::NotFound => Vec::new(),
+            Err(error) => return Err(error),
+        };
+        let rooted = |lock: Lock| {
+            let root = Location { space: folder.space.clone(), path: lock.path.clone() };
+            (lock, href::of(&call.options.prefix, &root, true))
+        };
+        let above = Arc::new(locks.into_iter().filter(|lock| lock.deep).map(rooted).collect());
+        self.locks_above.insert(folder, Arc::clone(&above));
+        Ok(above)
     }
 
     fn href_of(&self, hit: &Shown) -> String {

@@ -82,7 +82,7 @@ async fn a_catalogue_of_the_first_schema_is_brought_up_to_date() {
     // A trigger that was left would have counted the lock twice.
     finish(&stage.catalogue).await;
     let version: i64 = place.raw().query_row("PRAGMA user_version", [], |row| row.get(0)).expect("reads");
-    assert_eq!(version, 11);
+    assert_eq!(version, 14);
 }
 
 #[tokio::test]
