@@ -31,15 +31,15 @@ run: build ## Build and serve a drive on this machine; HOLDFAST_DATA names its f
 	@scripts/run.sh
 
 test: lint ## Everything that must hold: lints, docs, licences, tests, third-party suites
-	@scripts/need.sh cc fuse3 postgresql swift weed haproxy nginx apache2 caddy litmus cadaver rclone curl openssl git sqlite3 fsx pjdfstest chromium firefox
+	@scripts/need.sh cc fuse3 postgresql swift weed haproxy nginx apache2 caddy litmus cadaver rclone curl unzip openssl git sqlite3 fsx pjdfstest chromium firefox
 	scripts/test.sh
 
 test-engines: build ## Every suite at its usual size on PostgreSQL with files, SeaweedFS and Swift (long)
-	@scripts/need.sh cc fuse3 postgresql swift weed litmus cadaver rclone curl
+	@scripts/need.sh cc fuse3 postgresql swift weed litmus cadaver rclone curl unzip
 	HOLDFAST_BIN=$(CURDIR)/target/release/holdfast scripts/test-engines.sh
 
 test-fast: web/dist/index.html ## The tests alone, in the dev profile
-	@scripts/need.sh cc fuse3 postgresql swift weed haproxy nginx apache2 caddy litmus cadaver rclone curl openssl git sqlite3 fsx pjdfstest
+	@scripts/need.sh cc fuse3 postgresql swift weed haproxy nginx apache2 caddy litmus cadaver rclone curl unzip openssl git sqlite3 fsx pjdfstest
 	cargo test --workspace --locked
 
 lint: web/dist/index.html ## Formatting, lints, documentation, licences
