@@ -4,13 +4,16 @@
 #
 #   scripts/bench-mount.sh [rounds]
 #
-# HOLDFAST_BIN names the program (default: target/release/holdfast).
+# HOLDFAST_BIN names the program (default: target/release/holdfast), HOLDFAST_MOUNT_ARGUMENTS has more arguments for it (--write-behind).
 
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 scripts/need.sh fuse3 gocryptfs
 
 program=${HOLDFAST_BIN:-$PWD/target/release/holdfast}
+arguments=${HOLDFAST_MOUNT_ARGUMENTS:-}
+# It is no setting of the program's.
+unset HOLDFAST_MOUNT_ARGUMENTS
 mkdir -p target
 work=$(mktemp -d "$PWD/target/bench-mount.XXXXXX")
 finish() {
@@ -24,7 +27,8 @@ mkdir "$work"/{holdfast,gocryptfs,sealed,ext4}
 # Of this run alone.
 head -c 24 /dev/urandom | base64 >"$work/password"
 "$program" account add bench --data "$work/data" --password-file "$work/password" >/dev/null
-"$program" mount "$work/data" "$work/holdfast" --user bench --password-file "$work/password" >/dev/null
+# shellcheck disable=SC2086 # Several arguments, or none.
+"$program" mount "$work/data" "$work/holdfast" $arguments --user bench --password-file "$work/password" >/dev/null
 gocryptfs -init -quiet -passfile "$work/password" "$work/sealed"
 gocryptfs -quiet -passfile "$work/password" "$work/sealed" "$work/gocryptfs" 2>/dev/null
 

@@ -25,6 +25,7 @@ mod resume;
 mod resume_part;
 mod saved;
 mod seat;
+mod small;
 mod spill;
 mod stream;
 mod transfer;

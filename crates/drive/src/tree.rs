@@ -7,8 +7,12 @@
 use crate::ContentStream;
 use async_trait::async_trait;
 use bytes::Bytes;
-use holdfast_base::{ByteRange, ContentId, NodeId, NodeName, Result};
-use holdfast_meta::{Change, Durable, Entry, NewAttributes, NodeKind, Posix, Rename, Renamed, Unlink, XattrRule};
+use holdfast_base::{ByteRange, ContentId, Error, NodeId, NodeName, Result};
+use holdfast_meta::{
+    Applied, Batch, Change, Durable, Entry, NewAttributes, NewContent, NodeKind, Posix, Rename, Renamed, Unlink,
+    XattrRule,
+};
+use std::ops::Range;
 use std::sync::Arc;
 use tokio::sync::broadcast;
 
@@ -52,6 +56,20 @@ pub trait Tree: Send + Sync + 'static {
         change: (String, Option<Vec<u8>>, XattrRule),
         usual: (Posix, i64),
     ) -> Result<Entry>;
+    /// Whether changes may be made here: `Forbidden` to whoever may only read.
+    async fn may_change(&self) -> Result<()>;
+    /// Gives out up to so many numbers for nodes and contents that nobody else gets, at least one.
+    async fn reserve(&self, count: u32) -> Result<Range<i64>>;
+    /// Seals content that is small enough to lie in the catalogue; none if it is not. Waits for nobody.
+    fn seal_small(&self, plain: &[u8]) -> Result<Option<NewContent>>;
+    /// Opens what [`Self::seal_small`] sealed.
+    fn open_small(&self, content: &NewContent) -> Result<Vec<u8>>;
+    /// Makes changes that were answered before: see [`Catalogue::apply`](holdfast_meta::Catalogue::apply).
+    async fn apply(&self, batch: Batch, durable: Durable) -> Result<Vec<Result<Applied>>>;
+    /// What went wrong with a node after its change was answered, and was not told yet. Asked by whoever closes or syncs it.
+    fn trouble(&self, _node: NodeId) -> Option<Error> {
+        None
+    }
     /// When it answers, everything that was answered before is on disk.
     async fn settle(&self) -> Result<()>;
     /// Changes of the drive's spaces from now on, by whomever.

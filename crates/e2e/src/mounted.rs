@@ -51,6 +51,10 @@ impl Ground {
         let mut command = self.options().command()?;
         command.arg("mount").arg(self.options().data()).arg(&at);
         command.args(["--user", NAME, "--password-file", "-", "--foreground", "--json"]).args(arguments);
+        // Any test can be run with it.
+        if std::env::var_os("HOLDFAST_MOUNT_WRITE_BEHIND").is_some() && !arguments.contains(&"--write-behind") {
+            command.arg("--write-behind");
+        }
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
         child.stdin.take().ok_or("no standard input")?.write_all(PASSWORD.as_bytes())?;
         let mut out = BufReader::new(child.stdout.take().ok_or("no standard output")?);

@@ -12,6 +12,7 @@ use crate::types::{
     SearchQuery, ShareChange, Shared, Slot, SlotKind, Space, SpaceChange, StagedRun, TagChange, TagCount, Tail,
     Through, Traffic, TrashEntry, UploadClaim, Version, Visit,
 };
+use crate::types::{Applied, Batch};
 use crate::types::{Durable, Entry, NewAttributes, NewEntry, Posix, Rename, Renamed, Rewrite, Unlink, XattrRule};
 use crate::types::{Factors, Identity, NewIdentity, NewPasskey, OpenGrant, Passkey, Ticket};
 use crate::types::{NewSearch, SavedSearch, SearchChange, Tag, WhichSearch};
@@ -19,6 +20,7 @@ use async_trait::async_trait;
 use holdfast_base::{
     AccountId, BlockId, ContentId, DrivePath, NodeId, NodeName, PackId, PackName, Result, SpaceId, Uid,
 };
+use std::ops::Range;
 use tokio::sync::broadcast;
 
 /// What must be true of a node for a change to happen; tested in the transaction of the change.
@@ -427,6 +429,18 @@ pub trait Catalogue: Send + Sync + 'static {
         usual: (Posix, i64),
         guard: &Guard,
     ) -> Result<Entry>;
+    /// Gives out up to so many numbers for nodes and contents that nobody else gets, at least one.
+    async fn reserve(&self, count: u32) -> Result<Range<i64>>;
+    /// Makes changes that a mount answered before, in one transaction; an answer for each, in order, and one that is refused takes back none
+    /// of the others. What was answered well before is [`Applied::Before`], what was refused is tried again. More than
+    /// [`BATCH_CHANGES_MAX`](crate::BATCH_CHANGES_MAX) changes are `TooLarge`.
+    async fn apply(
+        &self,
+        space: SpaceId,
+        batch: Batch,
+        guard: &Guard,
+        durable: Durable,
+    ) -> Result<Vec<Result<Applied>>>;
     /// When it answers, everything that was answered before is on disk ([`Durable::Soon`]).
     async fn settle(&self) -> Result<()>;
 

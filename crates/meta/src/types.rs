@@ -2,6 +2,7 @@
 
 mod accounts;
 mod audit;
+mod deferred;
 mod factors;
 mod monitor;
 mod posix;
@@ -12,6 +13,7 @@ mod uploads;
 
 pub use accounts::*;
 pub use audit::*;
+pub use deferred::*;
 pub use factors::*;
 use holdfast_base::{AccountId, BlockId, ContentId, NodeId, NodeName, PackId, PackName, SpaceId};
 pub use monitor::*;

@@ -89,7 +89,7 @@ impl Face {
         }
         let quick = handle.file.shown().entry.node.size <= QUICK_BYTES;
         let core = self.core.clone();
-        let work = async move { handle.file.save(&core, durable).await.map_err(|error| too_large(&error)) };
+        let work = async move { handle.file.save_and_tell(&core, durable).await.map_err(|error| too_large(&error)) };
         if quick {
             Self::answer_empty(self.now(work), reply);
         } else {

@@ -250,6 +250,12 @@ impl OpenFile {
         outcome
     }
 
+    /// Saves it for a program that closes or syncs it: what went wrong with it after it was answered is told now, once.
+    pub(crate) async fn save_and_tell(&self, core: &Core, durable: Durable) -> Result<()> {
+        self.save(core, durable).await?;
+        core.tree.trouble(self.id).map_or(Ok(()), Err)
+    }
+
     fn saved(&self, core: &Core, state: &mut State, entry: Entry, durable: Durable) {
         let kept = durable == Durable::Now;
         *state = State { overlay: Overlay::new(entry.node.size, core.room.clone()), base: None, kept };

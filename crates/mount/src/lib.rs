@@ -11,10 +11,13 @@
 //! then it becomes a new version, all of it or nothing. `close` returns when the end of this process cannot undo it, `fsync`
 //! when a power cut cannot.
 //!
+//! **Answering first.** With [`MountOptions::write_behind`] small changes are answered when they are in a journal, and handed to the tree a moment later ([`behind`]).
+//!
 //! **Limits.** [`MountOptions`]. Threads that the kernel's requests come in on never wait for the store: what may is handed to the
 //! runtime. Nothing ever tells the kernel to forget something from a thread that holds a request.
 
 mod attributes;
+mod behind;
 mod core;
 mod errno;
 mod face;

@@ -1,5 +1,6 @@
 //! Beginning and ending a mount.
 
+use crate::behind::Behind;
 use crate::core::{Core, HELD_MS};
 use crate::face::Face;
 use crate::overlay::Room;
@@ -38,6 +39,10 @@ pub struct MountOptions {
     pub scratch_bytes: u64,
     /// Folder for that.
     pub scratch_folder: PathBuf,
+    /// Folder for the journal of what is answered first; always the same for a space.
+    pub journal_folder: Option<PathBuf>,
+    /// Answer small changes first. Otherwise every change is waited for, and a journal that is there is only gone through.
+    pub write_behind: bool,
 }
 
 impl MountOptions {
@@ -52,6 +57,8 @@ impl MountOptions {
             memory_bytes: 256 << 20,
             scratch_bytes: 64 << 30,
             scratch_folder,
+            journal_folder: None,
+            write_behind: false,
         }
     }
 }
@@ -65,12 +72,21 @@ pub struct Mounted {
 }
 
 impl Mounted {
-    /// Mounts a space on a folder, within a tokio runtime of several threads.
-    pub fn start(tree: Arc<dyn Tree>, at: &Path, options: &MountOptions) -> Result<Self> {
+    /// Mounts a space on a folder, within a tokio runtime of several threads. What a mount before this answered and did not hand over is
+    /// in the tree first.
+    pub async fn start(tree: Arc<dyn Tree>, at: &Path, options: &MountOptions) -> Result<Self> {
         let at = at.canonicalize().map_err(|error| Error::from(error).context(at.display()))?;
         if !at.is_dir() {
             return Err(Error::invalid(format!("{} is not a folder", at.display())));
         }
+        let tree: Arc<dyn Tree> = match &options.journal_folder {
+            Some(folder) if options.write_behind => Arc::new(Behind::start(tree, folder).await?),
+            Some(folder) if folder.is_dir() => {
+                Behind::start(tree.clone(), folder).await?;
+                tree
+            }
+            _ => tree,
+        };
         let room = Room::new(options.memory_bytes, Scratch::new(options.scratch_folder.clone(), options.scratch_bytes));
         let usual = Posix {
             mode: 0o644,

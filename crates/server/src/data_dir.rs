@@ -5,6 +5,7 @@
 //! DIR/lock          held exclusively by the server; contains its process id
 //! DIR/catalogue.db  the catalogue
 //! DIR/packs/        sealed packs
+//! DIR/mounts/       what `holdfast mount` answered and the catalogue does not have yet: a folder a space, with a journal
 //! DIR/scratch/      made when slow uploads need it; its file has no name and is encrypted under a key that only the server has
 //! DIR/tls/          the self-signed certificate, if one was asked for
 //! DIR/sites.key     the key of the sites account
@@ -193,6 +194,11 @@ impl DataDir {
     /// The folder of the file that slow uploads wait in.
     pub fn scratch(&self) -> PathBuf {
         self.root.join("scratch")
+    }
+
+    /// Where mounts keep what they answered and the catalogue does not have yet.
+    pub fn mounts(&self) -> PathBuf {
+        self.root.join("mounts")
     }
 
     /// The folder of the self-signed certificate.

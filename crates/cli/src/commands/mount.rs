@@ -43,6 +43,10 @@ pub(crate) struct MountArgs {
     /// Folder for what is written, not saved yet and too much for memory, instead of one in the data directory. It is encrypted there.
     #[arg(long, value_name = "DIR")]
     cache: Option<PathBuf>,
+    /// Answer small changes when they are in a journal in the data directory, a moment before the catalogue has them. What is closed survives
+    /// the end of the mount either way.
+    #[arg(long)]
+    write_behind: bool,
     /// Stay in the foreground until it is unmounted or interrupted, rather than come back when it is mounted.
     #[arg(long)]
     foreground: bool,
@@ -88,9 +92,17 @@ async fn mount(drive: &LocalDrive, args: &MountArgs, password: &Secret) -> anyho
     let scratch = args.cache.clone().unwrap_or_else(|| drive.directory().scratch());
     let tree = drive.engine().tree(Arc::new(who), &space).await?;
     let usual = MountOptions::new(format!("holdfast:{space}"), scratch);
-    let options =
-        MountOptions { read_only: args.read_only, allow_other: usual.allow_other || args.allow_other, ..usual };
-    Ok(Mounted::start(tree, &args.at, &options)?)
+    // The root's number is the space's as long as there is a space.
+    let journal_folder = Some(drive.directory().mounts().join(tree.root().to_string()));
+    let allow_other = usual.allow_other || args.allow_other;
+    let options = MountOptions {
+        read_only: args.read_only,
+        allow_other,
+        journal_folder,
+        write_behind: args.write_behind,
+        ..usual
+    };
+    Ok(Mounted::start(tree, &args.at, &options).await?)
 }
 
 fn announce(mounted: &Mounted, json: bool) {
@@ -114,7 +126,12 @@ fn background(args: &MountArgs, password: &Secret, json: bool) -> anyhow::Result
             command.arg(name).arg(value);
         }
     }
-    let switches = [("--read-only", args.read_only), ("--allow-other", args.allow_other), ("--json", json)];
+    let switches = [
+        ("--read-only", args.read_only),
+        ("--allow-other", args.allow_other),
+        ("--write-behind", args.write_behind),
+        ("--json", json),
+    ];
     command.args(switches.iter().filter(|(_, on)| *on).map(|(name, _)| name));
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).process_group(0);
     let mut child = command.spawn().map_err(Error::from).context("starting the mount in the background")?;

@@ -12,10 +12,11 @@ use holdfast_auth::Session;
 use holdfast_base::limits::BLOCK_BYTES;
 use holdfast_base::{BlockId, ByteRange, ContentId, Error, ErrorKind, NodeId, NodeName, Result};
 use holdfast_meta::{
-    Change, Content, Durable, Entry, Guard, NewAttributes, NewContent, NewEntry, Posix, Rename, Renamed, Rewrite, Role,
-    Unlink, XattrRule,
+    Applied, Batch, Change, Content, Durable, Entry, Guard, NewAttributes, NewContent, NewEntry, Posix, Rename,
+    Renamed, Rewrite, Role, Unlink, XattrRule,
 };
 use parking_lot::Mutex;
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -212,6 +213,31 @@ impl Tree for EngineTree {
     ) -> Result<Entry> {
         let (entered, guard) = self.enter_to_write().await?;
         self.engine.shared.catalogue.set_xattr(entered.space.id, node, change, usual, &guard).await
+    }
+
+    async fn may_change(&self) -> Result<()> {
+        self.enter(Role::Editor).await.map(drop)
+    }
+
+    async fn reserve(&self, count: u32) -> Result<Range<i64>> {
+        self.enter(Role::Editor).await?;
+        self.engine.shared.catalogue.reserve(count).await
+    }
+
+    fn seal_small(&self, plain: &[u8]) -> Result<Option<NewContent>> {
+        let entered = self.entered.lock().0.clone();
+        self.engine.seal_small(&entered, entered.keys(&self.who)?, plain)
+    }
+
+    fn open_small(&self, content: &NewContent) -> Result<Vec<u8>> {
+        let entered = self.entered.lock().0.clone();
+        let keys = entered.keys(&self.who)?;
+        Engine::open_small(&keys, content)
+    }
+
+    async fn apply(&self, batch: Batch, durable: Durable) -> Result<Vec<Result<Applied>>> {
+        let (entered, guard) = self.enter_to_write().await?;
+        self.engine.shared.catalogue.apply(entered.space.id, batch, &guard, durable).await
     }
 
     async fn settle(&self) -> Result<()> {

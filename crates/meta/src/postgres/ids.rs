@@ -7,6 +7,7 @@ use crate::sql::fault::Done;
 use crate::sql::query as sql;
 use crate::sql::tx::{Ids, POSTGRES_IDS_END};
 use std::cell::Cell;
+use std::ops::Range;
 
 /// Ids in a block; the sequence's increment, and so part of the schema.
 const BLOCK_IDS: i64 = 256;
@@ -41,6 +42,12 @@ impl Ids for PgIds<'_> {
         let id = self.block.next.get();
         self.block.next.set(id + 1);
         Ok(id)
+    }
+
+    /// A block that is nobody else's.
+    fn reserve(&self, count: u32) -> Done<Range<i64>> {
+        let start: i64 = sql::only(self.link, "SELECT nextval('id_block')", (), |row| row.get(0))?;
+        Ok(start..start.saturating_add(BLOCK_IDS.min(i64::from(count))))
     }
 
     fn next_after(&self, floor: i64) -> Done<i64> {

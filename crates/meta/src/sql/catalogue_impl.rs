@@ -18,6 +18,7 @@ use crate::types::{
     SearchQuery, ShareChange, Shared, Slot, SlotKind, Space, SpaceChange, StagedRun, TagChange, TagCount, Tail,
     Traffic, TrashEntry, UploadClaim, Version, Visit,
 };
+use crate::types::{Applied, Batch};
 use crate::types::{Durable, Entry, NewAttributes, NewEntry, Posix, Rename, Renamed, Rewrite, Unlink, XattrRule};
 use crate::types::{Factors, Identity, NewIdentity, NewPasskey, OpenGrant, Passkey, Ticket};
 use crate::types::{NewSearch, SavedSearch, SearchChange, Tag, WhichSearch};
@@ -25,6 +26,7 @@ use async_trait::async_trait;
 use holdfast_base::{
     AccountId, BlockId, ContentId, DrivePath, NodeId, NodeName, PackId, PackName, Result, SpaceId, Uid,
 };
+use std::ops::Range;
 use tokio::sync::broadcast;
 
 /// Rows up to which a read is a point read: some tens of microseconds.
@@ -715,6 +717,20 @@ impl<E: Engine> Catalogue for E {
         guard: &Guard,
     ) -> Result<Entry> {
         Ops(self).set_xattr(space, node, change, usual, guard).await
+    }
+
+    async fn reserve(&self, count: u32) -> Result<Range<i64>> {
+        Ops(self).reserve(count).await
+    }
+
+    async fn apply(
+        &self,
+        space: SpaceId,
+        batch: Batch,
+        guard: &Guard,
+        durable: Durable,
+    ) -> Result<Vec<Result<Applied>>> {
+        Ops(self).apply(space, batch, guard, durable).await
     }
 
     async fn settle(&self) -> Result<()> {

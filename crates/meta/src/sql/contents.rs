@@ -29,12 +29,7 @@ impl Bytes {
 pub(super) fn insert(tx: &Tx<'_>, space: &mut SpaceState, new: &NewContent) -> Done<Bytes> {
     match new {
         NewContent::Empty => Ok(Bytes::EMPTY),
-        NewContent::Inline { size, nonce, tag, sealed } => {
-            let id = tx.new_id()?;
-            let row = Row { size: *size, refs: 1, block_bytes: 0, blocks: 0, nonce, tag, inline: Some(sealed) };
-            insert_row(tx, space, id, &row)?;
-            Ok(Bytes { content: Some(ContentId(id)), size: *size })
-        }
+        NewContent::Inline { .. } => insert_small(tx, space, new, ContentId(tx.new_id()?)),
         NewContent::Blocks { size, block_bytes, nonce, tag, runs } => {
             let id = tx.new_id()?;
             let blocks = append_all(tx, space, id, runs)?;
@@ -44,6 +39,21 @@ pub(super) fn insert(tx: &Tx<'_>, space: &mut SpaceState, new: &NewContent) -> D
             Ok(Bytes { content: Some(ContentId(id)), size: *size })
         }
         NewContent::Staged { content, size, tag } => finish_upload(tx, space, *content, *size, tag),
+    }
+}
+
+/// The same for a content without blocks, by a number that was reserved for it.
+pub(super) fn insert_small(tx: &Tx<'_>, space: &SpaceState, new: &NewContent, id: ContentId) -> Done<Bytes> {
+    match new {
+        NewContent::Empty => Ok(Bytes::EMPTY),
+        NewContent::Inline { size, nonce, tag, sealed } => {
+            let row = Row { size: *size, refs: 1, block_bytes: 0, blocks: 0, nonce, tag, inline: Some(sealed) };
+            insert_row(tx, space, id.0, &row)?;
+            Ok(Bytes { content: Some(id), size: *size })
+        }
+        NewContent::Blocks { .. } | NewContent::Staged { .. } => {
+            refuse(ErrorKind::InvalidInput, "only content of no blocks can be made by a number of one's own")
+        }
     }
 }
 

@@ -42,6 +42,7 @@ mod metering;
 mod monitor;
 mod packs;
 mod posix;
+mod posix_batch;
 mod posix_move;
 mod posix_write;
 mod properties;

@@ -187,6 +187,7 @@ pub(super) fn forget(tx: &Tx<'_>, node: i64) -> Done<()> {
 }
 
 /// A folder in the tree.
+#[derive(Clone)]
 pub(super) struct Place {
     pub(super) path: DrivePath,
     /// The folders from the root down, itself included.
@@ -228,7 +229,11 @@ pub(super) struct End {
 impl End {
     /// Of a folder and a name.
     pub(super) fn new(link: &dyn Link, state: &SpaceState, folder: NodeId, name: &NodeName) -> Done<Self> {
-        let place = place(link, state, folder)?;
+        Self::at(place(link, state, folder)?, name)
+    }
+
+    /// Of a folder that was found before.
+    pub(super) fn at(place: Place, name: &NodeName) -> Done<Self> {
         let path = place.path.join(name.clone())?;
         Ok(Self { place, path })
     }
@@ -247,6 +252,12 @@ impl End {
         let spot = Spot { path: &self.path, above: self.place.above.clone(), has_parent: true, node };
         lock_check::check(tx, state, &spot, change(spot.node.as_ref()), guard)?;
         Ok(spot)
+    }
+
+    /// Tests the locks of a place that is free, where a member is to be.
+    pub(super) fn check_add(&self, tx: &Tx<'_>, state: &mut SpaceState, guard: &Guard) -> Done<()> {
+        let spot = Spot { path: &self.path, above: self.place.above.clone(), has_parent: true, node: None };
+        lock_check::check(tx, state, &spot, Change::Add, guard)
     }
 
     /// Whether this is in a folder or below it.

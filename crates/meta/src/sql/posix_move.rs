@@ -26,7 +26,12 @@ impl<E: Engine> Ops<'_, E> {
         durable: Durable,
     ) -> Result<NodeId> {
         let guard = guard.clone();
-        let work = move |tx: &Tx<'_>| remove(tx, space, &unlink, &guard);
+        let work = move |tx: &Tx<'_>| {
+            let mut state = SpaceState::load_for(tx, space, &guard)?;
+            let node = remove(tx, &mut state, &unlink, None, &guard)?;
+            state.save(tx)?;
+            Ok(node)
+        };
         self.0.submit_when("unlink", Scope::Space(space), work, refusal, durable).await
     }
 
@@ -56,11 +61,20 @@ impl<E: Engine> Ops<'_, E> {
     }
 }
 
-fn remove(tx: &Tx<'_>, space: SpaceId, unlink: &Unlink, guard: &Guard) -> Done<NodeId> {
-    let mut state = SpaceState::load_for(tx, space, guard)?;
-    let end = End::new(tx, &state, unlink.parent, &unlink.name)?;
-    let spot = end.spot(tx, &mut state, |_| Change::Remove, guard)?;
+/// Takes a name, if it is that of node `only`. The caller saves the state.
+pub(super) fn remove(
+    tx: &Tx<'_>,
+    state: &mut SpaceState,
+    unlink: &Unlink,
+    only: Option<NodeId>,
+    guard: &Guard,
+) -> Done<NodeId> {
+    let end = End::new(tx, state, unlink.parent, &unlink.name)?;
+    let spot = end.spot(tx, state, |_| Change::Remove, guard)?;
     let node = spot.existing()?;
+    if only.is_some_and(|only| only != node.id) {
+        return refuse(ErrorKind::NotFound, format!("{} is another file by now", spot.path));
+    }
     if (node.kind == NodeKind::Folder) != unlink.folder {
         return refuse(
             ErrorKind::WrongKind,
@@ -69,10 +83,9 @@ fn remove(tx: &Tx<'_>, space: SpaceId, unlink: &Unlink, guard: &Guard) -> Done<N
     }
     refuse_members(tx, node)?;
     let id = node.id;
-    leave(tx, &mut state, &spot, &unlink.leave, guard)?;
+    leave(tx, state, &spot, &unlink.leave, guard)?;
     touch(tx, unlink.parent, unlink.leave.now_ns)?;
     state.next_seq();
-    state.save(tx)?;
     Ok(id)
 }
 

@@ -1,7 +1,7 @@
 //! Making nodes and changing them by number.
 
 use super::codec::signed;
-use super::contents;
+use super::contents::{self, Bytes};
 use super::engine::{Engine, Ops, Scope};
 use super::fault::{Done, Fault, refuse};
 use super::lock_check::Change;
@@ -50,7 +50,12 @@ impl<E: Engine> Ops<'_, E> {
         durable: Durable,
     ) -> Result<Entry> {
         let guard = guard.clone();
-        let work = move |tx: &Tx<'_>| set_attributes(tx, space, node, &change, &usual, &guard);
+        let work = move |tx: &Tx<'_>| {
+            let mut state = SpaceState::load_for(tx, space, &guard)?;
+            let entry = change_attributes(tx, &mut state, node, &change, &usual, &guard)?;
+            state.save(tx)?;
+            Ok(entry)
+        };
         self.0.submit_when("set_attributes", Scope::Space(space), work, refusal, durable).await
     }
 
@@ -72,63 +77,89 @@ fn create(tx: &Tx<'_>, space: SpaceId, new: &NewEntry, guard: &Guard) -> Done<En
         return refuse(ErrorKind::AlreadyExists, format!("{} exists already", spot.path));
     }
     let bytes = contents::insert(tx, &mut state, &new.content)?;
+    let entry = add_entry(tx, &mut state, NodeId(tx.new_id()?), new, bytes, guard.now_ms)?;
+    touch(tx, new.parent, new.posix.ctime_ns)?;
+    state.save(tx)?;
+    Ok(entry)
+}
+
+/// Adds a node, whose place is free, with content that has its row. The caller notes that the folder changed, and saves the state.
+pub(super) fn add_entry(
+    tx: &Tx<'_>,
+    state: &mut SpaceState,
+    id: NodeId,
+    new: &NewEntry,
+    bytes: Bytes,
+    created_ms: i64,
+) -> Done<Entry> {
     state.used += signed(bytes.size);
     let node = Node {
-        id: NodeId(tx.new_id()?),
-        space,
+        id,
+        space: state.id,
         parent: Some(new.parent),
         name: new.name.as_str().to_owned(),
         kind: new.kind,
         content: bytes.content,
         size: bytes.size,
         seq: state.next_seq(),
-        created_ms: guard.now_ms,
+        created_ms,
         modified_ms: to_ms(new.posix.mtime_ns),
         has_properties: false,
     };
     new_node(tx, &node)?;
     put(tx, node.id, &new.posix)?;
-    touch(tx, new.parent, new.posix.ctime_ns)?;
-    state.save(tx)?;
     Ok(Entry { node, posix: Some(new.posix) })
 }
 
 fn rewrite_file(tx: &Tx<'_>, space: SpaceId, rewrite: &Rewrite, guard: &Guard) -> Done<Entry> {
     let mut state = SpaceState::load_for(tx, space, guard)?;
-    let Entry { node: old, posix } = for_change(tx, &mut state, rewrite.node, guard)?;
-    if old.kind != NodeKind::File {
+    let old = for_change(tx, &mut state, rewrite.node, guard)?;
+    if old.node.kind != NodeKind::File {
         return refuse(ErrorKind::WrongKind, "this is a folder");
     }
-    if old.content != rewrite.base {
+    if old.node.content != rewrite.base {
         return refuse(ErrorKind::PreconditionFailed, "the file was changed meanwhile");
     }
     let bytes = contents::insert(tx, &mut state, &rewrite.content)?;
+    let entry = replace_content(tx, &mut state, old, rewrite, bytes, guard)?;
+    state.save(tx)?;
+    Ok(entry)
+}
+
+/// Gives a file, which may be changed, content that has its row. The caller saves the state.
+pub(super) fn replace_content(
+    tx: &Tx<'_>,
+    state: &mut SpaceState,
+    Entry { node: old, posix }: Entry,
+    rewrite: &Rewrite,
+    bytes: Bytes,
+    guard: &Guard,
+) -> Done<Entry> {
     state.used += signed(bytes.size);
     let (content, size, modified_ms) = (bytes.content, bytes.size, to_ms(rewrite.posix.mtime_ns));
     let node = Node { content, size, seq: state.next_seq(), modified_ms, ..old.clone() };
     if rewrite.keep {
-        versions::supersede(tx, &mut state, &old, guard)?;
+        versions::supersede(tx, state, &old, guard)?;
     } else {
-        versions::let_go(tx, &mut state, &old)?;
+        versions::let_go(tx, state, &old)?;
     }
     set_content(tx, &node)?;
     let xattrs = posix.map_or(0, |posix| posix.xattrs);
     let posix = Posix { xattrs, special: Special::None, ..rewrite.posix };
     put(tx, node.id, &posix)?;
-    state.save(tx)?;
     Ok(Entry { node, posix: Some(posix) })
 }
 
-fn set_attributes(
+/// Changes attributes. The caller saves the state.
+pub(super) fn change_attributes(
     tx: &Tx<'_>,
-    space: SpaceId,
+    state: &mut SpaceState,
     node: NodeId,
     change: &NewAttributes,
     usual: &Posix,
     guard: &Guard,
 ) -> Done<Entry> {
-    let mut state = SpaceState::load_for(tx, space, guard)?;
-    let mut entry = for_change(tx, &mut state, node, guard)?;
+    let mut entry = for_change(tx, state, node, guard)?;
     let posix = change.of(entry.attributes(usual));
     put(tx, node, &posix)?;
     entry.posix = Some(posix);
@@ -139,6 +170,5 @@ fn set_attributes(
     }
     // Those who follow the space look again; the entity tag of the content stays.
     state.next_seq();
-    state.save(tx)?;
     Ok(entry)
 }

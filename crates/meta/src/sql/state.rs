@@ -16,7 +16,7 @@ use holdfast_base::size::format_bytes;
 use holdfast_base::{AccountId, Error, ErrorKind, SpaceId};
 
 /// A space's sums and bounds.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct SpaceState {
     pub(super) id: SpaceId,
     owner: AccountId,

@@ -13,6 +13,7 @@ use super::seam::{Dialect, Each, EachOfMany, Link, Params, Value};
 use crate::catalogue::Change;
 use holdfast_base::{AccountId, SpaceId};
 use std::cell::RefCell;
+use std::ops::Range;
 
 /// Where ids come from.
 pub(crate) trait Ids {
@@ -20,6 +21,8 @@ pub(crate) trait Ids {
     fn next(&self) -> Done<i64>;
     /// The same, greater than `floor`, which another process may have given out.
     fn next_after(&self, floor: i64) -> Done<i64>;
+    /// Up to so many that follow one another, at least one.
+    fn reserve(&self, count: u32) -> Done<Range<i64>>;
     /// A number greater than every id given out until now, without taking it.
     fn end(&self) -> Done<i64>;
     /// Never gives out an id below `id` (a repair).
@@ -63,6 +66,11 @@ impl<'c> Tx<'c> {
             Dialect::Sqlite => self.ids.next(),
             Dialect::Postgres => self.ids.next_after(floor()?),
         }
+    }
+
+    /// See [`Ids::reserve`].
+    pub(crate) fn reserve(&self, count: u32) -> Done<Range<i64>> {
+        self.ids.reserve(count)
     }
 
     /// See [`Ids::end`].

@@ -5,6 +5,7 @@ use crate::sql::query as sql;
 use crate::sql::tx::Ids;
 use rusqlite::Connection;
 use std::cell::Cell;
+use std::ops::Range;
 
 /// The counter inside a transaction: read at its beginning, written at its end.
 pub(super) struct Counter<'c> {
@@ -34,6 +35,12 @@ impl Ids for Counter<'_> {
         let id = self.next.get();
         self.next.set(id + 1);
         Ok(id)
+    }
+
+    fn reserve(&self, count: u32) -> Done<Range<i64>> {
+        let first = self.next.get();
+        self.next.set(first + i64::from(count));
+        Ok(first..self.next.get())
     }
 
     fn next_after(&self, floor: i64) -> Done<i64> {

@@ -28,4 +28,4 @@ INSERT INTO saved_search_with_days
            created_ms, changed_ms FROM saved_search;
 DROP TABLE saved_search;
 ALTER TABLE saved_search_with_days RENAME TO saved_search;
-PRAGMA user_version = 14;
+PRAGMA user_version = 13;

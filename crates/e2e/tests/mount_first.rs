@@ -1,0 +1,247 @@
+//! A mount answers small changes before the catalogue has them: what becomes of them when it is killed, refused, or somebody else was quicker.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File, OpenOptions};
+use std::io::Write;
+use std::path::Path;
+use std::sync::Mutex;
+use std::time::Duration;
+
+use holdfast_e2e::Outcome;
+use holdfast_e2e::care::expect_clean;
+use holdfast_e2e::knob::knob;
+use holdfast_e2e::mounted::{Ground, Mount};
+use holdfast_e2e::rig::{HOME, NAME, PASSWORD};
+use holdfast_testkit::rng::Prng;
+
+/// Writers beside each other.
+const WRITERS: u64 = 4;
+
+fn content(seed: u64) -> Vec<u8> {
+    let mut random = Prng::new(seed);
+    let length = [0, 1, 700, 4_096, 4_096, 9_000, 100_000][usize::try_from(random.below(7)).unwrap_or(0)];
+    let mut bytes = vec![0; length];
+    random.fill(&mut bytes);
+    bytes
+}
+
+/// Writes files in folders of its own until the mount is gone; answers those that were closed.
+fn write_until_it_ends(at: &Path, round: u64, writer: u64) -> BTreeMap<String, u64> {
+    let mut closed = BTreeMap::new();
+    for number in 0_u64.. {
+        let (folder, seed) = (format!("{round}-{writer}-{}", number / 50), (round << 40) | (writer << 32) | number);
+        if number % 50 == 0 && fs::create_dir(at.join(&folder)).is_err() {
+            return closed;
+        }
+        let name = format!("{folder}/{number}");
+        let written = write_one(&at.join(&name), &content(seed), number % 16 == 7);
+        if written.is_err() {
+            return closed;
+        }
+        closed.insert(name.clone(), seed);
+        if number % 16 == 3 {
+            let other = format!("{name}-renamed");
+            closed.remove(&name);
+            if fs::rename(at.join(&name), at.join(&other)).is_err() {
+                return closed;
+            }
+            closed.insert(other, seed);
+        }
+    }
+    closed
+}
+
+/// Makes, writes and closes a file; not all are synced, but some.
+fn write_one(path: &Path, bytes: &[u8], synced: bool) -> std::io::Result<()> {
+    let mut file = OpenOptions::new().write(true).create_new(true).open(path)?;
+    file.write_all(bytes)?;
+    if synced {
+        file.sync_all()?;
+    }
+    close(file)
+}
+
+/// Closes a file and says what came of it.
+#[expect(unsafe_code, reason = "the standard library does not say what close answered")]
+fn close(file: File) -> std::io::Result<()> {
+    use std::os::fd::IntoRawFd;
+    let number = file.into_raw_fd();
+    // SAFETY: the number was this file's alone and is used no more.
+    let closed = unsafe { libc::close(number) };
+    if closed == 0 { Ok(()) } else { Err(std::io::Error::last_os_error()) }
+}
+
+/// `HOLDFAST_MOUNT_ROUNDS` kills, at whatever moment, under four writers.
+#[test]
+fn every_file_that_was_closed_is_whole_after_any_number_of_kills() -> Outcome {
+    let ground = Ground::new()?;
+    let mut closed = BTreeMap::new();
+    let mut random = Prng::new(knob("HOLDFAST_MOUNT_SEED", 11_u64));
+    for round in 0..knob("HOLDFAST_MOUNT_ROUNDS", 30_u64) {
+        let mount = ground.mount(&["--write-behind"])?;
+        check(mount.at(), &closed)?;
+        let at = mount.at().to_owned();
+        let written = Mutex::new(BTreeMap::new());
+        std::thread::scope(|scope| -> Outcome {
+            for writer in 0..WRITERS {
+                let (at, written) = (&at, &written);
+                scope.spawn(move || {
+                    let ours = write_until_it_ends(at, round, writer);
+                    written.lock().expect("nobody panics").extend(ours);
+                });
+            }
+            std::thread::sleep(Duration::from_millis(20 + random.below(180)));
+            mount.kill_9()
+        })?;
+        closed.extend(written.into_inner()?);
+    }
+    assert!(closed.len() > 1_000, "only {} files were written", closed.len());
+    ground.with(|at| check(at, &closed))
+}
+
+/// Every file is there with its bytes, and what is there besides is empty or whole.
+fn check(at: &Path, closed: &BTreeMap<String, u64>) -> Outcome {
+    for (name, seed) in closed {
+        let path = at.join(name);
+        let found = fs::read(&path).map_err(|error| format!("{name}: {error}"))?;
+        assert!(found == content(*seed), "{name} has {} bytes and is not whole", found.len());
+    }
+    for folder in fs::read_dir(at)? {
+        let folder = folder?;
+        assert!(!folder.file_name().to_string_lossy().contains("(2)"), "{folder:?} was made twice");
+        for file in fs::read_dir(folder.path())? {
+            let file = file?;
+            let name = format!("{}/{}", folder.file_name().to_string_lossy(), file.file_name().to_string_lossy());
+            assert!(!name.contains('('), "{name} was made twice");
+            if closed.contains_key(&name) {
+                continue;
+            }
+            let (start, number) = name.split_once('/').ok_or("a folder")?;
+            let mut parts = start.split('-').map(str::parse);
+            let (round, writer): (u64, u64) = (parts.next().ok_or("a round")??, parts.next().ok_or("a writer")??);
+            let number: u64 = number.trim_end_matches("-renamed").parse()?;
+            let found = fs::read(file.path())?;
+            assert!(
+                found.is_empty() || found == content((round << 40) | (writer << 32) | number),
+                "{name} is no whole file"
+            );
+        }
+    }
+    Ok(())
+}
+
+/// Closes many files and kills the mount at once: the last of them are in its journal only.
+fn leave_some_in_the_journal(mount: Mount, files: u64) -> Outcome {
+    for number in 0..files {
+        fs::write(mount.at().join(format!("f{number}.txt")), format!("ours {number}"))?;
+    }
+    mount.kill_9()
+}
+
+#[test]
+fn what_somebody_else_made_before_the_journal_was_gone_through_is_kept_beside() -> Outcome {
+    for _ in 0..10 {
+        let ground = Ground::new()?;
+        let files = 40;
+        leave_some_in_the_journal(ground.mount(&["--write-behind"])?, files)?;
+        let mut server = ground.options().start()?;
+        let mut client = server.client_of(NAME, PASSWORD);
+        let mut taken = Vec::new();
+        for number in 0..files {
+            let status = client.put(&format!("{HOME}/f{number}.txt"), b"theirs")?.status;
+            if status == 201 {
+                taken.push(number);
+            }
+        }
+        assert!(server.terminate()?.success());
+        if taken.is_empty() {
+            // It was quicker than we were.
+            continue;
+        }
+        let mount = ground.mount(&["--write-behind"])?;
+        for number in taken {
+            assert_eq!(fs::read(mount.at().join(format!("f{number}.txt")))?, b"theirs");
+            let ours = fs::read_to_string(mount.at().join(format!("f{number} (2).txt")))?;
+            assert_eq!(ours, format!("ours {number}"));
+        }
+        let said = mount.stop();
+        assert!(said.is_err_and(|error| error.to_string().contains("kept beside")), "and the log says so");
+        return expect_clean(&ground.options());
+    }
+    Err("the journal was always empty".into())
+}
+
+fn set_quota(ground: &Ground, quota: &str) -> Outcome {
+    ground.options().run_ok(&["space", "set", NAME, "--quota", quota], b"")?;
+    Ok(())
+}
+
+fn write(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
+    let mut file = File::create(path)?;
+    file.write_all(bytes)?;
+    close(file)
+}
+
+#[test]
+fn a_quota_is_told_when_a_file_is_closed_and_nothing_is_lost() -> Outcome {
+    let ground = Ground::new()?;
+    set_quota(&ground, "24MiB")?;
+    let mount = ground.mount(&["--write-behind"])?;
+    let at = mount.at().to_owned();
+    let mut bytes = [0; 4_096];
+    let mut kept = 0_u64;
+    let error = loop {
+        Prng::new(kept).fill(&mut bytes);
+        match write(&at.join(kept.to_string()), &bytes) {
+            Ok(()) => kept += 1,
+            Err(error) => break error,
+        }
+    };
+    assert_eq!(error.raw_os_error(), Some(libc::ENOSPC));
+    assert!(kept * 4_096 > 23 << 20 && kept * 4_096 <= 24 << 20, "{kept} files");
+    for number in 0..kept {
+        Prng::new(number).fill(&mut bytes);
+        assert!(fs::read(at.join(number.to_string()))? == bytes, "{number}");
+    }
+    fs::remove_file(at.join(kept.to_string()))?;
+    for number in 0..10 {
+        fs::remove_file(at.join(number.to_string()))?;
+    }
+    // What was made a moment ago leaves no trace, so there is room again.
+    write(&at.join("more"), &bytes)?;
+    assert!(
+        mount.stop().is_err_and(|error| error.to_string().contains("could not be saved")),
+        "and the log says which"
+    );
+    expect_clean(&ground.options())
+}
+
+#[test]
+fn what_is_refused_after_it_was_answered_is_told_kept_and_made_when_it_can_be() -> Outcome {
+    let ground = Ground::new()?;
+    let mount = ground.mount(&["--write-behind"])?;
+    let path = mount.at().join("late");
+    // Nobody who counts knows of this yet.
+    set_quota(&ground, "1KiB")?;
+    write(&path, &vec![1; 3_000])?;
+    let file = OpenOptions::new().write(true).open(&path)?;
+    assert_eq!(file.sync_all().map_err(|error| error.raw_os_error()), Err(Some(libc::ENOSPC)), "told at the next sync");
+    drop(file);
+    assert_eq!(fs::read(&path)?, vec![1; 3_000], "and kept");
+    assert_eq!(fs::read_dir(mount.at())?.count(), 1);
+    mount.kill_9()?;
+    let mount = ground.mount(&["--write-behind"])?;
+    assert_eq!(fs::read(&path)?, vec![1; 3_000], "after a kill as well");
+    set_quota(&ground, "1GiB")?;
+    let said = mount.stop();
+    assert!(said.is_err_and(|error| error.to_string().contains("is tried again")), "the log says what waits");
+    ground.with(|at| {
+        assert_eq!(fs::read(at.join("late"))?, vec![1; 3_000]);
+        Ok(())
+    })?;
+    let mut server = ground.options().start()?;
+    let got = server.client_of(NAME, PASSWORD).get(&format!("{HOME}/late"))?.expect_status(200)?.body.clone();
+    assert_eq!(got, vec![1; 3_000], "and now the catalogue has it");
+    assert!(server.terminate()?.success());
+    Ok(())
+}

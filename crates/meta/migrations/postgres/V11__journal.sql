@@ -1,0 +1,12 @@
+-- How far the journal of a mount was applied: src/sql/posix_batch.rs.
+
+-- last: the greatest number of a change that was answered. missed: numbers up to it that were refused and may come again, eight bytes
+-- each, little-endian. seen_ms: when the journal was heard of last.
+CREATE TABLE journal (
+    id       BYTEA PRIMARY KEY,
+    space_id BIGINT NOT NULL REFERENCES space (id) ON DELETE CASCADE,
+    last     BIGINT NOT NULL CHECK (last >= 0),
+    missed   BYTEA NOT NULL,
+    seen_ms  BIGINT NOT NULL
+);
+CREATE INDEX journal_space ON journal (space_id);

@@ -1,0 +1,359 @@
+//! Changes that a mount answered before they came here: many in one transaction, each in a savepoint of its own.
+//!
+//! **Again is harmless.** Each change has a number in its mount's journal, and the row of that journal says which were answered well: the
+//! greatest number, and those before it that were refused or left out. A mount that was killed sends what is in its journal once more. Beyond
+//! that, a node or content that is there by its own number was made.
+//!
+//! **Nothing is dropped.** The program that wrote was told long ago that all is well, so a name that is taken by now, a file that somebody
+//! else changed and a folder that is gone are no refusals: what was written goes beside it, or to the space's root, and the
+//! answer says where. What is refused (quota, locks) is remembered and can be sent again.
+//!
+//! **What it costs.** The space's sums are read and written once, a folder's place is looked for once, its times are written once. A file that is
+//! made and written in one batch is made with its content.
+
+use super::chain::child;
+use super::contents::{Bytes, insert_small};
+use super::engine::{Engine, Ops, Scope};
+use super::fault::{Done, Fault, refuse};
+use super::posix::{self, End, Place, for_change, place, touch};
+use super::posix_move::remove;
+use super::posix_write::{add_entry, change_attributes, refusal, replace_content};
+use super::query as sql;
+use super::state::SpaceState;
+use super::tx::Tx;
+use crate::catalogue::Guard;
+use crate::types::{
+    Applied, BATCH_CHANGES_MAX, Batch, Deferred, Durable, NewContent, NewEntry, NodeKind, Posix, Rewrite, Special,
+    to_ms,
+};
+use holdfast_base::{ContentId, Error, ErrorKind, NodeId, NodeName, Result, SpaceId};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::ops::Range;
+
+/// Names that are tried for what somebody else's stands in the way of.
+const NAMES_TRIED_MAX: u32 = 1_000;
+/// Refused changes that are remembered of a journal; a mount stops long before.
+const MISSED_MAX: usize = 65_536;
+/// A journal that was not heard of for so long is forgotten when another of its space begins: 90 days.
+const FORGOTTEN_MS: i64 = 90 * 86_400_000;
+/// Numbers that are given out at a time at most.
+const RESERVED_MAX: u32 = 65_536;
+
+impl<E: Engine> Ops<'_, E> {
+    /// On disk before they are used: a journal may survive a power cut that the catalogue's last changes did not.
+    pub(super) async fn reserve(&self, count: u32) -> Result<Range<i64>> {
+        let work = move |tx: &Tx<'_>| tx.reserve(count.clamp(1, RESERVED_MAX));
+        self.0.write("reserve", Scope::Alone, work).await
+    }
+
+    pub(super) async fn apply(
+        &self,
+        space: SpaceId,
+        batch: Batch,
+        guard: &Guard,
+        durable: Durable,
+    ) -> Result<Vec<Result<Applied>>> {
+        if batch.changes.len() > BATCH_CHANGES_MAX {
+            return Err(Error::new(ErrorKind::TooLarge, format!("a batch has {BATCH_CHANGES_MAX} changes at most")));
+        }
+        let guard = guard.clone();
+        let work = move |tx: &Tx<'_>| apply(tx, space, &batch, &guard);
+        self.0.submit_when("apply", Scope::Space(space), work, refusal, durable).await
+    }
+}
+
+fn apply(tx: &Tx<'_>, space: SpaceId, batch: &Batch, guard: &Guard) -> Done<Vec<Result<Applied>>> {
+    let state = SpaceState::load_for(tx, space, guard)?;
+    let mut journal = Journal::load(tx, space, batch.journal, guard.now_ms)?;
+    journal.leave_out(&batch.changes.iter().map(|(number, _)| *number).collect())?;
+    let (places, touched, missed) = (HashMap::new(), BTreeMap::new(), HashSet::new());
+    let mut run = Run { tx, guard, state, places, touched, missed, ids_end: tx.ids_end()? };
+    let mut answers: Vec<Option<Result<Applied>>> = batch.changes.iter().map(|_| None).collect();
+    for at in 0..batch.changes.len() {
+        let (number, change) = &batch.changes[at];
+        if answers[at].is_some() {
+            continue;
+        }
+        if journal.has(*number) {
+            answers[at] = Some(Ok(Applied::Before));
+            continue;
+        }
+        let with = run.save_of(&batch.changes, at, &journal);
+        let save = with.map(|with| &batch.changes[with].1);
+        let answer = run.guarded(change, save)?;
+        if let Some(with) = with {
+            journal.note(batch.changes[with].0, answer.is_ok())?;
+            answers[with] = Some(again(&answer));
+        }
+        journal.note(*number, answer.is_ok())?;
+        answers[at] = Some(answer);
+    }
+    run.touch_all()?;
+    run.state.save(tx)?;
+    journal.save(tx, guard.now_ms)?;
+    Ok(answers.into_iter().flatten().collect())
+}
+
+/// The same answer once more.
+fn again(answer: &Result<Applied>) -> Result<Applied> {
+    match answer {
+        Ok(applied) => Ok(applied.clone()),
+        Err(error) => Err(Error::new(error.kind(), error.message().to_owned())),
+    }
+}
+
+/// What was answered of a journal.
+struct Journal {
+    id: [u8; 16],
+    space: SpaceId,
+    /// The greatest number that was answered before this batch.
+    before: u64,
+    /// The same with this batch.
+    last: u64,
+    missed: BTreeSet<u64>,
+}
+
+impl Journal {
+    fn load(tx: &Tx<'_>, space: SpaceId, id: [u8; 16], now_ms: i64) -> Done<Self> {
+        let sql = "SELECT last, missed FROM journal WHERE id = ?1 AND space_id = ?2";
+        let found = sql::first(tx, sql, (&id, space.0), |row| Ok((row.get::<u64>(0)?, row.get::<Vec<u8>>(1)?)))?;
+        let Some((last, missed)) = found else {
+            let sql = "DELETE FROM journal WHERE space_id = ?1 AND seen_ms < ?2";
+            sql::put(tx, sql, (space.0, now_ms.saturating_sub(FORGOTTEN_MS)))?;
+            return Ok(Self { id, space, before: 0, last: 0, missed: BTreeSet::new() });
+        };
+        let (numbers, _) = missed.as_chunks::<8>();
+        Ok(Self {
+            id,
+            space,
+            before: last,
+            last,
+            missed: numbers.iter().map(|number| u64::from_le_bytes(*number)).collect(),
+        })
+    }
+
+    /// Numbers follow one another, so those that are left out come later.
+    fn leave_out(&mut self, numbers: &BTreeSet<u64>) -> Done<()> {
+        let last = numbers.last().copied().unwrap_or(0);
+        if last.saturating_sub(self.before) > MISSED_MAX as u64 {
+            return refuse(ErrorKind::InvalidInput, "too many numbers of a journal are left out");
+        }
+        self.missed.extend((self.before + 1..=last).filter(|number| !numbers.contains(number)));
+        Ok(())
+    }
+
+    fn has(&self, number: u64) -> bool {
+        number <= self.before && !self.missed.contains(&number)
+    }
+
+    fn note(&mut self, number: u64, well: bool) -> Done<()> {
+        self.last = self.last.max(number);
+        if well {
+            self.missed.remove(&number);
+        } else {
+            self.missed.insert(number);
+        }
+        if self.missed.len() > MISSED_MAX {
+            return refuse(ErrorKind::TooLarge, "too many changes of this mount were refused");
+        }
+        Ok(())
+    }
+
+    fn save(&self, tx: &Tx<'_>, now_ms: i64) -> Done<()> {
+        let missed: Vec<u8> = self.missed.iter().flat_map(|number| number.to_le_bytes()).collect();
+        let last = i64::try_from(self.last).unwrap_or(i64::MAX);
+        let sql = "INSERT INTO journal (id, space_id, last, missed, seen_ms) VALUES (?1, ?2, ?3, ?4, ?5) \
+                   ON CONFLICT (id) DO UPDATE SET last = excluded.last, missed = excluded.missed, seen_ms = excluded.seen_ms";
+        sql::put(tx, sql, (&self.id, self.space.0, last, &missed, now_ms))
+    }
+}
+
+/// A batch on its way.
+struct Run<'t, 'c> {
+    tx: &'t Tx<'c>,
+    guard: &'t Guard,
+    state: SpaceState,
+    /// Folders that were found in the tree.
+    places: HashMap<NodeId, Place>,
+    /// Folders whose members changed, and when.
+    touched: BTreeMap<NodeId, i64>,
+    /// Nodes of which a change was refused: what comes after it waits as well.
+    missed: HashSet<NodeId>,
+    /// No number from here on was given out.
+    ids_end: i64,
+}
+
+impl Run<'_, '_> {
+    /// The change that gives a file, which change `at` makes, its first content, if nothing else is done to the file before.
+    fn save_of(&self, changes: &[(u64, Deferred)], at: usize, journal: &Journal) -> Option<usize> {
+        let Deferred::Create { id, new, .. } = &changes[at].1 else { return None };
+        if new.kind != NodeKind::File || new.posix.special != Special::None || new.content != NewContent::Empty {
+            return None;
+        }
+        let later = |change: &(u64, Deferred)| change.1.node() == *id;
+        let with = at + 1 + changes[at + 1..].iter().position(later)?;
+        let (number, Deferred::Save { rewrite, .. }) = &changes[with] else { return None };
+        (rewrite.base.is_none() && !journal.has(*number)).then_some(with)
+    }
+
+    /// Makes a change, or leaves no trace of it.
+    fn guarded(&mut self, change: &Deferred, save: Option<&Deferred>) -> Done<Result<Applied>> {
+        let waits = |node: NodeId| self.missed.contains(&node);
+        if waits(change.node()) || change.folder().is_some_and(waits) {
+            self.missed.insert(change.node());
+            let message = "a change before this one was refused";
+            return Ok(Err(Error::new(ErrorKind::Unavailable, message)));
+        }
+        let before = self.state.clone();
+        sql::put(self.tx, "SAVEPOINT change", ())?;
+        let done = self.one(change, save).and_then(|applied| self.state.admit(self.tx).map(|()| applied));
+        match done {
+            Ok(applied) => {
+                sql::put(self.tx, "RELEASE SAVEPOINT change", ())?;
+                Ok(Ok(applied))
+            }
+            Err(Fault::Refused(error)) => {
+                sql::put(self.tx, "ROLLBACK TO SAVEPOINT change", ())?;
+                sql::put(self.tx, "RELEASE SAVEPOINT change", ())?;
+                self.state = before;
+                if matches!(change, Deferred::Create { .. } | Deferred::Save { .. }) {
+                    self.missed.insert(change.node());
+                }
+                Ok(Err(*error))
+            }
+            Err(fault) => Err(fault),
+        }
+    }
+
+    fn one(&mut self, change: &Deferred, save: Option<&Deferred>) -> Done<Applied> {
+        match change {
+            Deferred::Create { id, new, content_id } => {
+                self.refuse_number(id.0)?;
+                let there = posix::anywhere(self.tx, self.state.id, *id)?;
+                match (there, save) {
+                    (None, Some(Deferred::Save { rewrite, content_id, .. })) => {
+                        let made = new;
+                        let new = NewEntry { posix: as_saved(rewrite), ..made.clone() };
+                        let made_ns = made.posix.ctime_ns;
+                        self.create(*id, &new, (&rewrite.content, *content_id), made_ns)
+                    }
+                    (None, _) => self.create(*id, new, (&new.content, *content_id), new.posix.ctime_ns),
+                    (Some(_), Some(save)) => self.one(save, None),
+                    (Some(entry), None) => Ok(Applied::Made(entry)),
+                }
+            }
+            Deferred::Save { rewrite, content_id, at } => self.save(rewrite, *content_id, at),
+            Deferred::Attributes { node, change, usual } => {
+                self.touch_all()?;
+                change_attributes(self.tx, &mut self.state, *node, change, usual, self.guard).map(Applied::Made)
+            }
+            Deferred::Unlink { unlink, node } => {
+                self.touch_all()?;
+                self.places.clear();
+                remove(self.tx, &mut self.state, unlink, Some(*node), self.guard).map(Applied::Gone)
+            }
+        }
+    }
+
+    fn create(&mut self, id: NodeId, new: &NewEntry, content: (&NewContent, ContentId), made_ns: i64) -> Done<Applied> {
+        let (bytes, (new, aside)) = (self.content(content)?, self.free_place(new, 1)?);
+        let entry = add_entry(self.tx, &mut self.state, id, &new, bytes, to_ms(made_ns))?;
+        self.touch(new.parent, new.posix.ctime_ns);
+        Ok(if aside { Applied::Aside(entry) } else { Applied::Made(entry) })
+    }
+
+    fn save(&mut self, rewrite: &Rewrite, content_id: ContentId, at: &(NodeId, NodeName)) -> Done<Applied> {
+        let old = match for_change(self.tx, &mut self.state, rewrite.node, self.guard) {
+            Ok(old) => Some(old),
+            Err(Fault::Refused(error)) if error.kind() == ErrorKind::NotFound => None,
+            Err(fault) => return Err(fault),
+        };
+        let is_made = |content: Option<ContentId>| rewrite.content != NewContent::Empty && content == Some(content_id);
+        let (parent, name) = match old {
+            Some(old) if is_made(old.node.content) => return Ok(Applied::Made(old)),
+            Some(old) if old.node.kind == NodeKind::File && old.node.content == rewrite.base => {
+                let bytes = self.content((&rewrite.content, content_id))?;
+                let (tx, guard) = (self.tx, self.guard);
+                return replace_content(tx, &mut self.state, old, rewrite, bytes, guard).map(Applied::Made);
+            }
+            Some(old) => (old.node.parent.unwrap_or(at.0), NodeName::new(&old.node.name)?),
+            None => at.clone(),
+        };
+        let content = NewContent::Empty;
+        let new = NewEntry { parent, name, kind: NodeKind::File, posix: as_saved(rewrite), content };
+        let (bytes, (new, _)) = (self.content((&rewrite.content, content_id))?, self.free_place(&new, 2)?);
+        let id = NodeId(self.tx.new_id()?);
+        let entry = add_entry(self.tx, &mut self.state, id, &new, bytes, to_ms(new.posix.ctime_ns))?;
+        self.touch(new.parent, new.posix.ctime_ns);
+        Ok(Applied::Aside(entry))
+    }
+
+    fn content(&self, (content, id): (&NewContent, ContentId)) -> Done<Bytes> {
+        if *content != NewContent::Empty {
+            self.refuse_number(id.0)?;
+        }
+        insert_small(self.tx, &self.state, content, id)
+    }
+
+    fn refuse_number(&self, id: i64) -> Done<()> {
+        if id <= 0 || id >= self.ids_end {
+            return refuse(ErrorKind::InvalidInput, format!("number {id} was not reserved"));
+        }
+        Ok(())
+    }
+
+    /// The node with a place that is free, and whether that is another than it was to have. Names are tried from number `from` on.
+    fn free_place(&mut self, new: &NewEntry, from: u32) -> Done<(NewEntry, bool)> {
+        let (mut new, mut aside) = (new.clone(), from > 1);
+        if !self.find_place(new.parent)? {
+            new.parent = NodeId(self.state.root);
+            aside = true;
+            if !self.find_place(new.parent)? {
+                return Err(Error::damaged("a space has no root folder").into());
+            }
+        }
+        let place = self.places.get(&new.parent).cloned();
+        let place = place.ok_or_else(|| Error::internal("a folder was not looked for"))?;
+        let name = new.name.clone();
+        for number in from..NAMES_TRIED_MAX {
+            new.name = if number > 1 { name.numbered(number) } else { name.clone() };
+            if child(self.tx, new.parent.0, new.name.as_str())?.is_none() {
+                let end = End::at(place, &new.name)?;
+                end.check_add(self.tx, &mut self.state, self.guard)?;
+                return Ok((new, aside || number > 1));
+            }
+        }
+        refuse(ErrorKind::Conflict, format!("no name like {name} is free"))
+    }
+
+    /// Whether a folder is in the tree.
+    fn find_place(&mut self, folder: NodeId) -> Done<bool> {
+        if self.places.contains_key(&folder) {
+            return Ok(true);
+        }
+        match place(self.tx, &self.state, folder) {
+            Ok(place) => {
+                self.places.insert(folder, place);
+                Ok(true)
+            }
+            Err(Fault::Refused(error)) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::WrongKind) => {
+                Ok(false)
+            }
+            Err(fault) => Err(fault),
+        }
+    }
+
+    fn touch(&mut self, folder: NodeId, now_ns: i64) {
+        let latest = self.touched.entry(folder).or_insert(now_ns);
+        *latest = now_ns.max(*latest);
+    }
+
+    fn touch_all(&mut self) -> Done<()> {
+        std::mem::take(&mut self.touched).into_iter().try_for_each(|(folder, now_ns)| touch(self.tx, folder, now_ns))
+    }
+}
+
+/// The attributes of a file that is made and saved.
+const fn as_saved(rewrite: &Rewrite) -> Posix {
+    Posix { xattrs: 0, special: Special::None, ..rewrite.posix }
+}

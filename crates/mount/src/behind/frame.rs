@@ -1,0 +1,364 @@
+//! One change as bytes, and as a frame of the journal.
+//!
+//! ```text
+//! frame   length of what follows the sum (u32) | XXH3-64 of it (u64) | number (u64) | change
+//! change  a byte that says which, then its fields; integers little-endian, texts and bytes after their length (u32)
+//! ```
+
+use holdfast_base::{ContentId, Error, NodeId, NodeName, Result};
+use holdfast_drive::{Deferred, Leave, NewAttributes, NewContent, NewEntry, NodeKind, Posix, Rewrite, Special, Unlink};
+use xxhash_rust::xxh3::xxh3_64;
+
+/// Bytes of a frame before its number.
+const HEAD_BYTES: usize = 12;
+/// Largest body of a frame: sealed content of 4 KiB, two names, and some numbers, with room.
+const BODY_BYTES_MAX: usize = 64 << 10;
+
+/// Appends a frame.
+pub(super) fn write(out: &mut Vec<u8>, number: u64, change: &Deferred) -> Result<()> {
+    let start = out.len();
+    out.extend_from_slice(&[0; HEAD_BYTES]);
+    let mut writer = Writer(out);
+    writer.u64(number);
+    writer.change(change)?;
+    let body = start + HEAD_BYTES;
+    let length = out.len() - body;
+    if length > BODY_BYTES_MAX {
+        out.truncate(start);
+        return Err(Error::internal("a change is too large for the journal"));
+    }
+    let sum = xxh3_64(&out[body..]);
+    out[start..start + 4].copy_from_slice(&u32::try_from(length).unwrap_or(0).to_le_bytes());
+    out[start + 4..body].copy_from_slice(&sum.to_le_bytes());
+    Ok(())
+}
+
+/// The frame at the beginning of `bytes`, with its length; none if there is no whole and sound one.
+pub(super) fn read(bytes: &[u8]) -> Option<(u64, Deferred, usize)> {
+    let (length, rest) = bytes.split_first_chunk::<4>()?;
+    let (sum, rest) = rest.split_first_chunk::<8>()?;
+    let length = usize::try_from(u32::from_le_bytes(*length)).ok().filter(|length| *length <= BODY_BYTES_MAX)?;
+    let body = rest.get(..length)?;
+    if xxh3_64(body) != u64::from_le_bytes(*sum) {
+        return None;
+    }
+    let mut reader = Reader(body);
+    let number = reader.u64()?;
+    let change = reader.change()?;
+    reader.0.is_empty().then_some((number, change, HEAD_BYTES + length))
+}
+
+struct Writer<'o>(&'o mut Vec<u8>);
+
+impl Writer<'_> {
+    fn u8(&mut self, value: u8) {
+        self.0.push(value);
+    }
+
+    fn u32(&mut self, value: u32) {
+        self.0.extend_from_slice(&value.to_le_bytes());
+    }
+
+    fn u64(&mut self, value: u64) {
+        self.0.extend_from_slice(&value.to_le_bytes());
+    }
+
+    fn i64(&mut self, value: i64) {
+        self.0.extend_from_slice(&value.to_le_bytes());
+    }
+
+    fn bytes(&mut self, value: &[u8]) {
+        self.u32(u32::try_from(value.len()).unwrap_or(u32::MAX));
+        self.0.extend_from_slice(value);
+    }
+
+    fn option<T>(&mut self, value: Option<T>, write: impl FnOnce(&mut Self, T)) {
+        self.u8(value.is_some().into());
+        if let Some(value) = value {
+            write(self, value);
+        }
+    }
+
+    fn place(&mut self, parent: NodeId, name: &NodeName) {
+        self.i64(parent.0);
+        self.bytes(name.as_str().as_bytes());
+    }
+
+    fn posix(&mut self, posix: &Posix) {
+        self.u8(special_number(posix.special));
+        for value in [posix.mode, posix.uid, posix.gid, posix.rdev, posix.xattrs] {
+            self.u32(value);
+        }
+        for value in [posix.atime_ns, posix.mtime_ns, posix.ctime_ns] {
+            self.i64(value);
+        }
+    }
+
+    fn content(&mut self, content: &NewContent, id: ContentId) -> Result<()> {
+        self.i64(id.0);
+        match content {
+            NewContent::Empty => self.u8(0),
+            NewContent::Inline { size, nonce, tag, sealed } => {
+                self.u8(1);
+                self.u64(*size);
+                self.0.extend_from_slice(nonce);
+                self.0.extend_from_slice(tag);
+                self.bytes(sealed);
+            }
+            NewContent::Blocks { .. } | NewContent::Staged { .. } => {
+                return Err(Error::internal("content in blocks does not go into the journal"));
+            }
+        }
+        Ok(())
+    }
+
+    fn change(&mut self, change: &Deferred) -> Result<()> {
+        match change {
+            Deferred::Create { id, new, content_id } => {
+                self.u8(1);
+                self.i64(id.0);
+                self.place(new.parent, &new.name);
+                self.u8((new.kind == NodeKind::Folder).into());
+                self.posix(&new.posix);
+                self.content(&new.content, *content_id)?;
+            }
+            Deferred::Save { rewrite, content_id, at } => {
+                self.u8(2);
+                self.i64(rewrite.node.0);
+                self.place(at.0, &at.1);
+                self.option(rewrite.base, |writer, base| writer.i64(base.0));
+                self.u8(rewrite.keep.into());
+                self.posix(&rewrite.posix);
+                self.content(&rewrite.content, *content_id)?;
+            }
+            Deferred::Attributes { node, change, usual } => {
+                self.u8(3);
+                self.i64(node.0);
+                for value in [change.mode, change.uid, change.gid] {
+                    self.option(value, Self::u32);
+                }
+                for value in [change.atime_ns, change.mtime_ns] {
+                    self.option(value, Self::i64);
+                }
+                self.i64(change.ctime_ns);
+                self.posix(usual);
+            }
+            Deferred::Unlink { unlink, node } => {
+                self.u8(4);
+                self.i64(node.0);
+                self.place(unlink.parent, &unlink.name);
+                self.u8(unlink.folder.into());
+                self.i64(unlink.leave.now_ns);
+                self.option(unlink.leave.held_until_ms, Self::i64);
+                self.i64(unlink.leave.forget_after_ms);
+            }
+        }
+        Ok(())
+    }
+}
+
+struct Reader<'b>(&'b [u8]);
+
+impl<'b> Reader<'b> {
+    fn array<const N: usize>(&mut self) -> Option<[u8; N]> {
+        let (value, rest) = self.0.split_first_chunk::<N>()?;
+        self.0 = rest;
+        Some(*value)
+    }
+
+    fn u8(&mut self) -> Option<u8> {
+        self.array::<1>().map(|[value]| value)
+    }
+
+    fn bool(&mut self) -> Option<bool> {
+        match self.u8()? {
+            0 => Some(false),
+            1 => Some(true),
+            _ => None,
+        }
+    }
+
+    fn u32(&mut self) -> Option<u32> {
+        self.array().map(u32::from_le_bytes)
+    }
+
+    fn u64(&mut self) -> Option<u64> {
+        self.array().map(u64::from_le_bytes)
+    }
+
+    fn i64(&mut self) -> Option<i64> {
+        self.array().map(i64::from_le_bytes)
+    }
+
+    fn bytes(&mut self) -> Option<&'b [u8]> {
+        let length = usize::try_from(self.u32()?).ok()?;
+        let (value, rest) = self.0.split_at_checked(length)?;
+        self.0 = rest;
+        Some(value)
+    }
+
+    #[expect(
+        clippy::option_option,
+        reason = "none is a frame that ends too early, a none in it a value that is not there"
+    )]
+    fn option<T>(&mut self, read: impl FnOnce(&mut Self) -> Option<T>) -> Option<Option<T>> {
+        if self.bool()? { read(self).map(Some) } else { Some(None) }
+    }
+
+    fn place(&mut self) -> Option<(NodeId, NodeName)> {
+        let parent = NodeId(self.i64()?);
+        let name = std::str::from_utf8(self.bytes()?).ok()?;
+        Some((parent, NodeName::new(name).ok()?))
+    }
+
+    fn posix(&mut self) -> Option<Posix> {
+        let special = special(self.u8()?)?;
+        let (mode, uid, gid, rdev, xattrs) = (self.u32()?, self.u32()?, self.u32()?, self.u32()?, self.u32()?);
+        let (atime_ns, mtime_ns, ctime_ns) = (self.i64()?, self.i64()?, self.i64()?);
+        Some(Posix { special, mode, uid, gid, rdev, atime_ns, mtime_ns, ctime_ns, xattrs })
+    }
+
+    fn content(&mut self) -> Option<(NewContent, ContentId)> {
+        let id = ContentId(self.i64()?);
+        let content = if self.bool()? {
+            let (size, nonce, tag) = (self.u64()?, self.array()?, self.array()?);
+            NewContent::Inline { size, nonce, tag, sealed: self.bytes()?.to_vec() }
+        } else {
+            NewContent::Empty
+        };
+        Some((content, id))
+    }
+
+    fn change(&mut self) -> Option<Deferred> {
+        Some(match self.u8()? {
+            1 => {
+                let id = NodeId(self.i64()?);
+                let (parent, name) = self.place()?;
+                let kind = if self.bool()? { NodeKind::Folder } else { NodeKind::File };
+                let posix = self.posix()?;
+                let (content, content_id) = self.content()?;
+                Deferred::Create { id, new: NewEntry { parent, name, kind, posix, content }, content_id }
+            }
+            2 => {
+                let node = NodeId(self.i64()?);
+                let at = self.place()?;
+                let base = self.option(|reader| reader.i64().map(ContentId))?;
+                let (keep, posix) = (self.bool()?, self.posix()?);
+                let (content, content_id) = self.content()?;
+                Deferred::Save { rewrite: Rewrite { node, base, content, posix, keep }, content_id, at }
+            }
+            3 => {
+                let node = NodeId(self.i64()?);
+                let (mode, uid, gid) = (self.option(Self::u32)?, self.option(Self::u32)?, self.option(Self::u32)?);
+                let (atime_ns, mtime_ns) = (self.option(Self::i64)?, self.option(Self::i64)?);
+                let change = NewAttributes { mode, uid, gid, atime_ns, mtime_ns, ctime_ns: self.i64()? };
+                Deferred::Attributes { node, change, usual: self.posix()? }
+            }
+            4 => {
+                let node = NodeId(self.i64()?);
+                let (parent, name) = self.place()?;
+                let folder = self.bool()?;
+                let (now_ns, held_until_ms) = (self.i64()?, self.option(Self::i64)?);
+                let leave = Leave { now_ns, held_until_ms, forget_after_ms: self.i64()? };
+                Deferred::Unlink { unlink: Unlink { parent, name, folder, leave }, node }
+            }
+            _ => return None,
+        })
+    }
+}
+
+/// Part of the format.
+const fn special_number(special: Special) -> u8 {
+    match special {
+        Special::None => 0,
+        Special::Link => 1,
+        Special::Fifo => 2,
+        Special::Socket => 3,
+        Special::Character => 4,
+        Special::Block => 5,
+    }
+}
+
+const fn special(number: u8) -> Option<Special> {
+    Some(match number {
+        0 => Special::None,
+        1 => Special::Link,
+        2 => Special::Fifo,
+        3 => Special::Socket,
+        4 => Special::Character,
+        5 => Special::Block,
+        _ => return None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn name() -> NodeName {
+        NodeName::new("näme.txt").expect("a good name")
+    }
+
+    fn changes() -> Vec<Deferred> {
+        let posix =
+            Posix { special: Special::Fifo, mode: 0o4755, uid: 1, gid: 2, rdev: 3, xattrs: 4, ..Posix::default() };
+        let content = NewContent::Inline { size: 9, nonce: [1; 16], tag: [2; 16], sealed: vec![3; 77] };
+        let new =
+            NewEntry { parent: NodeId(5), name: name(), kind: NodeKind::Folder, posix, content: NewContent::Empty };
+        let rewrite = Rewrite { node: NodeId(6), base: Some(ContentId(7)), content, posix: posix.at(-8), keep: true };
+        let change =
+            NewAttributes { mode: Some(1), mtime_ns: Some(-1), ctime_ns: i64::MAX, ..NewAttributes::default() };
+        let leave = Leave { now_ns: 1, held_until_ms: Some(2), forget_after_ms: 3 };
+        vec![
+            Deferred::Create { id: NodeId(i64::MAX), new, content_id: ContentId(0) },
+            Deferred::Save { rewrite, content_id: ContentId(11), at: (NodeId(12), name()) },
+            Deferred::Attributes { node: NodeId(13), change, usual: posix },
+            Deferred::Unlink {
+                unlink: Unlink { parent: NodeId(14), name: name(), folder: true, leave },
+                node: NodeId(15),
+            },
+        ]
+    }
+
+    #[test]
+    fn what_is_written_is_read_back() {
+        let mut bytes = Vec::new();
+        for (number, change) in (1..).zip(changes()) {
+            write(&mut bytes, number, &change).expect("writes");
+        }
+        let mut rest = bytes.as_slice();
+        for (number, change) in (1..).zip(changes()) {
+            let (found, read, length) = read(rest).expect("reads");
+            assert_eq!((found, read), (number, change));
+            rest = &rest[length..];
+        }
+        assert!(rest.is_empty());
+    }
+
+    #[test]
+    fn a_frame_that_is_cut_or_changed_anywhere_is_none() {
+        for change in changes() {
+            let mut bytes = Vec::new();
+            write(&mut bytes, 3, &change).expect("writes");
+            for end in 0..bytes.len() {
+                assert!(read(&bytes[..end]).is_none(), "cut at {end}");
+            }
+            for at in 0..bytes.len() {
+                bytes[at] ^= 0x10;
+                assert!(read(&bytes).is_none(), "changed at {at}");
+                bytes[at] ^= 0x10;
+            }
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn any_body_with_a_sound_sum_is_read_or_refused_without_a_panic(body in prop::collection::vec(any::<u8>(), 0..300)) {
+            let mut bytes = u32::try_from(body.len()).expect("short").to_le_bytes().to_vec();
+            bytes.extend_from_slice(&xxh3_64(&body).to_le_bytes());
+            bytes.extend_from_slice(&body);
+            let _ = read(&bytes);
+        }
+    }
+}

@@ -1,0 +1,331 @@
+//! Answering first: small changes go into a journal and are answered at once; the tree gets them a moment later, many in one transaction.
+//!
+//! A file that is made, written and closed costs two transactions of the catalogue if each has to be waited for. Here they are two frames of a
+//! journal ([`journal`]) in the system's cache, which the end of this process cannot undo, and what waits is seen by everybody who asks
+//! this mount ([`view`]). One task hands what waits to the tree in the order it was made ([`apply`]), some ten milliseconds later, in
+//! batches. This is a [`Tree`](holdfast_drive::Tree) itself (`tree.rs`), over any other: the engine here, or a client.
+//!
+//! **What waits.** Making a file, folder or special file with little content, saving a small file, and attributes of what waits. Everything else
+//! has what waits applied first and goes the usual way, as does everything near the end of the quota, where an error has to be told
+//! at `close`.
+//!
+//! **Numbers** of nodes and contents are reserved beforehand, so what was made can be used, and its content be the base of the next, before
+//! anybody else knows of it.
+//!
+//! **Nothing is dropped.** What turns out to collide with what others did is kept beside it; what is refused stays in the journal, is tried
+//! again, and is told to whoever closes or syncs the file next. The journal is gone through again at the next start.
+
+mod apply;
+mod frame;
+mod journal;
+mod tree;
+mod view;
+
+use holdfast_base::{Error, ErrorKind, NodeId, Result, SpaceId};
+use holdfast_drive::{Deferred, Entry, Tree};
+use journal::Journal;
+use parking_lot::Mutex;
+use std::collections::{HashMap, HashSet, VecDeque};
+use std::fs::{File, TryLockError};
+use std::ops::Range;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+use tokio::sync::Notify;
+use tokio::task::JoinHandle;
+use view::View;
+use xxhash_rust::xxh3::xxh3_64_with_seed;
+
+/// Changes that wait at most; beyond, writers do. With 4 KiB each, some 32 MiB of memory.
+const WAITING_MAX: usize = 8_192;
+/// Changes that were refused and are tried again; with more, nothing is answered first any more.
+const PARKED_MAX: usize = 1_024;
+/// Numbers that are reserved at a time, and how few are left when more are fetched.
+const NUMBERS: u32 = 8_192;
+const NUMBERS_LOW: i64 = 2_048;
+/// Room that is left for what others write meanwhile: with less, each change is asked for.
+const ROOM_BYTES: u64 = 16 << 20;
+/// That a name was not there is believed for so long.
+const ABSENT: Duration = Duration::from_millis(200);
+/// Names that were not there, remembered; at this many all are forgotten.
+const ABSENT_MAX: usize = 4_096;
+/// Counters of folders' changes; folders share them.
+const GENERATIONS: usize = 256;
+
+/// A tree that answers first.
+pub(crate) struct Behind {
+    shared: Arc<Shared>,
+    applying: JoinHandle<()>,
+}
+
+struct Shared {
+    inner: Arc<dyn Tree>,
+    space: SpaceId,
+    state: Mutex<State>,
+    /// Something waits.
+    work: Notify,
+    /// Somebody waits for it.
+    hurry: Notify,
+    /// A batch ended.
+    progress: Notify,
+    hurried: AtomicBool,
+    reserving: tokio::sync::Mutex<()>,
+    generations: [AtomicU64; GENERATIONS],
+    /// Keeps others out of the journal's folder.
+    _lock: File,
+}
+
+struct State {
+    journal: Journal,
+    view: View,
+    /// Changes that wait, in order.
+    queue: VecDeque<(u64, Deferred)>,
+    /// The first number of those on their way to the tree.
+    under_way: Option<u64>,
+    /// Changes that were refused, and those that must come after them, in order.
+    parked: VecDeque<(u64, Deferred)>,
+    parked_nodes: HashSet<NodeId>,
+    /// Numbers of those that the log and the file's next closing know of.
+    refused: HashSet<u64>,
+    /// Errors that nobody was told yet.
+    troubles: HashMap<NodeId, Trouble>,
+    /// Why the last batch failed as a whole, and how many did.
+    failure: Option<(ErrorKind, String)>,
+    failures: u64,
+    numbers: Range<i64>,
+    /// Room in the space when it was last asked for.
+    free_bytes: Option<u64>,
+    /// Bytes written since.
+    since_bytes: u64,
+    absent: HashMap<u64, Instant>,
+}
+
+/// What went wrong with a change after it was answered.
+#[derive(Clone)]
+struct Trouble {
+    kind: ErrorKind,
+    message: String,
+}
+
+impl Trouble {
+    fn error(&self) -> Error {
+        Error::new(self.kind, self.message.clone())
+    }
+}
+
+impl State {
+    /// Numbers a node or content.
+    fn number(&mut self) -> Option<i64> {
+        self.numbers.next()
+    }
+
+    /// Whether any change up to a number is not in the tree and not refused.
+    fn waits_for(&self, number: u64) -> bool {
+        self.under_way.is_some_and(|first| first <= number) || self.queue.iter().any(|(other, _)| *other <= number)
+    }
+
+    fn is_idle(&self) -> bool {
+        self.queue.is_empty() && self.under_way.is_none()
+    }
+
+    /// Whether a change may be answered first.
+    fn may_defer(&self, bytes: u64) -> bool {
+        let claimed = self.since_bytes.saturating_add(bytes).saturating_add(ROOM_BYTES);
+        self.parked.len() < PARKED_MAX && self.free_bytes.is_none_or(|free| free > claimed)
+    }
+
+    fn is_full(&self) -> bool {
+        self.queue.len() >= WAITING_MAX || self.journal.bytes() >= journal::JOURNAL_BYTES_MAX
+    }
+
+    /// Answers a change: from here on it waits, and is seen.
+    fn add(&mut self, change: Deferred, entry: Entry) -> Result<()> {
+        let number = self.journal.append(&change)?;
+        self.since_bytes += entry.node.size;
+        self.view.add(&change, entry);
+        self.line_up(number, change);
+        Ok(())
+    }
+
+    /// Puts a change where it belongs: behind one that was refused, if it needs that.
+    fn line_up(&mut self, number: u64, change: Deferred) {
+        let waits = |node: NodeId| self.parked_nodes.contains(&node);
+        if !self.parked.is_empty() && (waits(change.node()) || change.folder().is_some_and(waits)) {
+            self.parked_nodes.insert(change.node());
+            self.parked.push_back((number, change));
+        } else {
+            self.queue.push_back((number, change));
+        }
+    }
+}
+
+impl Behind {
+    /// Goes through what a mount before this left in `folder`, and begins.
+    pub(crate) async fn start(inner: Arc<dyn Tree>, folder: &Path) -> Result<Self> {
+        std::fs::create_dir_all(folder).map_err(|error| Error::from(error).context(folder.display()))?;
+        let lock = lock(folder)?;
+        let root = inner.entry(inner.root()).await?.ok_or_else(|| Error::not_found("the space has no root folder"))?;
+        let left = journal::left_in(folder)?;
+        let refused = apply::go_through(&*inner, &left).await?;
+        let numbers = if inner.may_change().await.is_ok() { inner.reserve(NUMBERS).await? } else { 0..0 };
+        let free_bytes = inner.room().await?.free_bytes;
+        let mut state = State {
+            journal: Journal::begin(folder, name_of(&numbers))?,
+            view: View::default(),
+            queue: VecDeque::new(),
+            under_way: None,
+            parked: VecDeque::new(),
+            parked_nodes: HashSet::new(),
+            refused: HashSet::new(),
+            troubles: HashMap::new(),
+            failure: None,
+            failures: 0,
+            numbers,
+            free_bytes,
+            since_bytes: 0,
+            absent: HashMap::new(),
+        };
+        for change in refused {
+            apply::park_again(&*inner, &mut state, change, root.node.space).await?;
+        }
+        state.journal.sync()?;
+        left.into_iter().try_for_each(journal::Left::remove)?;
+        let shared = Arc::new(Shared {
+            inner,
+            space: root.node.space,
+            state: Mutex::new(state),
+            work: Notify::new(),
+            hurry: Notify::new(),
+            progress: Notify::new(),
+            hurried: AtomicBool::new(false),
+            reserving: tokio::sync::Mutex::default(),
+            generations: std::array::from_fn(|_| AtomicU64::new(0)),
+            _lock: lock,
+        });
+        let applying = tokio::spawn(apply::run(shared.clone()));
+        Ok(Self { shared, applying })
+    }
+}
+
+impl Drop for Behind {
+    fn drop(&mut self) {
+        self.applying.abort();
+    }
+}
+
+/// One mount a journal.
+fn lock(folder: &Path) -> Result<File> {
+    let path = folder.join("lock");
+    let file = File::options().create(true).truncate(false).write(true).open(&path);
+    let file = file.map_err(|error| Error::from(error).context(path.display()))?;
+    match file.try_lock() {
+        Ok(()) => Ok(file),
+        Err(TryLockError::WouldBlock) => {
+            Err(Error::conflict(format!("another mount uses {} already", folder.display())))
+        }
+        Err(TryLockError::Error(error)) => Err(Error::from(error).context(path.display())),
+    }
+}
+
+/// A name that no other journal of the drive has: numbers are given out once.
+fn name_of(numbers: &Range<i64>) -> [u8; 16] {
+    let mut name = [0; 16];
+    name[..8].copy_from_slice(&numbers.start.to_le_bytes());
+    name[8..].copy_from_slice(&crate::attributes::now_ns().to_le_bytes());
+    name
+}
+
+impl Shared {
+    /// Waits until everything that waits now is in the tree, or was refused and parked.
+    async fn flush(&self) -> Result<()> {
+        let (target, failures) = {
+            let state = self.state.lock();
+            if state.is_idle() {
+                return Ok(());
+            }
+            (state.journal.last(), state.failures)
+        };
+        loop {
+            let progress = self.progress.notified();
+            tokio::pin!(progress);
+            progress.as_mut().enable();
+            {
+                let state = self.state.lock();
+                if !state.waits_for(target) {
+                    return Ok(());
+                }
+                if let Some((kind, message)) = state.failure.as_ref().filter(|_| state.failures > failures) {
+                    return Err(Error::new(*kind, message.clone()));
+                }
+            }
+            self.hurried.store(true, Ordering::Release);
+            self.hurry.notify_one();
+            self.work.notify_one();
+            progress.await;
+        }
+    }
+
+    /// Waits until there is room for a change and numbers for it.
+    async fn make_ready(&self) -> Result<()> {
+        self.inner.may_change().await?;
+        loop {
+            let progress = self.progress.notified();
+            tokio::pin!(progress);
+            progress.as_mut().enable();
+            let (full, left) = {
+                let state = self.state.lock();
+                (state.is_full(), state.numbers.end - state.numbers.start)
+            };
+            if left < 2 {
+                self.reserve().await?;
+            } else if full {
+                self.work.notify_one();
+                progress.await;
+            } else {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Fetches numbers, if there are few.
+    async fn reserve(&self) -> Result<()> {
+        let _one = self.reserving.lock().await;
+        let left = |state: &State| state.numbers.end - state.numbers.start;
+        if left(&self.state.lock()) >= NUMBERS_LOW {
+            return Ok(());
+        }
+        let numbers = self.inner.reserve(NUMBERS).await?;
+        let mut state = self.state.lock();
+        if state.numbers.end == numbers.start {
+            state.numbers.end = numbers.end;
+        } else {
+            // A few numbers are lost; there are enough.
+            state.numbers = numbers;
+        }
+        Ok(())
+    }
+
+    fn generation(&self, folder: NodeId) -> &AtomicU64 {
+        &self.generations[usize::try_from(folder.0.unsigned_abs() % GENERATIONS as u64).unwrap_or(0)]
+    }
+
+    /// Members of a folder are about to change, or just did.
+    fn changes(&self, folder: NodeId) {
+        self.generation(folder).fetch_add(1, Ordering::AcqRel);
+    }
+
+    /// Everything that was refused is told, and kept until then.
+    fn trouble(&self, node: NodeId) -> Option<Error> {
+        let mut state = self.state.lock();
+        if state.troubles.is_empty() {
+            return None;
+        }
+        state.troubles.remove(&node).map(|trouble| trouble.error())
+    }
+}
+
+/// What stands for a name in [`State::absent`].
+fn key_of(folder: NodeId, name: &str) -> u64 {
+    xxh3_64_with_seed(name.as_bytes(), folder.0.unsigned_abs())
+}
