@@ -56,6 +56,19 @@ pub trait Tree: Send + Sync + 'static {
         change: (String, Option<Vec<u8>>, XattrRule),
         usual: (Posix, i64),
     ) -> Result<Entry>;
+    /// What went wrong with a node after its change was answered, and was not told yet. Asked by whoever closes or syncs it.
+    fn trouble(&self, _node: NodeId) -> Option<Error> {
+        None
+    }
+    /// When it answers, everything that was answered before is on disk.
+    async fn settle(&self) -> Result<()>;
+    /// Changes of the drive's spaces from now on, by whomever.
+    fn changes(&self) -> broadcast::Receiver<Change>;
+}
+
+/// A tree that takes changes which were answered before it knew of them.
+#[async_trait]
+pub trait Deferring: Tree {
     /// Whether changes may be made here: `Forbidden` to whoever may only read.
     async fn may_change(&self) -> Result<()>;
     /// Gives out up to so many numbers for nodes and contents that nobody else gets, at least one.
@@ -66,14 +79,6 @@ pub trait Tree: Send + Sync + 'static {
     fn open_small(&self, content: &NewContent) -> Result<Vec<u8>>;
     /// Makes changes that were answered before: see [`Catalogue::apply`](holdfast_meta::Catalogue::apply).
     async fn apply(&self, batch: Batch, durable: Durable) -> Result<Vec<Result<Applied>>>;
-    /// What went wrong with a node after its change was answered, and was not told yet. Asked by whoever closes or syncs it.
-    fn trouble(&self, _node: NodeId) -> Option<Error> {
-        None
-    }
-    /// When it answers, everything that was answered before is on disk.
-    async fn settle(&self) -> Result<()>;
-    /// Changes of the drive's spaces from now on, by whomever.
-    fn changes(&self) -> broadcast::Receiver<Change>;
 }
 
 /// A content that is being read.

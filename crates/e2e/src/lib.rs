@@ -16,6 +16,7 @@
 //! | [`others`] | suites of other people's clients |
 //! | [`encrypted`] | object services behind TLS, with an authority of one's own |
 //! | [`errands`] | people at the API who work until the server is gone, and judge what is left of it |
+//! | [`filesystem`] | what any file system does, held against a folder |
 //! | [`knob`] | sizes of tests, small by default and set by environment variables |
 //!
 //! The program is `HOLDFAST_BIN`, else the newest `holdfast` in `target/release`, `target/ci` and `target/debug`; a test fails if there
@@ -32,8 +33,10 @@ pub mod disk;
 pub mod encrypted;
 pub mod engines;
 pub mod errands;
+pub mod filesystem;
 pub mod knob;
 pub mod mounted;
+pub mod networked;
 pub mod objects;
 pub mod others;
 pub mod rig;

@@ -50,22 +50,12 @@ impl Ground {
         let at = self.folder.path().join("mnt");
         let mut command = self.options().command()?;
         command.arg("mount").arg(self.options().data()).arg(&at);
-        command.args(["--user", NAME, "--password-file", "-", "--foreground", "--json"]).args(arguments);
+        command.args(["--user", NAME, "--password-file", "-"]).args(arguments);
         // Any test can be run with it.
         if std::env::var_os("HOLDFAST_MOUNT_WRITE_BEHIND").is_some() && !arguments.contains(&"--write-behind") {
             command.arg("--write-behind");
         }
-        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
-        child.stdin.take().ok_or("no standard input")?.write_all(PASSWORD.as_bytes())?;
-        let mut out = BufReader::new(child.stdout.take().ok_or("no standard output")?);
-        let mut line = String::new();
-        out.read_line(&mut line)?;
-        let mut mount = Mount { child, at, _out: out };
-        if line.contains("\"mounted\"") {
-            return Ok(mount);
-        }
-        let said = mount.errors();
-        Err(format!("it was not mounted: {said}").into())
+        Mount::begin(command, PASSWORD, at)
     }
 
     /// Mounts, works, unmounts, and has the drive prove itself.
@@ -88,6 +78,23 @@ pub struct Mount {
 }
 
 impl Mount {
+    /// Mounts with a command that takes a secret on its standard input.
+    pub fn begin(mut command: Command, secret: &str, at: PathBuf) -> Outcome<Self> {
+        command.args(["--foreground", "--json"]);
+        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
+        // One that ended already says why.
+        let _ = child.stdin.take().ok_or("no standard input")?.write_all(secret.as_bytes());
+        let mut out = BufReader::new(child.stdout.take().ok_or("no standard output")?);
+        let mut line = String::new();
+        out.read_line(&mut line)?;
+        let mut mount = Self { child, at, _out: out };
+        if line.contains("\"mounted\"") {
+            return Ok(mount);
+        }
+        let said = mount.errors();
+        Err(format!("it was not mounted: {said}").into())
+    }
+
     /// Where.
     pub fn at(&self) -> &Path {
         &self.at

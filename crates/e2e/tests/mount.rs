@@ -1,11 +1,8 @@
 //! A drive mounted as a folder: what file systems do, held against a native folder and against other faces.
 
-#![expect(clippy::cast_possible_truncation, reason = "numbers made up for tests fit")]
-
 use std::fs::{self, File, OpenOptions, Permissions};
-use std::io::{ErrorKind, Read, Seek, SeekFrom, Write};
-use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt, OpenOptionsExt, PermissionsExt, symlink};
+use std::io::Write;
+use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
@@ -13,6 +10,7 @@ use std::sync::Arc;
 use holdfast_base::{Clock, DrivePath, SystemClock};
 use holdfast_e2e::Outcome;
 use holdfast_e2e::care::expect_clean;
+use holdfast_e2e::filesystem::{behaves, errno, operations_are_the_same, same_trees};
 use holdfast_e2e::knob::knob;
 use holdfast_e2e::mounted::{Ground, run};
 use holdfast_e2e::rig::{HOME, NAME, PASSWORD};
@@ -20,205 +18,10 @@ use holdfast_meta::sqlite::{self, SqliteCatalogue};
 use holdfast_meta::{Catalogue, Expect, Guard};
 use holdfast_testkit::rng::Prng;
 use holdfast_testkit::services::{find_program, need};
-use rustix::fs::{CWD, FallocateFlags, RenameFlags, fallocate, mknodat, renameat_with};
-use rustix::io::Errno;
-
-/// The error number of what should have failed.
-fn errno<T: std::fmt::Debug>(result: std::io::Result<T>) -> Option<i32> {
-    result.expect_err("this should have failed").raw_os_error()
-}
 
 #[test]
 fn files_and_folders_are_what_they_are_on_any_file_system() -> Outcome {
-    Ground::new()?.with(|at| {
-        names(at)?;
-        contents(at)?;
-        attributes(at)?;
-        special(at)?;
-        unlinked(at)?;
-        renames(at)
-    })
-}
-
-fn names(at: &Path) -> Outcome {
-    let folder = at.join("names");
-    fs::create_dir(&folder)?;
-    assert_eq!(errno(fs::create_dir(&folder)), Some(libc::EEXIST));
-    let long = "n".repeat(255);
-    File::create(folder.join(&long))?;
-    assert_eq!(errno(File::create(folder.join(long + "n"))), Some(libc::ENAMETOOLONG));
-    let not_text = std::ffi::OsStr::from_bytes(b"\xff\xfe");
-    assert_eq!(errno(File::create(folder.join(not_text))), Some(libc::EILSEQ));
-    assert_eq!(errno(fs::metadata(folder.join(not_text))), Some(libc::ENOENT));
-    assert_eq!(errno(fs::remove_dir(&folder)), Some(libc::ENOTEMPTY));
-    assert_eq!(errno(fs::remove_file(&folder)), Some(libc::EISDIR));
-    for number in 0..1_500 {
-        File::create(folder.join(format!("m{number}")))?;
-    }
-    let mut listed: Vec<_> = fs::read_dir(&folder)?.map(|it| it.map(|it| it.file_name())).collect::<Result<_, _>>()?;
-    listed.sort();
-    listed.dedup();
-    assert_eq!(listed.len(), 1_501);
-    let numbers = fs::read_dir(&folder)?.map(|it| Ok(it?.metadata()?.ino()));
-    let numbers: std::collections::HashSet<u64> = numbers.collect::<std::io::Result<_>>()?;
-    assert_eq!(numbers.len(), 1_501, "numbers are of one node each");
-    // Removing while it is listed leaves nothing out.
-    for entry in fs::read_dir(&folder)? {
-        fs::remove_file(entry?.path())?;
-    }
-    fs::remove_dir(&folder)?;
-    assert!(!folder.exists());
-    Ok(())
-}
-
-fn contents(at: &Path) -> Outcome {
-    let path = at.join("content");
-    let mut file = OpenOptions::new().read(true).write(true).create_new(true).open(&path)?;
-    assert_eq!(
-        OpenOptions::new().write(true).create_new(true).open(&path).expect_err("is there").kind(),
-        ErrorKind::AlreadyExists
-    );
-    let mut expected = vec![0; 5 << 20];
-    Prng::new(1).fill(&mut expected);
-    file.write_all(&expected)?;
-    assert_eq!(fs::read(&path)?, expected, "what is written is seen before it is saved");
-    file.sync_all()?;
-    file.write_all_at(b"patch", (3 << 20) - 2)?;
-    expected[(3 << 20) - 2..(3 << 20) + 3].copy_from_slice(b"patch");
-    drop(file);
-    assert_eq!(fs::read(&path)?, expected);
-    let mut appending = OpenOptions::new().append(true).open(&path)?;
-    appending.write_all(b"end")?;
-    drop(appending);
-    expected.extend_from_slice(b"end");
-    let file = OpenOptions::new().read(true).write(true).open(&path)?;
-    file.set_len(1_000_001)?;
-    expected.truncate(1_000_001);
-    file.set_len(2_500_000)?;
-    expected.resize(2_500_000, 0);
-    assert_eq!(fs::read(&path)?, expected);
-    fallocate(&file, FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE, 10, 70_000)?;
-    expected[10..70_010].fill(0);
-    fallocate(&file, FallocateFlags::empty(), 0, 2_600_000)?;
-    expected.resize(2_600_000, 0);
-    assert_eq!(fallocate(&file, FallocateFlags::COLLAPSE_RANGE, 0, 4_096), Err(Errno::OPNOTSUPP));
-    drop(file);
-    assert_eq!(fs::read(&path)?, expected);
-    let mut file = File::open(&path)?;
-    assert_eq!(file.seek(SeekFrom::End(-5))?, 2_599_995);
-    let mut rest = Vec::new();
-    file.read_to_end(&mut rest)?;
-    assert_eq!(rest, [0; 5]);
-    fs::copy(&path, at.join("copy"))?;
-    assert_eq!(fs::read(at.join("copy"))?, expected);
-    assert_eq!(errno(fs::write(at.join("none/x"), "")), Some(libc::ENOENT));
-    assert_eq!(errno(fs::write(path.join("x"), "")), Some(libc::ENOTDIR));
-    Ok(())
-}
-
-fn attributes(at: &Path) -> Outcome {
-    let path = at.join("attributes");
-    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o4640).open(&path)?;
-    file.write_all(b"x")?;
-    let time = std::time::UNIX_EPOCH + std::time::Duration::new(1_234_567_890, 123_456_789);
-    file.set_times(fs::FileTimes::new().set_modified(time).set_accessed(time))?;
-    drop(file);
-    let found = fs::metadata(&path)?;
-    assert_eq!(found.modified()?, time, "set before the close, and to the nanosecond");
-    assert_eq!((found.accessed()?, found.mode() & 0o7777, found.nlink()), (time, 0o4640, 1));
-    std::os::unix::fs::chown(&path, Some(1_001), Some(1_002))?;
-    let found = fs::metadata(&path)?;
-    assert_eq!(
-        (found.uid(), found.gid(), found.mode() & 0o7777),
-        (1_001, 1_002, 0o640),
-        "another owner, no privileges"
-    );
-    fs::set_permissions(&path, Permissions::from_mode(0o755))?;
-    let before = fs::metadata(at)?.modified()?;
-    fs::create_dir(at.join("group"))?;
-    assert!(fs::metadata(at)?.modified()? >= before, "a folder changes with its members");
-    std::os::unix::fs::chown(at.join("group"), None, Some(1_003))?;
-    fs::set_permissions(at.join("group"), Permissions::from_mode(0o2775))?;
-    fs::create_dir(at.join("group/below"))?;
-    let below = fs::metadata(at.join("group/below"))?;
-    assert_eq!((below.gid(), below.mode() & 0o2000), (1_003, 0o2000), "the group goes down");
-    xattrs(&path)
-}
-
-fn xattrs(path: &Path) -> Outcome {
-    use rustix::fs::{XattrFlags, getxattr, listxattr, removexattr, setxattr};
-    setxattr(path, "user.colour", b"\0red\xff", XattrFlags::CREATE)?;
-    assert_eq!(setxattr(path, "user.colour", b"", XattrFlags::CREATE), Err(Errno::EXIST));
-    let mut room = [0; 64];
-    let length = getxattr(path, "user.colour", &mut room[..])?;
-    assert_eq!(&room[..length], b"\0red\xff");
-    let length = listxattr(path, &mut room[..])?;
-    assert_eq!(&room[..length], b"user.colour\0");
-    removexattr(path, "user.colour")?;
-    assert_eq!(getxattr(path, "user.colour", &mut room[..]), Err(Errno::NODATA));
-    Ok(())
-}
-
-fn special(at: &Path) -> Outcome {
-    symlink("../outside/of it", at.join("link"))?;
-    assert_eq!(fs::read_link(at.join("link"))?, Path::new("../outside/of it"));
-    assert!(fs::symlink_metadata(at.join("link"))?.is_symlink());
-    let mode = rustix::fs::Mode::from_raw_mode(0o600);
-    mknodat(CWD, at.join("fifo"), rustix::fs::FileType::Fifo, mode, 0)?;
-    assert!(fs::symlink_metadata(at.join("fifo"))?.file_type().is_fifo());
-    std::os::unix::net::UnixListener::bind(at.join("socket"))?;
-    assert!(fs::symlink_metadata(at.join("socket"))?.file_type().is_socket());
-    assert_eq!(
-        errno(fs::hard_link(at.join("content"), at.join("second"))),
-        Some(libc::EPERM),
-        "a refusal, and documented"
-    );
-    let room = rustix::fs::statvfs(at)?;
-    assert!(room.f_bavail > 0 && room.f_namemax == 255);
-    Ok(())
-}
-
-fn unlinked(at: &Path) -> Outcome {
-    let path = at.join("unlinked");
-    fs::write(&path, vec![7; 2 << 20])?;
-    let file = OpenOptions::new().read(true).write(true).open(&path)?;
-    fs::remove_file(&path)?;
-    assert!(!path.exists());
-    file.write_all_at(b"still", 1 << 20)?;
-    file.sync_all()?;
-    let mut read = [0; 6];
-    file.read_exact_at(&mut read, 1 << 20)?;
-    assert_eq!((&read, file.metadata()?.nlink()), (b"still\x07", 0));
-    fs::write(&path, "another")?;
-    assert_eq!(file.metadata()?.len(), 2 << 20);
-    drop(file);
-    assert_eq!(fs::read(&path)?, b"another");
-    Ok(())
-}
-
-fn renames(at: &Path) -> Outcome {
-    let (one, two) = (at.join("one"), at.join("two"));
-    fs::write(&one, "1")?;
-    fs::write(&two, "2")?;
-    let rename = |flags| renameat_with(CWD, &one, CWD, &two, flags);
-    assert_eq!(rename(RenameFlags::NOREPLACE), Err(Errno::EXIST));
-    rename(RenameFlags::EXCHANGE)?;
-    assert_eq!((fs::read(&one)?, fs::read(&two)?), (b"2".to_vec(), b"1".to_vec()));
-    let open = File::open(&two)?;
-    rename(RenameFlags::empty())?;
-    assert_eq!((fs::read(&two)?, one.exists(), open.metadata()?.nlink()), (b"2".to_vec(), false, 0));
-    let mut kept = String::new();
-    (&open).read_to_string(&mut kept)?;
-    assert_eq!(kept, "1", "what was replaced is still there for who has it open");
-    fs::create_dir_all(at.join("deep/er"))?;
-    assert_eq!(errno(fs::rename(at.join("deep"), at.join("deep/er/x"))), Some(libc::EINVAL));
-    let file = OpenOptions::new().write(true).create(true).truncate(true).open(at.join("deep/moving"))?;
-    file.write_all_at(b"before", 0)?;
-    fs::rename(at.join("deep/moving"), at.join("moved"))?;
-    file.write_all_at(b"after!", 0)?;
-    drop(file);
-    assert_eq!(fs::read(at.join("moved"))?, b"after!");
-    Ok(())
+    Ground::new()?.with(behaves)
 }
 
 /// `HOLDFAST_MOUNT_STEPS` operations, with the same outcome in a native folder.
@@ -226,74 +29,10 @@ fn renames(at: &Path) -> Outcome {
 fn random_operations_do_what_a_native_folder_does() -> Outcome {
     let ground = Ground::new()?;
     let native = tempfile::tempdir()?;
-    let seed = knob("HOLDFAST_MOUNT_SEED", 7_u64);
-    ground.with(|at| {
-        let mut random = Prng::new(seed);
-        for step in 0..knob("HOLDFAST_MOUNT_STEPS", 3_000) {
-            let mut twin = random.fork();
-            let mut same = Prng::new(twin.next_u64());
-            let mut again = same.fork();
-            let choice = again.next_u64();
-            let theirs = operate(native.path(), &mut Prng::new(choice));
-            let ours = operate(at, &mut Prng::new(choice));
-            if ours != theirs {
-                return Err(format!("seed {seed}, step {step}: {ours:?} and not {theirs:?}").into());
-            }
-        }
-        same_trees(at, native.path())
-    })?;
+    let (seed, steps) = (knob("HOLDFAST_MOUNT_SEED", 7), knob("HOLDFAST_MOUNT_STEPS", 3_000));
+    ground.with(|at| operations_are_the_same(at, native.path(), seed, steps))?;
     // And the same when it is mounted again.
     ground.with(|at| same_trees(at, native.path()))
-}
-
-/// One operation, and what came of it.
-fn operate(root: &Path, random: &mut Prng) -> String {
-    let names = ["a", "b", "c", "d/a", "d/b", "d/e", "d", "d/e/f", "g"];
-    let (one, two) = (root.join(random.pick(&names)), root.join(random.pick(&names)));
-    let offset = random.below(3 << 20);
-    let length = random.below(200_000);
-    let done = match random.below(11) {
-        0 | 1 => OpenOptions::new()
-            .write(true)
-            .create(true)
-            .truncate(false)
-            .open(&one)
-            .and_then(|file| file.write_all_at(&vec![length as u8; length as usize], offset)),
-        2 => fs::write(&one, vec![offset as u8; length as usize]),
-        3 => OpenOptions::new().write(true).open(&one).and_then(|file| file.set_len(offset)),
-        4 => fs::create_dir(&one),
-        5 => fs::remove_dir(&one),
-        6 => fs::remove_file(&one),
-        7 => fs::rename(&one, &two),
-        8 => symlink("a", &one),
-        9 => fs::set_permissions(&one, Permissions::from_mode(0o600 | (length as u32 & 0o177))),
-        _ => OpenOptions::new().append(true).open(&one).and_then(|mut file| file.write_all(b"appended")),
-    };
-    done.map_or_else(|error| format!("{:?}", error.raw_os_error()), |()| "done".to_owned())
-}
-
-/// Whether two trees have the same names, kinds, modes and bytes.
-fn same_trees(ours: &Path, theirs: &Path) -> Outcome {
-    let names = |folder: &Path| -> Outcome<Vec<_>> {
-        let mut names: Vec<_> =
-            fs::read_dir(folder)?.map(|it| it.map(|it| it.file_name())).collect::<Result<_, _>>()?;
-        names.sort();
-        Ok(names)
-    };
-    assert_eq!(names(ours)?, names(theirs)?, "in {}", theirs.display());
-    for name in names(theirs)? {
-        let (one, two) = (ours.join(&name), theirs.join(&name));
-        let (mine, native) = (fs::symlink_metadata(&one)?, fs::symlink_metadata(&two)?);
-        assert_eq!(mine.mode(), native.mode(), "{}", two.display());
-        if native.is_dir() {
-            same_trees(&one, &two)?;
-        } else if native.is_symlink() {
-            assert_eq!(fs::read_link(&one)?, fs::read_link(&two)?);
-        } else {
-            assert!(fs::read(&one)? == fs::read(&two)?, "{} has other bytes", two.display());
-        }
-    }
-    Ok(())
 }
 
 #[test]

@@ -113,6 +113,20 @@ impl Core {
         known.insert(entry.node.id, entry.node.content) == Some(entry.node.content)
     }
 
+    /// Open files that nobody here writes to and that have another content than when they were opened, from now on with that.
+    pub(crate) async fn changed_elsewhere(&self, looked_max: usize) -> Vec<INodeNo> {
+        let mut stale = Vec::new();
+        for file in self.files.all().into_iter().filter(|file| !file.has_writers()).take(looked_max) {
+            let Ok(Some(entry)) = self.tree.entry(file.id).await else { continue };
+            if file.shown().entry.node.content != entry.node.content {
+                file.refresh(self, &entry);
+                self.knows(&entry);
+                stale.push(self.ino(file.id));
+            }
+        }
+        stale
+    }
+
     pub(crate) async fn entry(&self, node: NodeId) -> Answer<Entry> {
         self.tree.entry(node).await.told()?.ok_or(Errno::ESTALE)
     }

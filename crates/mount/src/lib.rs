@@ -11,7 +11,7 @@
 //! then it becomes a new version, all of it or nothing. `close` returns when the end of this process cannot undo it, `fsync`
 //! when a power cut cannot.
 //!
-//! **Answering first.** With [`MountOptions::write_behind`] small changes are answered when they are in a journal, and handed to the tree a moment later ([`behind`]).
+//! **Answering first.** With [`with_journal`] small changes are answered when they are in a journal, and handed to the tree a moment later ([`behind`]).
 //!
 //! **Limits.** [`MountOptions`]. Threads that the kernel's requests come in on never wait for the store: what may is handed to the
 //! runtime. Nothing ever tells the kernel to forget something from a thread that holds a request.
@@ -24,7 +24,9 @@ mod face;
 mod file;
 mod files;
 mod folder;
+mod follow;
 mod mounted;
 mod overlay;
 
+pub use behind::with_journal;
 pub use mounted::{MountOptions, Mounted};

@@ -1,8 +1,8 @@
 //! Beginning and ending a mount.
 
-use crate::behind::Behind;
 use crate::core::{Core, HELD_MS};
 use crate::face::Face;
+use crate::follow::follow;
 use crate::overlay::Room;
 use fuser::{BackgroundSession, MountOption, SessionACL};
 use holdfast_base::{Error, Result};
@@ -31,6 +31,8 @@ pub struct MountOptions {
     pub allow_other: bool,
     /// How long the kernel believes names and attributes without asking: what another face changes is seen within this time.
     pub believed: Duration,
+    /// Look at open files when others change the space.
+    pub follow: bool,
     /// Threads that take requests. They wait for the catalogue's answers only, so more than cores.
     pub threads: usize,
     /// Written content in memory at most, of all files together.
@@ -39,10 +41,6 @@ pub struct MountOptions {
     pub scratch_bytes: u64,
     /// Folder for that.
     pub scratch_folder: PathBuf,
-    /// Folder for the journal of what is answered first; always the same for a space.
-    pub journal_folder: Option<PathBuf>,
-    /// Answer small changes first. Otherwise every change is waited for, and a journal that is there is only gone through.
-    pub write_behind: bool,
 }
 
 impl MountOptions {
@@ -53,12 +51,11 @@ impl MountOptions {
             read_only: false,
             allow_other: rustix::process::geteuid().is_root(),
             believed: Duration::from_secs(1),
+            follow: false,
             threads: std::thread::available_parallelism().map_or(8, |cores| (2 * cores.get()).clamp(8, 32)),
             memory_bytes: 256 << 20,
             scratch_bytes: 64 << 30,
             scratch_folder,
-            journal_folder: None,
-            write_behind: false,
         }
     }
 }
@@ -67,26 +64,17 @@ impl MountOptions {
 pub struct Mounted {
     core: Arc<Core>,
     session: Option<BackgroundSession>,
-    ticker: JoinHandle<()>,
+    tasks: Vec<JoinHandle<()>>,
     at: PathBuf,
 }
 
 impl Mounted {
-    /// Mounts a space on a folder, within a tokio runtime of several threads. What a mount before this answered and did not hand over is
-    /// in the tree first.
-    pub async fn start(tree: Arc<dyn Tree>, at: &Path, options: &MountOptions) -> Result<Self> {
+    /// Mounts a space on a folder, within a tokio runtime of several threads.
+    pub fn start(tree: Arc<dyn Tree>, at: &Path, options: &MountOptions) -> Result<Self> {
         let at = at.canonicalize().map_err(|error| Error::from(error).context(at.display()))?;
         if !at.is_dir() {
             return Err(Error::invalid(format!("{} is not a folder", at.display())));
         }
-        let tree: Arc<dyn Tree> = match &options.journal_folder {
-            Some(folder) if options.write_behind => Arc::new(Behind::start(tree, folder).await?),
-            Some(folder) if folder.is_dir() => {
-                Behind::start(tree.clone(), folder).await?;
-                tree
-            }
-            _ => tree,
-        };
         let room = Room::new(options.memory_bytes, Scratch::new(options.scratch_folder.clone(), options.scratch_bytes));
         let usual = Posix {
             mode: 0o644,
@@ -99,8 +87,11 @@ impl Mounted {
         let session = fuser::spawn_mount(face, &at, &config(options)).map_err(|error| {
             Error::from(error).context(format!("{} could not be mounted on (is /dev/fuse there?)", at.display()))
         })?;
-        let ticker = tokio::spawn(tick(core.clone()));
-        Ok(Self { core, session: Some(session), ticker, at })
+        let mut tasks = vec![tokio::spawn(tick(core.clone()))];
+        if options.follow {
+            tasks.push(tokio::spawn(follow(core.clone(), session.notifier())));
+        }
+        Ok(Self { core, session: Some(session), tasks, at })
     }
 
     /// Where it is mounted.
@@ -115,7 +106,7 @@ impl Mounted {
 
     /// Saves everything that is open and takes the mount away, whoever still uses it.
     pub async fn stop(mut self) -> Result<()> {
-        self.ticker.abort();
+        self.tasks.iter().for_each(JoinHandle::abort);
         self.core.save_all().await;
         let (session, at) = (self.session.take(), self.at.clone());
         let ended = tokio::task::spawn_blocking(move || end(session, &at)).await;
@@ -127,7 +118,7 @@ impl Mounted {
 
 impl Drop for Mounted {
     fn drop(&mut self) {
-        self.ticker.abort();
+        self.tasks.iter().for_each(JoinHandle::abort);
         let session = self.session.take();
         if session.is_some() {
             end(session, &self.at);

@@ -17,6 +17,7 @@ use holdfast_drive::Drive;
 use holdfast_drive::care::{JobOptions, Jobs};
 use holdfast_drive::engine::{Engine, EngineOptions};
 use holdfast_meta::NewInstance;
+use holdfast_remote::face::WireFace;
 use holdfast_site::Sites;
 use holdfast_site::serve::{Checks, Serving};
 use holdfast_thumbnail::Thumbnails;
@@ -170,6 +171,7 @@ impl LocalDrive {
                 federation: Arc::new(config.sign_in.federation()?),
                 thumbnails: self.thumbnails.clone(),
             }),
+            wire: WireFace::new(self.engine.clone()),
             catalogue: self.catalogue.shared(),
             sites: serving,
             monitor: self.monitor.clone(),

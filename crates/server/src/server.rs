@@ -21,6 +21,7 @@ use axum::Router;
 use holdfast_auth::Journal;
 use holdfast_base::{Error, Result};
 use holdfast_meta::Catalogue;
+use holdfast_remote::face::WireFace;
 use holdfast_site::serve::Serving;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -74,6 +75,8 @@ pub struct Faces {
     pub(crate) dav: Dav,
     /// The JSON API; finds the session in the request's extensions.
     pub api: Router,
+    /// Mounts on other machines.
+    pub(crate) wire: WireFace,
     /// For readiness and traffic sums.
     pub catalogue: Arc<dyn Catalogue>,
     pub(crate) sites: Serving,
@@ -187,6 +190,7 @@ impl Server {
         }
         tracing::info!(seconds = self.limits.drain_timeout_s, "stopping: running requests may finish");
         drop(self.address_file.take());
+        self.web.wire.end_events();
         let limit = self.limits.drain_timeout();
         let whole =
             stop::drain(&self.stage, &self.room, self.limits.connections_max, limit, &mut self.signals, &self.stopper)
@@ -217,6 +221,7 @@ fn web(config: &ServerConfig, faces: Faces, limits: &Limits) -> Result<Web> {
         visit: faces.visit,
         dav: faces.dav,
         api: faces.api,
+        wire: faces.wire,
         catalogue: faces.catalogue,
         sites: faces.sites,
         trusted_proxies,

@@ -124,12 +124,11 @@ fn write_tree(work: &Work, stop: &AtomicBool) -> Done {
     });
     let mut all = Stream::new();
     for stream in streams {
-        match stream {
-            Ok(stream) => all.add(&stream),
-            Err(_) => {
-                all.done.failed += 1;
-                all.done.note("a stream ended by itself".to_owned());
-            }
+        if let Ok(stream) = stream {
+            all.add(&stream);
+        } else {
+            all.done.failed += 1;
+            all.done.note("a stream ended by itself".to_owned());
         }
     }
     Done { course: all.course.tell(), latencies: all.latencies.pairs(), ..all.done }

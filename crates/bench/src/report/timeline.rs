@@ -45,26 +45,27 @@ const OF_CREATE: [Quantity; 3] =
 /// A run of one target over time.
 struct Run<'r> {
     target: &'r str,
-    run: u32,
+    number: u32,
     course: &'r Course,
 }
 
 /// All charts, each with its title.
 pub(super) fn charts(report: &Report) -> Vec<(String, String)> {
     let load = report.load.iter().flat_map(|load| &load.runs);
-    let load = load.map(|run| Run { target: &run.target, run: run.run, course: &run.course }).collect();
+    let load: Vec<Run<'_>> =
+        load.map(|run| Run { target: &run.target, number: run.run, course: &run.course }).collect();
     let create = report.create.iter().flat_map(|create| &create.runs);
-    let create = create.map(|run| Run { target: &run.target, run: run.run, course: &run.course }).collect();
+    let create = create.map(|run| Run { target: &run.target, number: run.run, course: &run.course }).collect();
     [(load, OF_LOAD), (create, OF_CREATE)]
         .into_iter()
-        .flat_map(|(runs, quantities)| charts_of(runs, &quantities))
+        .flat_map(|(runs, quantities)| charts_of(&runs, &quantities))
         .collect()
 }
 
-fn charts_of(runs: Vec<Run<'_>>, quantities: &[Quantity]) -> Vec<(String, String)> {
+fn charts_of(runs: &[Run<'_>], quantities: &[Quantity]) -> Vec<(String, String)> {
     let mut found = Vec::new();
     for run in 1..=RUNS_DRAWN {
-        let runs: Vec<&Run<'_>> = runs.iter().filter(|made| made.run == run).collect();
+        let runs: Vec<&Run<'_>> = runs.iter().filter(|made| made.number == run).collect();
         for quantity in quantities {
             let title = format!("Run {run}: {}", quantity.title);
             found.extend(chart(&title, quantity, &runs).map(|svg| (title, svg)));

@@ -78,7 +78,7 @@ pub(crate) fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::MigrateStore(args) => block_on(migrate::store(args, common.json)),
         Command::Audit(args) => block_on(audit::run(args, common.json)),
         Command::Top(args) => block_on(top::run(args, common.json)),
-        Command::Mount(args) => mount::run(args, common.json),
+        Command::Mount(args) => mount::run(&args, common.json),
         Command::Config(command) => config::run(command, common.json),
         Command::Bench(command) => bench::run(command, common.json),
         Command::Completion(args) => Ok(completion::run(&args)),

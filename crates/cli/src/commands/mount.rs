@@ -1,7 +1,6 @@
-//! `holdfast mount`: a space as a local folder, straight on a data directory.
+//! `holdfast mount`: a space as a local folder, straight on a data directory or from a server.
 
 use super::block_on;
-use crate::args::UserArg;
 use crate::config::{self, Flags};
 use crate::output;
 use crate::secret;
@@ -9,75 +8,171 @@ use anyhow::Context;
 use clap::Args;
 use holdfast_auth::{Proof, Secret};
 use holdfast_base::Error;
-use holdfast_mount::{MountOptions, Mounted};
+use holdfast_mount::{MountOptions, Mounted, with_journal};
+use holdfast_remote::client::{Options, Remote, Roots, Target};
 use holdfast_server::{DataDir, LocalDrive};
 use serde_json::json;
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::process::CommandExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 
 /// Time between two looks whether somebody else has unmounted it.
 const LOOK: Duration = Duration::from_millis(200);
 
+/// How long the kernel believes names and attributes of a mount from a server. What another changes is heard of at once, so this is what is left of
+/// the time until it is seen; asking again meanwhile is answered from memory.
+const BELIEVED: Duration = Duration::from_millis(100);
+
 #[derive(Debug, Args)]
 pub(crate) struct MountArgs {
-    /// The drive's data directory. No server may be running on it.
-    #[arg(value_name = "DATA_DIR")]
-    data: PathBuf,
+    /// The drive: the address of its server (<https://drive.example.org>), or its data directory, on which no server may be running.
+    #[arg(value_name = "URL|DATA_DIR")]
+    drive: String,
     /// The folder to mount on.
     #[arg(value_name = "MOUNTPOINT")]
     at: PathBuf,
     /// The space; without it, the account's own.
     #[arg(long, value_name = "SPACE")]
     space: Option<String>,
+    /// From a server: file with an app token in its first line; - is standard input.
+    #[arg(long, value_name = "FILE")]
+    token_file: Option<PathBuf>,
+    /// From a server: PEM file of the certificates that are believed, instead of this machine's authorities.
+    #[arg(long, value_name = "FILE")]
+    ca: Option<PathBuf>,
+    /// From a server: seconds until an operation that gets no answer ends in an error (ETIMEDOUT).
+    #[arg(long, value_name = "SECONDS", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=3_600))]
+    deadline: u32,
     /// Refuse every change.
     #[arg(long)]
     read_only: bool,
     /// Let other accounts of this machine in, as far as owners and modes allow. Always so where root mounts.
     #[arg(long)]
     allow_other: bool,
-    /// Folder for what is written, not saved yet and too much for memory, instead of one in the data directory. It is encrypted there.
+    /// Folder for what is written, not saved yet and too much for memory, instead of one in the data directory or for temporary files. It
+    /// is encrypted there.
     #[arg(long, value_name = "DIR")]
     cache: Option<PathBuf>,
-    /// Answer small changes when they are in a journal in the data directory, a moment before the catalogue has them. What is closed survives
-    /// the end of the mount either way.
+    /// On a data directory: answer small changes when they are in a journal there, a moment before the catalogue has them. What is closed
+    /// survives the end of the mount either way.
     #[arg(long)]
     write_behind: bool,
     /// Stay in the foreground until it is unmounted or interrupted, rather than come back when it is mounted.
     #[arg(long)]
     foreground: bool,
-    /// Configuration file instead of holdfast.toml in the data directory.
+    /// On a data directory: configuration file instead of holdfast.toml there.
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
-    #[command(flatten)]
-    user: UserArg,
+    /// On a data directory: the account that acts.
+    #[arg(long, value_name = "NAME")]
+    user: Option<String>,
+    /// On a data directory: file with that account's password in its first line; - is standard input. Without it the terminal is asked.
+    #[arg(long, value_name = "FILE")]
+    password_file: Option<PathBuf>,
+}
+
+/// Where the drive is, and who asks for it.
+enum Source {
+    Server(Target, Secret),
+    Directory(PathBuf, String, Secret),
+}
+
+impl MountArgs {
+    /// Checks what goes together, and reads the secret.
+    fn source(&self) -> anyhow::Result<Source> {
+        let refuse = |given: bool, what: &str, of: &str| {
+            if given { Err(Error::invalid(format!("{what} is for a mount {of}"))) } else { Ok(()) }
+        };
+        if self.drive.contains("://") {
+            let of = "on a data directory; from a server, --token-file says who you are";
+            refuse(self.user.is_some(), "--user", of)?;
+            refuse(self.password_file.is_some(), "--password-file", of)?;
+            refuse(self.config.is_some(), "--config", "on a data directory")?;
+            refuse(self.write_behind, "--write-behind", "on a data directory")?;
+            let target = self.drive.parse()?;
+            let file = self.token_file.as_deref().ok_or_else(|| {
+                Error::invalid(
+                    "--token-file FILE is missing: a file with an app token (`holdfast token create`, or the pages)",
+                )
+            })?;
+            let token = secret::from_file(file)?;
+            return Ok(Source::Server(target, token));
+        }
+        refuse(self.token_file.is_some(), "--token-file", "from a server (https://…)")?;
+        refuse(self.ca.is_some(), "--ca", "from a server (https://…)")?;
+        let user = self.user.clone().ok_or_else(|| Error::invalid("--user NAME is missing: whose space is it?"))?;
+        let password = secret::present(&user, self.password_file.as_deref())?;
+        Ok(Source::Directory(PathBuf::from(&self.drive), user, password))
+    }
+
+    fn options(&self, name: String, scratch: PathBuf) -> MountOptions {
+        let usual = MountOptions::new(name, scratch);
+        MountOptions { read_only: self.read_only, allow_other: usual.allow_other || self.allow_other, ..usual }
+    }
 }
 
 /// Mounts it.
-pub(crate) fn run(args: MountArgs, json: bool) -> anyhow::Result<ExitCode> {
-    let password = secret::present(&args.user.user, args.user.password_file.as_deref())?;
-    if args.foreground { block_on(foreground(args, password, json)) } else { background(&args, &password, json) }
+pub(crate) fn run(args: &MountArgs, json: bool) -> anyhow::Result<ExitCode> {
+    let source = args.source()?;
+    if !args.foreground {
+        return background(args, &source, json);
+    }
+    block_on(async {
+        // Before anything is opened, so that no signal ends it half-way.
+        let signals = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
+        match source {
+            Source::Server(target, token) => from_server(args, target, &token, signals, json).await,
+            Source::Directory(data, user, password) => {
+                on_directory(args, &data, (&user, &password), signals, json).await
+            }
+        }
+    })
 }
 
-async fn foreground(args: MountArgs, password: Secret, json: bool) -> anyhow::Result<ExitCode> {
-    let config = config::load(args.config.as_deref(), Some(&args.data), Flags::default())?.config;
-    // Before anything is opened, so that no signal ends it half-way.
-    let (mut stop, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
-    let drive = LocalDrive::open(DataDir::open(&args.data)?, &config).await?;
+async fn from_server(
+    args: &MountArgs,
+    target: Target,
+    token: &Secret,
+    signals: (Signal, Signal),
+    json: bool,
+) -> anyhow::Result<ExitCode> {
+    let options = Options {
+        roots: args.ca.clone().map_or(Roots::System, Roots::File),
+        space: args.space.clone(),
+        deadline: Duration::from_secs(u64::from(args.deadline)),
+        ..Options::new(target)
+    };
+    let remote = Remote::connect(options, token).await?;
+    let name = format!("{}#{}", args.drive.trim_end_matches('/'), remote.space());
+    let scratch = args.cache.clone().unwrap_or_else(std::env::temp_dir);
+    let options = MountOptions { believed: BELIEVED, follow: true, ..args.options(name, scratch) };
+    stay(Mounted::start(Arc::new(remote), &args.at, &options)?, signals, json).await?;
+    Ok(ExitCode::SUCCESS)
+}
+
+async fn on_directory(
+    args: &MountArgs,
+    data: &Path,
+    (user, password): (&str, &Secret),
+    signals: (Signal, Signal),
+    json: bool,
+) -> anyhow::Result<ExitCode> {
+    let config = config::load(args.config.as_deref(), Some(data), Flags::default())?.config;
+    let drive = LocalDrive::open(DataDir::open(data)?, &config).await?;
     let outcome = async {
-        let mounted = mount(&drive, &args, &password).await?;
-        announce(&mounted, json);
-        let ended = async {
-            while !mounted.has_ended() {
-                tokio::time::sleep(LOOK).await;
-            }
-        };
-        tokio::select! { () = ended => {}, _ = stop.recv() => {}, _ = interrupt.recv() => {} }
-        anyhow::Ok(mounted.stop().await?)
+        let who = drive.accounts().open(user, Proof::Password(password)).await?;
+        let space = args.space.clone().unwrap_or_else(|| who.name.clone());
+        let scratch = args.cache.clone().unwrap_or_else(|| drive.directory().scratch());
+        let tree = drive.engine().tree(Arc::new(who), &space).await?;
+        // The root's number is the space's as long as there is a space.
+        let journal = drive.directory().mounts().join(tree.root().to_string());
+        let tree = with_journal(tree, &journal, args.write_behind).await?;
+        let options = args.options(format!("holdfast:{space}"), scratch);
+        stay(Mounted::start(tree, &args.at, &options)?, signals, json).await
     }
     .await;
     let closed = drive.close().await;
@@ -86,23 +181,16 @@ async fn foreground(args: MountArgs, password: Secret, json: bool) -> anyhow::Re
     Ok(ExitCode::SUCCESS)
 }
 
-async fn mount(drive: &LocalDrive, args: &MountArgs, password: &Secret) -> anyhow::Result<Mounted> {
-    let who = drive.accounts().open(&args.user.user, Proof::Password(password)).await?;
-    let space = args.space.clone().unwrap_or_else(|| who.name.clone());
-    let scratch = args.cache.clone().unwrap_or_else(|| drive.directory().scratch());
-    let tree = drive.engine().tree(Arc::new(who), &space).await?;
-    let usual = MountOptions::new(format!("holdfast:{space}"), scratch);
-    // The root's number is the space's as long as there is a space.
-    let journal_folder = Some(drive.directory().mounts().join(tree.root().to_string()));
-    let allow_other = usual.allow_other || args.allow_other;
-    let options = MountOptions {
-        read_only: args.read_only,
-        allow_other,
-        journal_folder,
-        write_behind: args.write_behind,
-        ..usual
+/// Stays until it is unmounted or told to stop.
+async fn stay(mounted: Mounted, (mut stop, mut interrupt): (Signal, Signal), json: bool) -> anyhow::Result<()> {
+    announce(&mounted, json);
+    let ended = async {
+        while !mounted.has_ended() {
+            tokio::time::sleep(LOOK).await;
+        }
     };
-    Ok(Mounted::start(tree, &args.at, &options).await?)
+    tokio::select! { () = ended => {}, _ = stop.recv() => {}, _ = interrupt.recv() => {} }
+    Ok(mounted.stop().await?)
 }
 
 fn announce(mounted: &Mounted, json: bool) {
@@ -115,13 +203,23 @@ fn announce(mounted: &Mounted, json: bool) {
 }
 
 /// Starts the same in the background, and waits until it is mounted or says why not.
-fn background(args: &MountArgs, password: &Secret, json: bool) -> anyhow::Result<ExitCode> {
+fn background(args: &MountArgs, source: &Source, json: bool) -> anyhow::Result<ExitCode> {
     let program = std::env::current_exe().map_err(Error::from)?;
     let mut command = Command::new(program);
-    command.arg("mount").arg(&args.data).arg(&args.at).args(["--foreground", "--password-file", "-"]);
-    command.arg("--user").arg(&args.user.user);
+    command.arg("mount").arg(&args.drive).arg(&args.at).arg("--foreground");
+    let secret = match source {
+        Source::Server(_, token) => {
+            command.args(["--token-file", "-", "--deadline"]).arg(args.deadline.to_string());
+            token
+        }
+        Source::Directory(_, user, password) => {
+            command.args(["--password-file", "-", "--user"]).arg(user);
+            password
+        }
+    };
     let space = args.space.as_ref().map(PathBuf::from);
-    for (name, value) in [("--config", &args.config), ("--cache", &args.cache), ("--space", &space)] {
+    let values = [("--config", &args.config), ("--cache", &args.cache), ("--ca", &args.ca), ("--space", &space)];
+    for (name, value) in values {
         if let Some(value) = value {
             command.arg(name).arg(value);
         }
@@ -137,7 +235,7 @@ fn background(args: &MountArgs, password: &Secret, json: bool) -> anyhow::Result
     let mut child = command.spawn().map_err(Error::from).context("starting the mount in the background")?;
     if let Some(mut input) = child.stdin.take() {
         // If it ended already, it says why below.
-        let _ = writeln!(input, "{}", password.expose());
+        let _ = writeln!(input, "{}", secret.expose());
     }
     let mut line = String::new();
     if let Some(out) = child.stdout.take() {

@@ -126,7 +126,7 @@ async fn keep_swept(engine: Engine, every: Duration) {
             Ok(Some(0) | None) => {}
             Ok(Some(found)) => tracing::info!(found, "unfinished packs were removed from the store"),
             Err(error) => {
-                tracing::warn!(?error, "the store could not be searched for unfinished packs; it is tried again")
+                tracing::warn!(?error, "the store could not be searched for unfinished packs; it is tried again");
             }
         }
         tokio::time::sleep(every).await;

@@ -4,7 +4,7 @@ use super::Engine;
 use super::access::Entered;
 use super::intake::Intake;
 use super::read::{Chunks, Reading};
-use crate::{ContentStream, NewNode, OpenContent, Room, Save, Tree};
+use crate::{ContentStream, Deferring, NewNode, OpenContent, Room, Save, Tree};
 use async_trait::async_trait;
 use bytes::Bytes;
 use futures_util::{StreamExt, stream};
@@ -36,7 +36,7 @@ struct EngineTree {
 
 impl Engine {
     /// A space for a mount, with what the session may do there.
-    pub async fn tree(&self, who: Arc<Session>, space: &str) -> Result<Arc<dyn Tree>> {
+    pub async fn tree(&self, who: Arc<Session>, space: &str) -> Result<Arc<dyn Deferring>> {
         let entered = self.enter(&who, space, Role::Reader).await?;
         if entered.view.is_some() {
             return Err(Error::new(
@@ -215,6 +215,17 @@ impl Tree for EngineTree {
         self.engine.shared.catalogue.set_xattr(entered.space.id, node, change, usual, &guard).await
     }
 
+    async fn settle(&self) -> Result<()> {
+        self.engine.shared.catalogue.settle().await
+    }
+
+    fn changes(&self) -> broadcast::Receiver<Change> {
+        self.engine.shared.catalogue.changes()
+    }
+}
+
+#[async_trait]
+impl Deferring for EngineTree {
     async fn may_change(&self) -> Result<()> {
         self.enter(Role::Editor).await.map(drop)
     }
@@ -238,14 +249,6 @@ impl Tree for EngineTree {
     async fn apply(&self, batch: Batch, durable: Durable) -> Result<Vec<Result<Applied>>> {
         let (entered, guard) = self.enter_to_write().await?;
         self.engine.shared.catalogue.apply(entered.space.id, batch, &guard, durable).await
-    }
-
-    async fn settle(&self) -> Result<()> {
-        self.engine.shared.catalogue.settle().await
-    }
-
-    fn changes(&self) -> broadcast::Receiver<Change> {
-        self.engine.shared.catalogue.changes()
     }
 }
 

@@ -78,7 +78,7 @@ fn apply(tx: &Tx<'_>, space: SpaceId, batch: &Batch, guard: &Guard) -> Done<Vec<
             answers[at] = Some(Ok(Applied::Before));
             continue;
         }
-        let with = run.save_of(&batch.changes, at, &journal);
+        let with = Run::save_of(&batch.changes, at, &journal);
         let save = with.map(|with| &batch.changes[with].1);
         let answer = run.guarded(change, save)?;
         if let Some(with) = with {
@@ -185,7 +185,7 @@ struct Run<'t, 'c> {
 
 impl Run<'_, '_> {
     /// The change that gives a file, which change `at` makes, its first content, if nothing else is done to the file before.
-    fn save_of(&self, changes: &[(u64, Deferred)], at: usize, journal: &Journal) -> Option<usize> {
+    fn save_of(changes: &[(u64, Deferred)], at: usize, journal: &Journal) -> Option<usize> {
         let Deferred::Create { id, new, .. } = &changes[at].1 else { return None };
         if new.kind != NodeKind::File || new.posix.special != Special::None || new.content != NewContent::Empty {
             return None;

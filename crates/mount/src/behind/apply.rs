@@ -5,7 +5,7 @@ use super::view::with_attributes;
 use super::{Shared, State, Trouble};
 use holdfast_base::{Error, ErrorKind, NodeId, Result, SpaceId};
 use holdfast_drive::{
-    Applied, BATCH_CHANGES_MAX, Batch, Deferred, Durable, Entry, NewContent, Node, NodeKind, Posix, Tree,
+    Applied, BATCH_CHANGES_MAX, Batch, Deferred, Deferring, Durable, Entry, NewContent, Node, NodeKind, Posix,
 };
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -185,7 +185,7 @@ async fn look(shared: &Shared, tried: &mut Instant) {
 }
 
 /// Hands over what mounts before this left. Answers what was refused.
-pub(super) async fn go_through(inner: &dyn Tree, left: &[Left]) -> Result<Vec<(Deferred, Error)>> {
+pub(super) async fn go_through(inner: &dyn Deferring, left: &[Left]) -> Result<Vec<(Deferred, Error)>> {
     let mut refused = Vec::new();
     let mut changes = 0;
     for journal in left {
@@ -219,7 +219,7 @@ pub(super) async fn go_through(inner: &dyn Tree, left: &[Left]) -> Result<Vec<(D
 
 /// Takes a change that was refused when the last journal was gone through into this one.
 pub(super) async fn park_again(
-    inner: &dyn Tree,
+    inner: &dyn Deferring,
     state: &mut State,
     (change, error): (Deferred, Error),
     space: SpaceId,

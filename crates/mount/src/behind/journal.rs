@@ -107,6 +107,7 @@ impl Journal {
 
     /// Has everything on disk.
     pub(super) fn sync(&self) -> Result<()> {
+        self.full.iter().try_for_each(|(path, _, _)| File::open(path)?.sync_data())?;
         Ok(self.file.sync_data()?)
     }
 
@@ -130,30 +131,30 @@ impl Journal {
 pub(super) fn left_in(folder: &Path) -> Result<Vec<Left>> {
     let mut all: Vec<Left> = Vec::new();
     for (_, path) in files(folder)? {
-        let Some((id, changes)) = read(&path)? else { continue };
-        match all.last_mut().filter(|left| left.id == id) {
+        let Some(part) = read(path)? else { continue };
+        match all.last_mut().filter(|left| left.id == part.id) {
             Some(left) => {
-                left.changes.extend(changes);
-                left.files.push(path);
+                left.changes.extend(part.changes);
+                left.files.extend(part.files);
             }
-            None => all.push(Left { id, changes, files: vec![path] }),
+            None => all.push(part),
         }
     }
     Ok(all)
 }
 
 /// Reads one file. One that is nothing to us is set aside.
-fn read(path: &Path) -> Result<Option<([u8; 16], Vec<(u64, Deferred)>)>> {
+fn read(path: PathBuf) -> Result<Option<Left>> {
     let mut bytes = Vec::new();
     // One frame may go beyond a file's bound; what is longer was not written here.
-    File::open(path)?.take(2 * SEGMENT_BYTES).read_to_end(&mut bytes)?;
+    File::open(&path)?.take(2 * SEGMENT_BYTES).read_to_end(&mut bytes)?;
     let id = bytes.get(8..24).filter(|_| bytes.starts_with(&MAGIC)).and_then(|id| <[u8; 16]>::try_from(id).ok());
     let Some(id) = id else {
         if bytes.len() < 24 {
             // The machine went down while it was begun.
-            fs::remove_file(path)?;
+            fs::remove_file(&path)?;
         } else {
-            set_aside(path)?;
+            set_aside(&path)?;
         }
         return Ok(None);
     };
@@ -167,9 +168,9 @@ fn read(path: &Path) -> Result<Option<([u8; 16], Vec<(u64, Deferred)>)>> {
         let bytes = rest.len();
         tracing::error!(file = %path.display(), bytes, "a part of the mount's journal is damaged: what comes after it is kept aside");
         let copy = path.with_extension("damaged");
-        fs::copy(path, &copy)?;
+        fs::copy(&path, &copy)?;
     }
-    Ok(Some((id, changes)))
+    Ok(Some(Left { id, changes, files: vec![path] }))
 }
 
 fn set_aside(path: &Path) -> Result<()> {

@@ -22,7 +22,7 @@ mod tree;
 mod view;
 
 use holdfast_base::{Error, ErrorKind, NodeId, Result, SpaceId};
-use holdfast_drive::{Deferred, Entry, Tree};
+use holdfast_drive::{Deferred, Deferring, Entry, Tree};
 use journal::Journal;
 use parking_lot::Mutex;
 use std::collections::{HashMap, HashSet, VecDeque};
@@ -60,7 +60,7 @@ pub(crate) struct Behind {
 }
 
 struct Shared {
-    inner: Arc<dyn Tree>,
+    inner: Arc<dyn Deferring>,
     space: SpaceId,
     state: Mutex<State>,
     /// Something waits.
@@ -162,7 +162,7 @@ impl State {
 
 impl Behind {
     /// Goes through what a mount before this left in `folder`, and begins.
-    pub(crate) async fn start(inner: Arc<dyn Tree>, folder: &Path) -> Result<Self> {
+    pub(crate) async fn start(inner: Arc<dyn Deferring>, folder: &Path) -> Result<Self> {
         std::fs::create_dir_all(folder).map_err(|error| Error::from(error).context(folder.display()))?;
         let lock = lock(folder)?;
         let root = inner.entry(inner.root()).await?.ok_or_else(|| Error::not_found("the space has no root folder"))?;
@@ -206,6 +206,18 @@ impl Behind {
         let applying = tokio::spawn(apply::run(shared.clone()));
         Ok(Self { shared, applying })
     }
+}
+
+/// A tree that answers small changes first, if it is wished; what a mount before this answered and did not hand over is in it either way.
+/// The journal is in `folder`, which must be the same for a space each time.
+pub async fn with_journal(tree: Arc<dyn Deferring>, folder: &Path, write_behind: bool) -> Result<Arc<dyn Tree>> {
+    if write_behind {
+        return Ok(Arc::new(Behind::start(tree, folder).await?));
+    }
+    if folder.is_dir() {
+        Behind::start(tree.clone(), folder).await?;
+    }
+    Ok(tree)
 }
 
 impl Drop for Behind {

@@ -8,10 +8,9 @@ use bytes::Bytes;
 use futures_util::{StreamExt, TryStreamExt, stream};
 use holdfast_base::{ByteRange, ContentId, Error, ErrorKind, NodeId, NodeName, Result};
 use holdfast_drive::{
-    Applied, Batch, Change, ContentStream, Deferred, Durable, Entry, NewAttributes, NewContent, NewEntry, NewNode,
-    NodeKind, OpenContent, Posix, Rename, Renamed, Rewrite, Room, Save, Tree, Unlink, XattrRule,
+    Change, ContentStream, Deferred, Durable, Entry, NewAttributes, NewContent, NewEntry, NewNode, NodeKind,
+    OpenContent, Posix, Rename, Renamed, Rewrite, Room, Save, Tree, Unlink, XattrRule,
 };
-use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
@@ -173,26 +172,6 @@ impl Tree for Behind {
         self.shared.flush().await?;
         self.shared.refuse_parked(node)?;
         self.shared.inner.set_xattr(node, change, usual).await
-    }
-
-    async fn may_change(&self) -> Result<()> {
-        self.shared.inner.may_change().await
-    }
-
-    async fn reserve(&self, count: u32) -> Result<Range<i64>> {
-        self.shared.inner.reserve(count).await
-    }
-
-    fn seal_small(&self, plain: &[u8]) -> Result<Option<NewContent>> {
-        self.shared.inner.seal_small(plain)
-    }
-
-    fn open_small(&self, content: &NewContent) -> Result<Vec<u8>> {
-        self.shared.inner.open_small(content)
-    }
-
-    async fn apply(&self, batch: Batch, durable: Durable) -> Result<Vec<Result<Applied>>> {
-        self.shared.inner.apply(batch, durable).await
     }
 
     fn trouble(&self, node: NodeId) -> Option<Error> {

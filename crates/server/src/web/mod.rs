@@ -9,6 +9,7 @@
 //! | `GET /api/v1/session`, from a page | the JSON API | a session, if there is one |
 //! | `/api/v1/links/{id}/…` | the JSON API, for the visitor of a link ([`links`]) | by what it sends, or the link's own cookie |
 //! | `/api/…` | the JSON API | always |
+//! | `/wire/v1/…` | mounts on other machines ([`holdfast_remote::face`]) | always |
 //! | `/healthz`, `/readyz` | this module | none |
 //! | `/` | the pages, and for what is no browser the landing page; `OPTIONS` for clients that probe the root before they ask for a password | none |
 //! | `/files/…`, `/assets/…` and so on | the pages ([`holdfast_pages`]) | none |
@@ -35,6 +36,7 @@ use holdfast_api::cookie::Visitor;
 use holdfast_auth::{Credential, Journal, Session};
 use holdfast_base::{Error, ErrorKind, Result, Uid};
 use holdfast_meta::{AuditNote, Catalogue};
+use holdfast_remote::face::{Did, WireFace};
 use holdfast_site::serve::{Door, Serving};
 use http::header::{
     ALLOW, CACHE_CONTROL, CONNECTION, CONTENT_SECURITY_POLICY, HeaderName, HeaderValue, REFERRER_POLICY, VARY,
@@ -78,6 +80,7 @@ pub(crate) struct Web {
     pub(crate) visit: Visiting,
     pub(crate) dav: Dav,
     pub(crate) api: Router,
+    pub(crate) wire: WireFace,
     pub(crate) catalogue: Arc<dyn Catalogue>,
     pub(crate) sites: Serving,
     pub(crate) trusted_proxies: Vec<Network>,
@@ -141,6 +144,8 @@ fn face(path: &str) -> Face {
         Face::Dav
     } else if below("/api") {
         Face::Api
+    } else if below("/wire") {
+        Face::Wire
     } else {
         Face::Page
     }
@@ -199,6 +204,13 @@ impl Web {
                 Err(error) => refuse(record, client, &error),
             },
             Face::Api => self.api(client, record, request).await,
+            Face::Wire => match self.admit(client, gate::credential(request.headers())).await {
+                Ok(session) => {
+                    record.account = Some((session.account, session.name.clone()));
+                    self.call_wire(client, session, request).await
+                }
+                Err(error) => refuse(record, client, &error),
+            },
         }
     }
 
@@ -277,6 +289,25 @@ impl Web {
             self.journal.add(note);
         }
         answer
+    }
+
+    async fn call_wire(
+        &self,
+        client: &Client,
+        session: Arc<Session>,
+        request: Request<RequestBody>,
+    ) -> Response<AnyBody> {
+        let note = self.journal.keeps_files().then(|| self.journal.note(&session.name, Some(client.address), ""));
+        let mut answer = self.wire.handle(session, request).await;
+        // What the call was about is known when it was read.
+        if let (Some(mut note), Some(Did { action, object })) = (note, answer.extensions_mut().remove()) {
+            (note.action, note.object) = (action.into(), object);
+            if !answer.status().is_success() {
+                answer.status().as_str().clone_into(&mut note.result);
+            }
+            self.journal.add(note);
+        }
+        answer.map(|body| body.map_err(|never| match never {}).boxed_unsync())
     }
 
     async fn call_api(&self, request: Request<RequestBody>) -> Response<AnyBody> {
@@ -369,6 +400,7 @@ mod tests {
     #[test]
     fn paths_belong_to_the_face_whose_whole_first_segment_they_have() {
         assert_eq!([face("/dav"), face("/dav/x"), face("/davenport")], [Face::Dav, Face::Dav, Face::Page]);
+        assert_eq!([face("/wire/v1/call"), face("/wired")], [Face::Wire, Face::Page]);
         assert_eq!(
             [face("/api/v1/me"), face("/apis"), face("/"), face("*")],
             [Face::Api, Face::Page, Face::Page, Face::Page]

@@ -50,6 +50,7 @@ impl RequestIds {
 pub(crate) enum Face {
     Dav,
     Api,
+    Wire,
     Page,
     Site,
 }
@@ -59,6 +60,7 @@ impl Face {
         match self {
             Self::Dav => "dav",
             Self::Api => "api",
+            Self::Wire => "wire",
             Self::Page => "page",
             Self::Site => "site",
         }

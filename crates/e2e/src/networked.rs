@@ -1,0 +1,70 @@
+//! A drive that is served with TLS, and mounts of it, as on other machines.
+
+use std::fs;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use holdfast_testkit::http::Client;
+use holdfast_testkit::services::free_port;
+
+use crate::Outcome;
+use crate::mounted::Mount;
+use crate::rig::{NAME, PASSWORD, Rig, make_token};
+
+/// A served drive, folders to mount on, and a token.
+#[derive(Debug)]
+pub struct Net {
+    /// The drive.
+    pub rig: Rig,
+    /// The token of its account.
+    pub token: String,
+    port: u16,
+    plain: u16,
+}
+
+impl Net {
+    /// A new drive, whose server comes back at the same address when it is started again.
+    pub fn new() -> Outcome<Self> {
+        let (port, plain) = (free_port()?, free_port()?);
+        let rig = Rig::with(|options| {
+            let options = options.argument("--tls-self-signed").argument("--listen");
+            let options = options.argument(&format!("https://127.0.0.1:{port}")).argument("--listen");
+            options.argument(&format!("http://127.0.0.1:{plain}"))
+        })?;
+        let token = make_token(rig.server.options())?;
+        Ok(Self { rig, token, port, plain })
+    }
+
+    /// Its address.
+    pub fn url(&self) -> String {
+        format!("https://127.0.0.1:{}", self.port)
+    }
+
+    /// A client of another face, signed in.
+    pub fn client(&self) -> Client {
+        Client::new(SocketAddr::from(([127, 0, 0, 1], self.plain))).with_account(NAME, PASSWORD)
+    }
+
+    /// Its certificate.
+    pub fn certificate(&self) -> PathBuf {
+        self.rig.data().join("tls/self-signed.pem")
+    }
+
+    /// The command that mounts on `at`, with more arguments; it waits for the token on its standard input.
+    pub fn command(&self, at: &Path, arguments: &[&str]) -> Outcome<Command> {
+        let mut command = self.rig.server.options().command()?;
+        command.arg("mount").arg(self.url()).arg(at).args(["--token-file", "-", "--ca"]).arg(self.certificate());
+        command.args(arguments);
+        Ok(command)
+    }
+
+    /// Mounts the account's own space on a folder of this name.
+    pub fn mount(&self, name: &str, arguments: &[&str]) -> Outcome<Mount> {
+        let at = self.rig.scratch().join(name);
+        if !at.exists() {
+            fs::create_dir(&at)?;
+        }
+        Mount::begin(self.command(&at, arguments)?, &self.token, at)
+    }
+}

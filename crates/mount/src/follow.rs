@@ -1,0 +1,43 @@
+//! Files that are open while somebody else changes them.
+//!
+//! Names and attributes are believed by the kernel for [`MountOptions::believed`](crate::MountOptions::believed) only. What it has of a file's bytes it
+//! keeps until the file is opened again, so whoever has it open all the time must be helped: after a change of the space the files that are open for
+//! reading are looked at, and the kernel forgets those that have another content. It may wait for a request of its own before it does so, so the
+//! thread that tells it holds none.
+
+use crate::core::Core;
+use fuser::{INodeNo, Notifier};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::broadcast::error::{RecvError, TryRecvError};
+
+/// Files that are looked at after a change; of more, the others are seen anew when they are opened.
+const LOOKED_MAX: usize = 256;
+/// Pause after a look: changes in it are looked at together.
+const REST: Duration = Duration::from_millis(50);
+
+/// Follows the changes of a space for as long as it is mounted.
+pub(crate) async fn follow(core: Arc<Core>, notifier: Notifier) {
+    let mut changes = core.tree.changes();
+    loop {
+        if matches!(changes.recv().await, Err(RecvError::Closed)) {
+            return;
+        }
+        while matches!(changes.try_recv(), Ok(_) | Err(TryRecvError::Lagged(_))) {}
+        let stale = core.changed_elsewhere(LOOKED_MAX).await;
+        if !stale.is_empty() {
+            let notifier = notifier.clone();
+            let told = tokio::task::spawn_blocking(move || forget(&notifier, &stale));
+            // One that failed is seen anew when it is opened.
+            let _ = told.await;
+        }
+        tokio::time::sleep(REST).await;
+    }
+}
+
+fn forget(notifier: &Notifier, stale: &[INodeNo]) {
+    for ino in stale {
+        // An inode that the kernel does not have is none to forget.
+        let _ = notifier.inval_inode(*ino, 0, 0);
+    }
+}

@@ -1,0 +1,75 @@
+//! Listening to the stream of changes.
+
+use super::Shared;
+use crate::wire::{self, ANSWER_BYTES_MAX, Event};
+use bytes::BytesMut;
+use futures_util::StreamExt;
+use holdfast_base::{Error, Result};
+use holdfast_drive::Change;
+use http_body_util::BodyStream;
+use hyper::body::Incoming;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Longest silence after which names and attributes are still believed: three signs of life may be late.
+const SILENCE: Duration = Duration::from_secs(3);
+/// Pause before the next try after the stream could not be had.
+const PAUSE: Duration = Duration::from_millis(250);
+
+/// Listens for ever.
+pub(super) async fn listen(shared: Arc<Shared>) {
+    loop {
+        let heard = match shared.link.listen().await {
+            Ok(body) => follow(&shared, body).await,
+            Err(error) => Err(error),
+        };
+        // What happens until the next stream is there is not known.
+        shared.names.trust(false);
+        shared.tell(None);
+        if let Err(error) = heard {
+            tracing::debug!(%error, "the stream of changes ended");
+            tokio::time::sleep(PAUSE).await;
+        }
+    }
+}
+
+/// Follows a stream to its end, which comes in good order.
+async fn follow(shared: &Shared, body: Incoming) -> Result<()> {
+    let mut frames = BodyStream::new(body);
+    let mut buffer = BytesMut::new();
+    let mut is_first = true;
+    loop {
+        let frame = tokio::time::timeout(SILENCE, frames.next()).await;
+        let frame = frame.map_err(|_| Error::unavailable("the server is silent"))?;
+        let Some(frame) = frame else { return Ok(()) };
+        let frame = frame.map_err(|error| Error::unavailable("the connection ended").with_source(error))?;
+        let Ok(data) = frame.into_data() else { continue };
+        buffer.extend_from_slice(&data);
+        while let Some(found) = wire::split(&mut buffer, ANSWER_BYTES_MAX)? {
+            let event = wire::message::<Event>(&found)?;
+            if std::mem::take(&mut is_first) {
+                shared.names.trust(true);
+                shared.tell(None);
+            }
+            match event {
+                Event::Beat => {}
+                Event::Changed(seq) => {
+                    shared.names.forget();
+                    shared.tell(Some(seq));
+                }
+                Event::Gap => {
+                    shared.names.forget();
+                    shared.tell(None);
+                }
+            }
+        }
+    }
+}
+
+impl Shared {
+    /// Tells whoever listens that something changed; without a count, that something may have.
+    fn tell(&self, seq: Option<i64>) {
+        // Nobody need listen.
+        let _ = self.changes.send(Change { space: self.hello.space, seq: seq.unwrap_or(0) });
+    }
+}

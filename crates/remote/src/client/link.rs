@@ -1,0 +1,305 @@
+//! The connection, and what is tried again on the next one.
+
+use super::{Options, Target};
+use crate::wire::{self, ANSWER_BYTES_MAX, Call, MEDIA_TYPE, Value};
+use bytes::Bytes;
+use holdfast_auth::Secret;
+use holdfast_base::{Error, ErrorKind, Result};
+use http::header::{AUTHORIZATION, CONTENT_TYPE, HeaderValue};
+use http::{Method, Request, StatusCode, Uri};
+use http_body_util::combinators::UnsyncBoxBody;
+use http_body_util::{BodyExt, Full, Limited};
+use hyper::body::Incoming;
+use hyper::client::conn::http2::{Builder, SendRequest};
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use parking_lot::Mutex;
+use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
+use std::time::Duration;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::TcpStream;
+use tokio::time::{Instant, sleep_until, timeout, timeout_at};
+use tokio_rustls::TlsConnector;
+
+/// Longest that a connection takes to be made: one to a machine that is off must not use up an operation's time.
+const CONNECT_TIME: Duration = Duration::from_secs(5);
+/// First pause after a connection could not be made; it doubles.
+const PAUSE: Duration = Duration::from_millis(50);
+/// Longest pause.
+const PAUSE_MAX: Duration = Duration::from_secs(2);
+/// Time between pings, and until the other side counts as gone without an answer to one.
+const PING_EVERY: Duration = Duration::from_secs(3);
+/// See [`PING_EVERY`].
+const PING_TIME: Duration = Duration::from_secs(4);
+/// A refusal of the credential is told again for so long without asking: sign-in counts attempts.
+const REFUSED_FOR: Duration = Duration::from_secs(2);
+/// Bytes of one answer that may be under way, and of all: sixteen blocks ahead.
+const STREAM_WINDOW_BYTES: u32 = 2 << 20;
+/// See [`STREAM_WINDOW_BYTES`].
+const WINDOW_BYTES: u32 = 32 << 20;
+/// Bytes that moving content gets a second for.
+const BYTES_A_SECOND: u64 = 128 << 10;
+
+/// A request's body; an error of it ends the request.
+pub(super) type Body = UnsyncBoxBody<Bytes, Error>;
+
+/// A request that got no answer.
+struct Broke {
+    /// Whether the server may have got it.
+    sent: bool,
+    error: Error,
+}
+
+impl Broke {
+    fn unsent(error: Error) -> Self {
+        Self { sent: false, error }
+    }
+}
+
+/// How an operation ended.
+pub(super) struct Outcome<T> {
+    pub(super) result: Result<T>,
+    /// An earlier try got no answer, so it may have been done by that.
+    pub(super) unknown: bool,
+}
+
+/// What is to be done about a request without an answer that the server may have got.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Lost {
+    /// It is sent again.
+    Repeat,
+    /// Whoever asked looks what became of it.
+    Tell,
+}
+
+#[derive(Default)]
+struct Line {
+    sender: Option<SendRequest<Body>>,
+    pause: Duration,
+    not_before: Option<Instant>,
+}
+
+pub(super) struct Link {
+    target: Target,
+    tls: Option<TlsConnector>,
+    authorization: HeaderValue,
+    call: Uri,
+    events: Uri,
+    deadline: Duration,
+    line: tokio::sync::Mutex<Line>,
+    refused: Mutex<Option<(Instant, String)>>,
+}
+
+impl Link {
+    pub(super) fn new(options: &Options, token: &Secret) -> Result<Self> {
+        let target = options.target.clone();
+        let tls = target.encrypted.then(|| options.roots.config()).transpose()?.map(TlsConnector::from);
+        let mut authorization = HeaderValue::try_from(format!("Bearer {}", token.expose()))
+            .map_err(|_| Error::invalid("the app token has characters that no token has"))?;
+        authorization.set_sensitive(true);
+        let query =
+            options.space.as_ref().map(|space| format!("?space={}", utf8_percent_encode(space, NON_ALPHANUMERIC)));
+        let uri = |path: &str| {
+            let text = format!("{target}{path}{}", query.as_deref().unwrap_or_default());
+            text.parse::<Uri>().map_err(|_| Error::invalid(format!("{text} is no address")))
+        };
+        let (call, events) = (uri(wire::CALL)?, uri(wire::EVENTS)?);
+        let (line, refused, deadline) = (tokio::sync::Mutex::default(), Mutex::default(), options.deadline);
+        Ok(Self { target, tls, authorization, call, events, deadline, line, refused })
+    }
+
+    /// Asks without trying again.
+    pub(super) async fn ask_once<T: Value>(&self, call: &Call) -> Result<T> {
+        let tried = timeout(self.deadline, self.try_call(full(wire::frame(call)))).await;
+        let (status, body) = tried.map_err(|_| self.late())?.map_err(|broke| broke.error)?;
+        read(status, &body)
+    }
+
+    /// Asks what can be asked twice.
+    pub(super) async fn ask<T: Value>(&self, call: &Call) -> Result<T> {
+        self.call(call, Lost::Repeat).await.result
+    }
+
+    /// An operation.
+    pub(super) async fn call<T: Value>(&self, call: &Call, lost: Lost) -> Outcome<T> {
+        let frame = wire::frame(call);
+        self.send(lost, 0, || Some(full(frame.clone()))).await
+    }
+
+    /// An operation with a body that is made for each try, as long as it can be; for `bytes` of content there is more time.
+    pub(super) async fn send<T: Value>(&self, lost: Lost, bytes: u64, body: impl Fn() -> Option<Body>) -> Outcome<T> {
+        let deadline = Instant::now() + self.deadline + Duration::from_secs(bytes / BYTES_A_SECOND);
+        let (mut unknown, mut pause) = (false, PAUSE);
+        let result = loop {
+            if let Some((_, message)) = self.refused.lock().as_ref().filter(|(at, _)| at.elapsed() < REFUSED_FOR) {
+                break Err(Error::new(ErrorKind::Unauthenticated, message.clone()));
+            }
+            let Some(body) = body() else {
+                break Err(Error::unavailable(
+                    "the connection ended while a large file was saved; it is kept for the next try",
+                ));
+            };
+            let error = match timeout_at(deadline, self.try_call(body)).await {
+                Err(_) => break Err(self.late()),
+                Ok(Ok((status, body))) => match read(status, &body) {
+                    // Nothing was done, or a store or database was away in the middle of it.
+                    Err(error) if error.is_temporary() => {
+                        unknown |= error.kind() == ErrorKind::Unavailable;
+                        if unknown && lost == Lost::Tell {
+                            break Err(error);
+                        }
+                        error
+                    }
+                    Err(error) if error.kind() == ErrorKind::Unauthenticated => {
+                        tracing::error!(%error, "the server no longer accepts the app token");
+                        *self.refused.lock() = Some((Instant::now(), error.message().to_owned()));
+                        break Err(error);
+                    }
+                    result => break result,
+                },
+                Ok(Err(broke)) => {
+                    unknown |= broke.sent;
+                    if broke.sent && lost == Lost::Tell {
+                        break Err(broke.error);
+                    }
+                    broke.error
+                }
+            };
+            tracing::debug!(%error, "an operation is tried again");
+            metrics::counter!("holdfast_remote_tried_again_total").increment(1);
+            sleep_until((Instant::now() + pause).min(deadline)).await;
+            pause = (2 * pause).min(PAUSE_MAX);
+            if Instant::now() >= deadline {
+                break Err(self.late().with_source(error));
+            }
+        };
+        Outcome { result, unknown }
+    }
+
+    fn late(&self) -> Error {
+        let seconds = self.deadline.as_secs();
+        Error::new(ErrorKind::Timeout, format!("{} did not answer within {seconds} s", self.target))
+    }
+
+    async fn try_call(&self, body: Body) -> Result<(StatusCode, Bytes), Broke> {
+        let request = self.request(Method::POST, &self.call, body).map_err(Broke::unsent)?;
+        let answer = self.exchange(request).await?;
+        let status = answer.status();
+        let body = Limited::new(answer.into_body(), ANSWER_BYTES_MAX).collect().await;
+        let body = body.map_err(|error| Broke { sent: true, error: self.broken("its answer broke off", error) })?;
+        Ok((status, body.to_bytes()))
+    }
+
+    /// Opens the stream of changes.
+    pub(super) async fn listen(&self) -> Result<Incoming> {
+        let request = self.request(Method::GET, &self.events, full(Bytes::new()))?;
+        let answer = timeout(self.deadline, self.exchange(request)).await.map_err(|_| self.late())?;
+        let answer = answer.map_err(|broke| broke.error)?;
+        if answer.status() == StatusCode::OK {
+            return Ok(answer.into_body());
+        }
+        let status = answer.status();
+        let body = timeout(self.deadline, Limited::new(answer.into_body(), ANSWER_BYTES_MAX).collect()).await;
+        let body = body.ok().and_then(Result::ok).map(http_body_util::Collected::to_bytes).unwrap_or_default();
+        Err(wire::decode_fault(status.as_u16(), &body))
+    }
+
+    fn request(&self, method: Method, uri: &Uri, body: Body) -> Result<Request<Body>> {
+        let request = Request::builder().method(method).uri(uri.clone());
+        let request = request.header(AUTHORIZATION, self.authorization.clone()).header(CONTENT_TYPE, MEDIA_TYPE);
+        request.body(body).map_err(|error| Error::internal("a request could not be made").with_source(error))
+    }
+
+    async fn exchange(&self, request: Request<Body>) -> Result<http::Response<Incoming>, Broke> {
+        let mut sender = self.sender().await.map_err(Broke::unsent)?;
+        sender.ready().await.map_err(|error| Broke::unsent(self.broken("the connection ended", error)))?;
+        sender.try_send_request(request).await.map_err(|mut error| {
+            let sent = error.take_message().is_none();
+            Broke { sent, error: self.broken("the connection ended", error.into_error()) }
+        })
+    }
+
+    fn broken(&self, why: &str, error: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Error {
+        Error::unavailable(format!("{}: {why}", self.target)).with_source(error)
+    }
+
+    /// The connection of now, or a new one. Whoever comes first makes it, the others wait for that.
+    async fn sender(&self) -> Result<SendRequest<Body>> {
+        let mut line = self.line.lock().await;
+        if let Some(sender) = line.sender.as_ref().filter(|sender| !sender.is_closed()) {
+            return Ok(sender.clone());
+        }
+        line.sender = None;
+        if let Some(not_before) = line.not_before {
+            sleep_until(not_before).await;
+        }
+        let made = timeout(CONNECT_TIME, self.connect()).await;
+        let made = made.unwrap_or_else(|_| Err(Error::unavailable(format!("{} does not answer", self.target))));
+        match made {
+            Ok(sender) => {
+                *line = Line { sender: Some(sender.clone()), ..Line::default() };
+                Ok(sender)
+            }
+            Err(error) => {
+                line.pause = (line.pause * 2).clamp(PAUSE, PAUSE_MAX);
+                line.not_before = Some(Instant::now() + line.pause);
+                Err(error)
+            }
+        }
+    }
+
+    async fn connect(&self) -> Result<SendRequest<Body>> {
+        let away = |error: std::io::Error| Error::unavailable(format!("{} cannot be reached: {error}", self.target));
+        let socket = TcpStream::connect((self.target.host.as_str(), self.target.port)).await.map_err(away)?;
+        socket.set_nodelay(true).map_err(away)?;
+        metrics::counter!("holdfast_remote_connections_total").increment(1);
+        let Some(tls) = &self.tls else { return self.speak(socket).await };
+        let secured = tls.connect(self.target.server_name()?, socket).await.map_err(|error| {
+            let is_ours = error
+                .get_ref()
+                .is_some_and(|cause| matches!(cause.downcast_ref(), Some(rustls::Error::InvalidCertificate(_))));
+            if is_ours {
+                let why = format!("{}: its certificate is not trusted ({error}); --ca names one that is", self.target);
+                return Error::new(ErrorKind::Forbidden, why);
+            }
+            Error::unavailable(format!("{}: no TLS: {error}", self.target))
+        })?;
+        if secured.get_ref().1.alpn_protocol() != Some(b"h2") {
+            let message = format!("{} does not speak HTTP/2, which a mount needs", self.target);
+            return Err(Error::new(ErrorKind::Unsupported, message));
+        }
+        self.speak(secured).await
+    }
+
+    async fn speak<S>(&self, socket: S) -> Result<SendRequest<Body>>
+    where
+        S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    {
+        let mut http2 = Builder::new(TokioExecutor::new());
+        http2
+            .timer(TokioTimer::new())
+            .keep_alive_interval(PING_EVERY)
+            .keep_alive_timeout(PING_TIME)
+            .keep_alive_while_idle(true)
+            .initial_stream_window_size(STREAM_WINDOW_BYTES)
+            .initial_connection_window_size(WINDOW_BYTES);
+        let made = http2.handshake(TokioIo::new(socket)).await;
+        let (sender, connection) = made.map_err(|error| self.broken("it does not speak HTTP/2", error))?;
+        tokio::spawn(async move {
+            if let Err(error) = connection.await {
+                tracing::debug!(%error, "the connection ended");
+            }
+        });
+        Ok(sender)
+    }
+}
+
+pub(super) fn full(bytes: Bytes) -> Body {
+    Full::new(bytes).map_err(|never| match never {}).boxed_unsync()
+}
+
+fn read<T: Value>(status: StatusCode, body: &[u8]) -> Result<T> {
+    if status != StatusCode::OK {
+        return Err(wire::decode_fault(status.as_u16(), body));
+    }
+    wire::whole(body).map_err(|error| Error::damaged(format!("the server's answer cannot be read: {error}")))
+}

@@ -1,0 +1,131 @@
+//! The client's end: [`Tree`] over one HTTP/2 connection.
+//!
+//! **One connection**, made again with pauses that double up to two seconds ([`link`]). A ping every few seconds finds out that the other side is silent.
+//! An operation waits for a connection, and is tried again on the next one, until its deadline; then it is `Timeout`.
+//!
+//! **Twice is once.** Where a connection ends before the answer, the operation may have been done. What says what is to be (attributes, holds) is simply
+//! sent again. The others are recognised by what they left ([`again`]): a file that was made by the times it was made with, in nanoseconds; a
+//! save by the times it sets; a rename by the node at the new name; a removal by the name being free.
+//!
+//! **Names and attributes** are answered from memory while the stream of changes is alive, and forgotten with every change of the space
+//! ([`names`]). **Content** is kept in blocks of 1 MiB by its number, which never means another content ([`blocks`]); reading on
+//! fetches ahead, 1 block and then twice as many up to 16.
+//!
+//! A save keeps what it sent until it is answered, to send it again; one over [`REPEATED_BYTES_MAX`] is not repeated but ends in
+//! `Unavailable`, and the mount has it still and saves it at the next close or sync.
+
+mod again;
+mod blocks;
+mod events;
+mod link;
+mod names;
+mod opened;
+mod replay;
+mod target;
+mod tree;
+
+pub use target::{Roots, Target};
+
+use crate::wire::{self, Call, Hello};
+use blocks::Blocks;
+use holdfast_auth::Secret;
+use holdfast_base::{Error, ErrorKind, NodeId, Result};
+use holdfast_drive::Change;
+use link::Link;
+use names::Names;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::{Semaphore, broadcast};
+use tokio::task::JoinHandle;
+
+/// What a save may have to send again is kept up to this size.
+pub const REPEATED_BYTES_MAX: u64 = 16 << 20;
+/// What all saves keep for that at most; more wait.
+const REPEATED_BYTES_ALL: usize = 128 << 20;
+/// Changes that whoever listens may be behind.
+const CHANGES: usize = 64;
+
+/// How a space is reached. Every bound is here.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// Which server.
+    pub target: Target,
+    /// Whom it believes to be that server.
+    pub roots: Roots,
+    /// The space; without one, the account's own.
+    pub space: Option<String>,
+    /// Longest that an operation takes; moving content gets a second more for each 128 KiB.
+    pub deadline: Duration,
+    /// Blocks of content in memory at most.
+    pub blocks_bytes: usize,
+}
+
+impl Options {
+    /// The usual ones.
+    pub fn new(target: Target) -> Self {
+        Self { target, roots: Roots::System, space: None, deadline: Duration::from_secs(20), blocks_bytes: 256 << 20 }
+    }
+}
+
+/// What the parts share.
+pub(crate) struct Shared {
+    link: Link,
+    names: Names,
+    blocks: Blocks,
+    changes: broadcast::Sender<Change>,
+    repeated: Semaphore,
+    hello: Hello,
+}
+
+/// A space of a server. Dropping it ends the connection.
+pub struct Remote {
+    shared: Arc<Shared>,
+    listening: JoinHandle<()>,
+}
+
+impl Remote {
+    /// Connects, within a tokio runtime of several threads. The first failure is the answer: nobody waits for a wrong address or token.
+    pub async fn connect(options: Options, token: &Secret) -> Result<Self> {
+        let link = Link::new(&options, token)?;
+        let url = options.target.to_string();
+        let hello: Hello = link.ask_once(&Call::Hello()).await.map_err(|error| match error.kind() {
+            ErrorKind::Unauthenticated => Error::new(
+                ErrorKind::Unauthenticated,
+                format!(
+                    "{url} does not know this app token: it may have been revoked, or belong to another drive ({})",
+                    error.message()
+                ),
+            ),
+            _ => error.context(url),
+        })?;
+        if hello.version != wire::VERSION {
+            let message = format!("{} speaks another version of the protocol ({})", options.target, hello.version);
+            return Err(Error::new(ErrorKind::Unsupported, message));
+        }
+        let shared = Arc::new(Shared {
+            link,
+            names: Names::default(),
+            blocks: Blocks::new(options.blocks_bytes),
+            changes: broadcast::Sender::new(CHANGES),
+            repeated: Semaphore::new(REPEATED_BYTES_ALL),
+            hello,
+        });
+        let listening = tokio::spawn(events::listen(shared.clone()));
+        Ok(Self { shared, listening })
+    }
+
+    /// What the space is called.
+    pub fn space(&self) -> &str {
+        &self.shared.hello.name
+    }
+
+    fn root_node(&self) -> NodeId {
+        self.shared.hello.root
+    }
+}
+
+impl Drop for Remote {
+    fn drop(&mut self) {
+        self.listening.abort();
+    }
+}

@@ -1,0 +1,235 @@
+//! [`Tree`], operation by operation.
+
+use super::link::{Lost, Outcome};
+use super::names::Member;
+use super::opened::{Progress, RemoteContent};
+use super::replay::Replay;
+use super::{REPEATED_BYTES_MAX, Remote, again};
+use crate::wire::{self, Call, HOLD_MAX, Opened, Value};
+use async_trait::async_trait;
+use bytes::Bytes;
+use holdfast_base::{ContentId, Error, ErrorKind, NodeId, NodeName, Result};
+use holdfast_drive::{
+    Change, ContentStream, Durable, Entry, NewAttributes, NewNode, OpenContent, Posix, Rename, Renamed, Room, Save,
+    Tree, Unlink, XattrRule,
+};
+use parking_lot::Mutex;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::broadcast;
+
+/// How often a rename is sent whose answers were lost: each try and the look after it have a deadline of their own.
+const RENAMES_MAX: u32 = 5;
+/// Pause between them.
+const RENAME_PAUSE: Duration = Duration::from_millis(200);
+
+impl Remote {
+    async fn ask<T: Value>(&self, call: Call) -> Result<T> {
+        self.shared.link.ask(&call).await
+    }
+
+    /// Changes something. What is known is forgotten before and after: in between, others may ask and be told of either.
+    async fn change<T: Value>(&self, call: Call, lost: Lost) -> Outcome<T> {
+        self.shared.names.forget();
+        let outcome = self.shared.link.call(&call, lost).await;
+        self.shared.names.forget();
+        outcome
+    }
+
+    /// A member as the server has it now.
+    async fn look(&self, folder: NodeId, name: &NodeName) -> Result<Option<Entry>> {
+        let count = self.shared.names.count();
+        let found: Option<Entry> = self.ask(Call::Lookup(folder, name.clone())).await?;
+        self.shared.names.learn_name(count, folder, name, found.as_ref());
+        Ok(found)
+    }
+
+    async fn send_save(&self, save: &Save, body: ContentStream) -> Outcome<Entry> {
+        let replay = Replay::new(body, save.body.len());
+        let frame = wire::frame(&Call::Save(save.clone()));
+        let sent = self.shared.link.send(Lost::Repeat, save.body.len(), || replay.body(frame.clone())).await;
+        match replay.error() {
+            Some(error) => Outcome { result: Err(error), ..sent },
+            None => sent,
+        }
+    }
+
+    /// What a rename did whose answer is missing; none if it was not done.
+    async fn renamed(&self, rename: &Rename, source: Option<NodeId>, other: Option<&Entry>) -> Result<Option<Renamed>> {
+        let found = self.look(rename.to.0, &rename.to.1).await?;
+        let done = found.filter(|found| Some(found.node.id) == source);
+        Ok(done.map(|entry| {
+            let other = other.filter(|other| other.node.id != entry.node.id).cloned();
+            Renamed { entry, other }
+        }))
+    }
+}
+
+#[async_trait]
+impl Tree for Remote {
+    fn root(&self) -> NodeId {
+        self.root_node()
+    }
+
+    async fn entry(&self, node: NodeId) -> Result<Option<Entry>> {
+        let names = &self.shared.names;
+        if let Some(known) = names.entry(node) {
+            return Ok(Some(known));
+        }
+        let count = names.count();
+        let found: Option<Entry> = self.ask(Call::Entry(node)).await?;
+        if let Some(found) = &found {
+            names.learn(count, found);
+        }
+        Ok(found)
+    }
+
+    async fn lookup(&self, folder: NodeId, name: &NodeName) -> Result<Option<Entry>> {
+        match self.shared.names.lookup(folder, name) {
+            Member::Is(entry) => Ok(Some(entry)),
+            Member::IsNone => Ok(None),
+            Member::Unknown => self.look(folder, name).await,
+        }
+    }
+
+    async fn list(&self, folder: NodeId, after: Option<&NodeName>, limit: usize) -> Result<Vec<Entry>> {
+        let count = self.shared.names.count();
+        let limit = u32::try_from(limit).unwrap_or(u32::MAX);
+        let found: Vec<Entry> = self.ask(Call::List(folder, after.cloned(), limit)).await?;
+        for entry in &found {
+            if let Ok(name) = NodeName::new(&entry.node.name) {
+                self.shared.names.learn_name(count, folder, &name, Some(entry));
+            }
+        }
+        Ok(found)
+    }
+
+    async fn room(&self) -> Result<Room> {
+        self.ask(Call::Room()).await
+    }
+
+    async fn open(&self, content: ContentId) -> Result<Arc<dyn OpenContent>> {
+        let blocks = &self.shared.blocks;
+        let facts = if let Some(facts) = blocks.facts(content) {
+            facts
+        } else {
+            let facts: Opened = self.ask(Call::Open(content)).await?;
+            blocks.learn_facts(content, facts);
+            facts
+        };
+        Ok(Arc::new(RemoteContent {
+            shared: self.shared.clone(),
+            id: content,
+            facts,
+            reading: Mutex::new(Progress::default()),
+        }))
+    }
+
+    async fn create(&self, new: NewNode, content: Bytes, durable: Durable) -> Result<Entry> {
+        let size = content.len() as u64;
+        let Outcome { result, unknown } = self.change(Call::Create(new.clone(), content, durable), Lost::Repeat).await;
+        match result {
+            Err(error) if unknown && error.kind() == ErrorKind::AlreadyExists => {
+                let found = self.look(new.parent, &new.name).await?;
+                found.filter(|found| again::is_made(found, &new, size)).ok_or(error)
+            }
+            result => result,
+        }
+    }
+
+    async fn save(&self, save: Save, body: ContentStream) -> Result<Entry> {
+        let kept = u32::try_from(save.body.len().min(REPEATED_BYTES_MAX)).unwrap_or(u32::MAX);
+        let room = self.shared.repeated.acquire_many(kept).await;
+        let _room = room.map_err(|_| Error::internal("nobody closes this"))?;
+        self.shared.names.forget();
+        let Outcome { result, unknown } = self.send_save(&save, body).await;
+        self.shared.names.forget();
+        match result {
+            Err(error) if unknown && matches!(error.kind(), ErrorKind::PreconditionFailed | ErrorKind::Unavailable) => {
+                let found: Option<Entry> = self.ask(Call::Entry(save.node)).await?;
+                found.filter(|found| again::is_saved(found, &save)).ok_or(error)
+            }
+            result => result,
+        }
+    }
+
+    async fn set_attributes(&self, node: NodeId, change: NewAttributes, usual: Posix) -> Result<Entry> {
+        self.change(Call::SetAttributes(node, change, usual), Lost::Repeat).await.result
+    }
+
+    async fn unlink(&self, unlink: Unlink) -> Result<NodeId> {
+        // To know whom it was, if the answer is lost; the kernel has just asked for it, so it is nearly always known.
+        let was = self.lookup(unlink.parent, &unlink.name).await?;
+        let Outcome { result, unknown } = self.change(Call::Unlink(unlink), Lost::Repeat).await;
+        match result {
+            // Nobody has a node of number 0 open.
+            Err(error) if unknown && error.kind() == ErrorKind::NotFound => {
+                Ok(was.map_or(NodeId(0), |entry| entry.node.id))
+            }
+            result => result,
+        }
+    }
+
+    async fn rename(&self, rename: Rename) -> Result<Renamed> {
+        let source = self.lookup(rename.from.0, &rename.from.1).await?.map(|entry| entry.node.id);
+        let other = self.lookup(rename.to.0, &rename.to.1).await?;
+        // Sent twice, an exchange would undo itself: each time it is looked first what became of it.
+        for tried in 1.. {
+            let Outcome { result, unknown } = self.change(Call::Rename(rename.clone()), Lost::Tell).await;
+            let error = match result {
+                Err(error) if unknown => error,
+                result => return result,
+            };
+            if let Some(done) = self.renamed(&rename, source, other.as_ref()).await? {
+                return Ok(done);
+            }
+            if error.kind() != ErrorKind::Unavailable || tried == RENAMES_MAX {
+                return Err(error);
+            }
+            tokio::time::sleep(RENAME_PAUSE).await;
+        }
+        Err(Error::internal("a rename was not tried"))
+    }
+
+    async fn hold(&self, nodes: Vec<NodeId>, until_ms: i64) -> Result<()> {
+        for some in nodes.chunks(HOLD_MAX) {
+            self.ask::<()>(Call::Hold(some.to_vec(), until_ms)).await?;
+        }
+        Ok(())
+    }
+
+    async fn let_go(&self, node: NodeId) -> Result<()> {
+        self.ask(Call::LetGo(node)).await
+    }
+
+    async fn xattrs(&self, node: NodeId) -> Result<Vec<(String, Vec<u8>)>> {
+        let all: Vec<(String, Bytes)> = self.ask(Call::Xattrs(node)).await?;
+        Ok(all.into_iter().map(|(name, value)| (name, value.to_vec())).collect())
+    }
+
+    async fn set_xattr(
+        &self,
+        node: NodeId,
+        (name, value, rule): (String, Option<Vec<u8>>, XattrRule),
+        usual: (Posix, i64),
+    ) -> Result<Entry> {
+        let change = (name.clone(), value.clone().map(Bytes::from), rule);
+        let Outcome { result, unknown } = self.change(Call::SetXattr(node, change, usual), Lost::Repeat).await;
+        match result {
+            Err(error) if unknown && matches!(error.kind(), ErrorKind::AlreadyExists | ErrorKind::NotFound) => {
+                let found = self.xattrs(node).await?.into_iter().find(|(other, _)| *other == name);
+                let entry = self.entry(node).await?;
+                entry.filter(|_| found.map(|(_, value)| value) == value).ok_or(error)
+            }
+            result => result,
+        }
+    }
+
+    async fn settle(&self) -> Result<()> {
+        self.ask(Call::Settle()).await
+    }
+
+    fn changes(&self) -> broadcast::Receiver<Change> {
+        self.shared.changes.subscribe()
+    }
+}

@@ -1,0 +1,89 @@
+//! The stream of changes of a space.
+//!
+//! It tells that something changed, not what: whoever listens forgets what it believes. Between changes there is a sign of life every
+//! [`BEAT`], so that a client knows within a few seconds that it can no longer believe anything. It ends by itself after [`LASTS`], and
+//! the client asks again: so a credential that was revoked is found out, and a balancer gets its chance.
+
+use super::seat::Seat;
+use crate::wire::{self, Event};
+use bytes::Bytes;
+use futures_util::{Stream, stream};
+use holdfast_base::{Error, Result, SpaceId};
+use holdfast_drive::Change;
+use http_body::Frame;
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::{broadcast, watch};
+use tokio::time::{Instant, Interval};
+
+/// Time between signs of life.
+const BEAT: Duration = Duration::from_secs(1);
+/// How long a stream lasts.
+const LASTS: Duration = Duration::from_secs(10);
+
+struct Listener {
+    seat: Arc<Seat>,
+    space: SpaceId,
+    changes: broadcast::Receiver<Change>,
+    stopping: watch::Receiver<bool>,
+    beat: Interval,
+    until: Instant,
+}
+
+/// A stream of frames from now on. Its first is there at once: what is asked after it came misses no change.
+pub(super) async fn stream(
+    seat: Arc<Seat>,
+    stopping: watch::Receiver<bool>,
+) -> Result<impl Stream<Item = Result<Frame<Bytes>, Infallible>> + Send + 'static> {
+    let changes = seat.tree.changes();
+    let root = seat.tree.entry(seat.tree.root()).await?;
+    let space = root.ok_or_else(|| Error::not_found("the space is gone"))?.node.space;
+    let listener =
+        Listener { seat, space, changes, stopping, beat: tokio::time::interval(BEAT), until: Instant::now() + LASTS };
+    Ok(stream::unfold(listener, |mut listener| async {
+        let event = listener.next().await?;
+        Some((Ok(Frame::data(wire::frame(&event))), listener))
+    }))
+}
+
+/// Waits until the server is about to stop.
+async fn stopped(stopping: &mut watch::Receiver<bool>) {
+    // A face that is gone has stopped.
+    let _ = stopping.wait_for(|stopping| *stopping).await;
+}
+
+impl Listener {
+    async fn next(&mut self) -> Option<Event> {
+        loop {
+            tokio::select! {
+                biased;
+                () = stopped(&mut self.stopping) => return None,
+                () = tokio::time::sleep_until(self.until) => return None,
+                change = self.changes.recv() => match change {
+                    Ok(change) if change.space == self.space => return Some(self.latest(change.seq)),
+                    Ok(_) => {}
+                    Err(broadcast::error::RecvError::Lagged(_)) => return Some(Event::Gap),
+                    Err(broadcast::error::RecvError::Closed) => return None,
+                },
+                _ = self.beat.tick() => {
+                    // Whoever may no longer see the space is told nothing more of it.
+                    self.seat.look().await.ok()?;
+                    return Some(Event::Beat);
+                }
+            }
+        }
+    }
+
+    /// Of changes that wait, the last stands for all.
+    fn latest(&mut self, mut seq: i64) -> Event {
+        loop {
+            match self.changes.try_recv() {
+                Ok(change) if change.space == self.space => seq = seq.max(change.seq),
+                Ok(_) => {}
+                Err(broadcast::error::TryRecvError::Lagged(_)) => return Event::Gap,
+                Err(_) => return Event::Changed(seq),
+            }
+        }
+    }
+}

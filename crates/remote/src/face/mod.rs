@@ -1,0 +1,211 @@
+//! The server's end: each call is one operation of the engine's [`Tree`].
+//!
+//! Whoever asks was signed in by the server in front, with every request anew; what they may do is the tree's business. A *seat* keeps
+//! a session's tree and the contents it reads, so that a call costs no more than its operation. A seat nobody uses is given up after
+//! [`SEAT_IDLE`], and with it the session's keys; there are [`SEATS_MAX`] at most, with [`CONTENTS_MAX`] contents each.
+
+mod events;
+mod operate;
+mod seat;
+
+use crate::wire::{self, CALL_BYTES_MAX, Call};
+use bytes::{Bytes, BytesMut};
+use futures_util::StreamExt;
+use holdfast_auth::Session;
+use holdfast_base::{Error, ErrorKind, Result};
+use holdfast_drive::ContentStream;
+use holdfast_drive::engine::Engine;
+use http::header::{ALLOW, CONTENT_TYPE, HeaderValue, RETRY_AFTER};
+use http::{Method, Request, Response, StatusCode};
+use http_body::Body;
+use http_body_util::combinators::UnsyncBoxBody;
+use http_body_util::{BodyExt, BodyStream, Full};
+use parking_lot::Mutex;
+use seat::Seats;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::watch;
+
+/// Seats of one server at most: a thousand mounts, each with a token of its own.
+pub const SEATS_MAX: usize = 1_024;
+/// How long a seat nobody uses is kept.
+pub const SEAT_IDLE: Duration = Duration::from_mins(1);
+/// Contents of a seat that are open for reading: the files a mount reads at a time.
+pub const CONTENTS_MAX: usize = 256;
+
+/// A body of an answer; it ends without an error, but may be cut off with its connection.
+pub type Answer = UnsyncBoxBody<Bytes, std::convert::Infallible>;
+
+/// What a request did, for the log of who did what: an action, and on what. In the extensions of answers to calls that change files.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Did {
+    /// As other faces call it.
+    pub action: &'static str,
+    /// Space, and the node as far as the call says it.
+    pub object: String,
+}
+
+/// Answers the protocol. A handle: clones are the same.
+#[derive(Clone)]
+pub struct WireFace(Arc<Inner>);
+
+struct Inner {
+    engine: Engine,
+    seats: Mutex<Seats>,
+    stopping: watch::Sender<bool>,
+}
+
+impl WireFace {
+    /// Over an engine.
+    pub fn new(engine: Engine) -> Self {
+        Self(Arc::new(Inner { engine, seats: Mutex::default(), stopping: watch::Sender::new(false) }))
+    }
+
+    /// Ends the streams of changes: the server is about to stop, and waits for running requests.
+    pub fn end_events(&self) {
+        self.0.stopping.send_replace(true);
+    }
+
+    /// Answers a request of a signed-in account.
+    pub async fn handle<B>(&self, who: Arc<Session>, request: Request<B>) -> Response<Answer>
+    where
+        B: Body<Data = Bytes, Error = Error> + Send + Unpin + 'static,
+    {
+        match self.route(who, request).await {
+            Ok(answer) => answer,
+            Err(error) => refusal(&error),
+        }
+    }
+
+    async fn route<B>(&self, who: Arc<Session>, request: Request<B>) -> Result<Response<Answer>>
+    where
+        B: Body<Data = Bytes, Error = Error> + Send + Unpin + 'static,
+    {
+        if who.visit.is_some() {
+            return Err(Error::forbidden("the visitor of a link cannot mount what it leads to"));
+        }
+        let space = space_of(request.uri().query())?.unwrap_or_else(|| who.name.clone());
+        match (request.uri().path(), request.method()) {
+            (wire::CALL, &Method::POST) => self.call(who, &space, request.into_body()).await,
+            (wire::EVENTS, &Method::GET) => {
+                let seat = self.seat(who, &space).await?;
+                let stream = events::stream(seat, self.0.stopping.subscribe()).await?;
+                Ok(answer(StatusCode::OK, UnsyncBoxBody::new(http_body_util::StreamBody::new(stream))))
+            }
+            (wire::CALL | wire::EVENTS, method) => {
+                let allow = if method == Method::POST { "GET" } else { "POST" };
+                let mut refused = refusal(&Error::new(ErrorKind::WrongKind, "this address has another method"));
+                refused.headers_mut().insert(ALLOW, HeaderValue::from_static(allow));
+                Ok(refused)
+            }
+            _ => Err(Error::not_found(format!("there is nothing here; this server speaks {}", wire::PREFIX))),
+        }
+    }
+
+    async fn call<B>(&self, who: Arc<Session>, space: &str, body: B) -> Result<Response<Answer>>
+    where
+        B: Body<Data = Bytes, Error = Error> + Send + Unpin + 'static,
+    {
+        let (call, body) = read_call(body).await?;
+        metrics::counter!("holdfast_wire_calls_total", "operation" => call.name()).increment(1);
+        let seat = self.seat(who, space).await?;
+        let did = operate::did(&call, space);
+        let mut answered = match operate::operate(&seat, call, body).await {
+            Ok(frame) => answer(StatusCode::OK, whole(frame)),
+            Err(error) => refusal(&error),
+        };
+        if let Some(did) = did {
+            answered.extensions_mut().insert(did);
+        }
+        Ok(answered)
+    }
+
+    async fn seat(&self, who: Arc<Session>, space: &str) -> Result<Arc<seat::Seat>> {
+        let known = self.0.seats.lock().find(&who, space);
+        let seat = if let Some(seat) = known {
+            seat
+        } else {
+            let tree = self.0.engine.tree(who.clone(), space).await?;
+            self.0.seats.lock().take(who, space, tree)
+        };
+        seat.look().await?;
+        Ok(seat)
+    }
+}
+
+/// The space that a query names.
+fn space_of(query: Option<&str>) -> Result<Option<String>> {
+    let Some(query) = query.filter(|query| !query.is_empty()) else { return Ok(None) };
+    let value = query.strip_prefix("space=").filter(|value| !value.contains('&'));
+    let value = value.ok_or_else(|| Error::invalid("the query is space=NAME and nothing else"))?;
+    let name = percent_encoding::percent_decode_str(value).decode_utf8();
+    let name = name.map_err(|_| Error::invalid("the space's name is not UTF-8"))?;
+    Ok(Some(name.into_owned()))
+}
+
+/// Reads a call, and leaves what comes after it.
+async fn read_call<B>(body: B) -> Result<(Call, ContentStream)>
+where
+    B: Body<Data = Bytes, Error = Error> + Send + Unpin + 'static,
+{
+    let mut frames = BodyStream::new(body);
+    let mut buffer = BytesMut::new();
+    loop {
+        if let Some(found) = wire::split(&mut buffer, CALL_BYTES_MAX)? {
+            let call = wire::message(&found)?;
+            let rest = frames.filter_map(|frame| async {
+                match frame {
+                    Ok(frame) => frame.into_data().ok().map(Ok),
+                    Err(error) => Some(Err(error)),
+                }
+            });
+            let first = futures_util::stream::iter((!buffer.is_empty()).then(|| Ok(buffer.freeze())));
+            return Ok((call, first.chain(rest).boxed()));
+        }
+        match frames.next().await {
+            Some(frame) => {
+                if let Ok(data) = frame?.into_data() {
+                    buffer.extend_from_slice(&data);
+                }
+            }
+            None => return Err(Error::invalid("the call is not as long as it says")),
+        }
+    }
+}
+
+fn whole(bytes: Bytes) -> Answer {
+    Full::new(bytes).boxed_unsync()
+}
+
+fn answer(status: StatusCode, body: Answer) -> Response<Answer> {
+    let mut answer = Response::new(body);
+    *answer.status_mut() = status;
+    answer.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(wire::MEDIA_TYPE));
+    answer
+}
+
+fn refusal(error: &Error) -> Response<Answer> {
+    let status = StatusCode::from_u16(error.kind().status()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    if status.is_server_error() {
+        tracing::warn!(?error, "an operation of a mount failed");
+    }
+    let mut answer = answer(status, whole(wire::encode_fault(error)));
+    if let ErrorKind::TooManyRequests { retry_after_s } = error.kind() {
+        answer.headers_mut().insert(RETRY_AFTER, retry_after_s.into());
+    }
+    answer
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_query_names_a_space_and_nothing_else() {
+        let of = |query| space_of(query).expect("reads");
+        assert_eq!([of(None), of(Some("")), of(Some("space=a%20b"))], [None, None, Some("a b".into())]);
+        for bad in ["x=1", "space=a&space=b", "space=%ff"] {
+            assert!(space_of(Some(bad)).is_err(), "{bad}");
+        }
+    }
+}

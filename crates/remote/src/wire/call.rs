@@ -1,0 +1,146 @@
+//! The operations, and what changes.
+
+use super::cbor::{Reader, Writer};
+use super::values::{Value, record};
+use bytes::Bytes;
+use holdfast_base::{ByteRange, ContentId, Error, NodeId, NodeName, Result, SpaceId};
+use holdfast_drive::{Durable, NewAttributes, NewNode, Posix, Rename, Save, Unlink, XattrRule};
+
+/// Defines [`Call`] with its encoding, so that an operation is one line here: its number, its name, its fields.
+macro_rules! calls {
+    ($($(#[$doc:meta])* $number:literal $name:ident($($field:ident: $type:ty),*);)*) => {
+        /// An operation of [`Tree`](holdfast_drive::Tree).
+        #[derive(Debug, Clone, PartialEq, Eq)]
+        pub enum Call {
+            $($(#[$doc])* $name($($type),*),)*
+        }
+
+        impl Call {
+            /// What it is called in figures.
+            pub const fn name(&self) -> &'static str {
+                match self { $(Self::$name(..) => stringify!($name)),* }
+            }
+        }
+
+        impl Value for Call {
+            fn put(&self, out: &mut Writer) {
+                match self {
+                    $(Self::$name($($field),*) => {
+                        out.array(1 $(+ { let _ = $field; 1 })*);
+                        out.unsigned($number);
+                        $($field.put(out);)*
+                    })*
+                }
+            }
+
+            fn get(from: &mut Reader<'_>) -> Result<Self> {
+                let items = from.array()?;
+                match from.unsigned()? {
+                    $($number => {
+                        let call = Self::$name($(<$type>::get(from)?),*);
+                        if items == 1 $(+ { let _ = stringify!($field); 1 })* { Ok(call) } else { Err(unknown()) }
+                    })*
+                    _ => Err(unknown()),
+                }
+            }
+        }
+    };
+}
+
+fn unknown() -> Error {
+    Error::invalid("the server does not know this operation: is it older than this program?")
+}
+
+calls! {
+    /// Who is this; answers [`Hello`].
+    0 Hello();
+    /// Answers an entry, or none.
+    1 Entry(node: NodeId);
+    /// Answers an entry, or none.
+    2 Lookup(folder: NodeId, name: NodeName);
+    /// Answers up to so many entries, [`LIST_MAX`](super::LIST_MAX) at most.
+    3 List(folder: NodeId, after: Option<NodeName>, limit: u32);
+    /// Answers [`Room`](holdfast_drive::Room).
+    4 Room();
+    /// Answers [`Opened`].
+    5 Open(content: ContentId);
+    /// Answers these bytes of a content, a block at most.
+    6 Read(content: ContentId, range: ByteRange);
+    /// Answers the entry that was made.
+    7 Create(new: NewNode, content: Bytes, durable: Durable);
+    /// The content follows the frame; answers the entry.
+    8 Save(save: Save);
+    /// Answers the entry.
+    9 SetAttributes(node: NodeId, change: NewAttributes, usual: Posix);
+    /// Answers the node.
+    10 Unlink(unlink: Unlink);
+    /// Answers [`Renamed`](holdfast_drive::Renamed).
+    11 Rename(rename: Rename);
+    /// Answers nothing.
+    12 Hold(nodes: Vec<NodeId>, until_ms: i64);
+    /// Answers nothing.
+    13 LetGo(node: NodeId);
+    /// Answers names with values.
+    14 Xattrs(node: NodeId);
+    /// Name, value and rule; attributes of what has none, and the time. Answers the entry.
+    15 SetXattr(node: NodeId, change: (String, Option<Bytes>, XattrRule), usual: (Posix, i64));
+    /// Answers nothing.
+    16 Settle();
+}
+
+/// What a client is told first.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Hello {
+    /// The protocol's version.
+    pub version: u64,
+    /// What the space is called.
+    pub name: String,
+    /// Its number.
+    pub space: SpaceId,
+    /// Its root.
+    pub root: NodeId,
+}
+
+/// A content that can be read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Opened {
+    /// Its size in bytes.
+    pub size: u64,
+    /// See [`OpenContent::grain`](holdfast_drive::OpenContent::grain).
+    pub grain: Option<u64>,
+}
+
+record! {
+    Hello: 4 { version, name, space, root }
+    Opened: 2 { size, grain }
+}
+
+/// What a client that listens is told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Event {
+    /// Nothing happened, and the server is there.
+    Beat,
+    /// The space changed; its count after that.
+    Changed(i64),
+    /// Changes were missed: whatever is known may be wrong.
+    Gap,
+}
+
+impl Value for Event {
+    fn put(&self, out: &mut Writer) {
+        match self {
+            Self::Beat => (0_u64, None::<i64>).put(out),
+            Self::Changed(seq) => (1_u64, Some(*seq)).put(out),
+            Self::Gap => (2_u64, None::<i64>).put(out),
+        }
+    }
+
+    fn get(from: &mut Reader<'_>) -> Result<Self> {
+        match <(u64, Option<i64>)>::get(from)? {
+            (0, None) => Ok(Self::Beat),
+            (1, Some(seq)) => Ok(Self::Changed(seq)),
+            (2, None) => Ok(Self::Gap),
+            _ => Err(unknown()),
+        }
+    }
+}

@@ -1,0 +1,147 @@
+use super::*;
+use holdfast_base::{ByteRange, ContentId, NodeId, NodeName, SpaceId};
+use holdfast_drive::{
+    Durable, Entry, Leave, NewAttributes, NewNode, Node, NodeKind, Posix, Rename, Save, Special, Taken, Unlink,
+    XattrRule,
+};
+use proptest::prelude::*;
+
+fn name(text: &str) -> NodeName {
+    NodeName::new(text).expect("a name")
+}
+
+fn posix() -> Posix {
+    Posix { special: Special::Link, mode: 0o4755, uid: 1, gid: u32::MAX, ctime_ns: i64::MIN, ..Posix::default() }
+}
+
+/// One of each, with the ends of numbers in it.
+fn calls() -> Vec<Call> {
+    let leave = Leave { now_ns: -1, held_until_ms: Some(i64::MAX), forget_after_ms: 0 };
+    let new = NewNode { parent: NodeId(7), name: name("ä b"), kind: NodeKind::Folder, posix: posix() };
+    let save = Save {
+        node: NodeId(i64::MAX),
+        base: None,
+        body: ByteRange { start: 1 << 20, end: 1 << 40 },
+        size: u64::MAX,
+        posix: posix(),
+        keep: true,
+        durable: Durable::Soon,
+    };
+    let change = NewAttributes { mode: Some(0), ctime_ns: 5, ..NewAttributes::default() };
+    let unlink = Unlink { parent: NodeId(1), name: name("x"), folder: true, leave };
+    let (from, to) = ((NodeId(1), name("a")), (NodeId(2), name("b")));
+    vec![
+        Call::Hello(),
+        Call::Entry(NodeId(-1)),
+        Call::Lookup(NodeId(3), name("n")),
+        Call::List(NodeId(3), Some(name("n")), 1_000),
+        Call::Room(),
+        Call::Open(ContentId(4)),
+        Call::Read(ContentId(4), ByteRange { start: 0, end: 1 }),
+        Call::Create(new, Bytes::from_static(b"target"), Durable::Now),
+        Call::Save(save),
+        Call::SetAttributes(NodeId(3), change, posix()),
+        Call::Unlink(unlink),
+        Call::Rename(Rename { from, to, taken: Taken::Exchange, leave }),
+        Call::Hold(vec![NodeId(1), NodeId(2)], 9),
+        Call::LetGo(NodeId(1)),
+        Call::Xattrs(NodeId(1)),
+        Call::SetXattr(NodeId(1), ("user.x".into(), Some(Bytes::new()), XattrRule::Create), (posix(), 1)),
+        Call::Settle(),
+    ]
+}
+
+#[test]
+fn every_operation_arrives_as_it_was_sent() {
+    for call in calls() {
+        let bytes = frame(&call);
+        assert_eq!(whole::<Call>(&bytes).expect("reads"), call);
+        // Neither cut off nor with something behind it.
+        assert!(message::<Call>(&bytes[LENGTH_BYTES..bytes.len() - 1]).is_err());
+        assert!(message::<Call>(&[&bytes[LENGTH_BYTES..], &[0]].concat()).is_err());
+    }
+}
+
+#[test]
+fn the_bytes_of_version_1_stay_what_they_are() {
+    let hex = |bytes: &[u8]| bytes.iter().fold(String::new(), |text, byte| text + &format!("{byte:02x}"));
+    assert_eq!(hex(&frame(&Call::Hello())), "000000028100");
+    assert_eq!(hex(&frame(&Call::Lookup(NodeId(300), name("ab")))), "00000008830219012c626162");
+    assert_eq!(hex(&frame(&Event::Changed(5))), "00000003820105");
+    let entry = Entry {
+        node: Node {
+            id: NodeId(2),
+            space: SpaceId(1),
+            parent: None,
+            name: "a".into(),
+            kind: NodeKind::File,
+            content: Some(ContentId(9)),
+            size: 10,
+            seq: 3,
+            created_ms: 4,
+            modified_ms: -1,
+            has_properties: false,
+        },
+        posix: None,
+    };
+    assert_eq!(hex(&frame(&entry)), "0000000f828b0201f6616101090a030420f4f6");
+    assert_eq!(whole::<Entry>(&frame(&entry)).expect("reads"), entry);
+}
+
+#[test]
+fn errors_arrive_with_kind_and_words_and_those_of_strangers_with_their_status() {
+    let kinds = [ErrorKind::NoSpace, ErrorKind::TooManyRequests { retry_after_s: 7 }, ErrorKind::Locked];
+    for kind in kinds {
+        let error = decode_fault(500, &encode_fault(&Error::new(kind, "why")));
+        assert_eq!((error.kind(), error.message()), (kind, "why"));
+    }
+    let error = decode_fault(502, b"<html>\nBad gateway");
+    assert_eq!(error.kind(), ErrorKind::Unavailable);
+    assert!(error.message().contains("502: <html> Bad gateway"), "{error}");
+    let long = Error::invalid("é".repeat(100_000));
+    assert!(encode_fault(&long).len() < 10_000);
+}
+
+#[test]
+fn a_frame_that_says_it_is_too_long_is_refused_before_it_is_there() {
+    let mut buffer = BytesMut::from(&u32::MAX.to_be_bytes()[..]);
+    assert_eq!(split(&mut buffer, CALL_BYTES_MAX).expect_err("refused").kind(), ErrorKind::TooLarge);
+    let mut buffer = BytesMut::from(&[0, 0, 0, 2, 1][..]);
+    assert!(split(&mut buffer, 10).expect("waits").is_none());
+    buffer.extend_from_slice(&[2, 3]);
+    assert_eq!(split(&mut buffer, 10).expect("splits").as_deref(), Some(&[1, 2][..]));
+    assert_eq!(&buffer[..], [3]);
+}
+
+#[test]
+fn names_and_ranges_that_cannot_be_are_refused() {
+    let mut writer = Writer::default();
+    writer.array(3);
+    writer.unsigned(2);
+    writer.signed(1);
+    writer.text("../x");
+    assert!(message::<Call>(&writer.0).is_err());
+    let mut writer = Writer::default();
+    writer.array(3);
+    writer.unsigned(6);
+    writer.signed(1);
+    (5_u64, 4_u64).put(&mut writer);
+    assert!(message::<Call>(&writer.0).is_err());
+}
+
+proptest! {
+    #[test]
+    fn bytes_nobody_meant_do_no_harm(bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
+        read_anything(&bytes);
+        let framed = [&u32::try_from(bytes.len()).expect("fits").to_be_bytes()[..], &bytes].concat();
+        read_anything(&framed);
+    }
+
+    #[test]
+    fn a_message_with_any_byte_changed_is_refused_or_read_as_another(which in 0..17_usize, at in 0..400_usize, to: u8) {
+        let mut bytes = frame(&calls()[which]).to_vec();
+        let at = at % bytes.len();
+        bytes[at] = to;
+        read_anything(&bytes);
+    }
+}

@@ -1,0 +1,162 @@
+//! Values as CBOR: each type once, in both directions.
+
+use super::cbor::{Reader, Writer};
+use bytes::Bytes;
+use holdfast_base::{ByteRange, ContentId, Error, NodeId, NodeName, Result, SpaceId};
+use holdfast_drive::{
+    Durable, Entry, Leave, NewAttributes, NewNode, Node, NodeKind, Posix, Rename, Renamed, Room, Save, Special, Taken,
+    Unlink, XattrRule,
+};
+
+/// Items that room is made for before they are read.
+const RESERVED_MAX: usize = 1_024;
+
+/// What can be part of a message.
+pub(crate) trait Value: Sized {
+    fn put(&self, out: &mut Writer);
+    fn get(from: &mut Reader<'_>) -> Result<Self>;
+}
+
+macro_rules! by {
+    ($($type:ty: $self:ident, $out:ident => $put:expr, $from:ident => $get:expr;)*) => {
+        $(impl Value for $type {
+            fn put(&$self, $out: &mut Writer) { $put }
+            fn get($from: &mut Reader<'_>) -> Result<Self> { $get }
+        })*
+    };
+}
+
+by! {
+    u64: self, out => out.unsigned(*self), from => from.unsigned();
+    i64: self, out => out.signed(*self), from => from.signed();
+    u32: self, out => out.unsigned(u64::from(*self)),
+        from => u32::try_from(from.unsigned()?).map_err(|_| Error::invalid("a number is too large"));
+    bool: self, out => out.boolean(*self), from => from.boolean();
+    String: self, out => out.text(self), from => Ok(from.text()?.to_owned());
+    Bytes: self, out => out.bytes(self), from => Ok(Bytes::copy_from_slice(from.bytes()?));
+    (): self, out => out.null(), from => if from.null() { Ok(()) } else { Err(Error::invalid("nothing was to be here")) };
+    NodeId: self, out => out.signed(self.0), from => from.signed().map(Self);
+    ContentId: self, out => out.signed(self.0), from => from.signed().map(Self);
+    SpaceId: self, out => out.signed(self.0), from => from.signed().map(Self);
+    NodeName: self, out => out.text(self.as_str()), from => Self::new(from.text()?);
+}
+
+impl Value for ByteRange {
+    fn put(&self, out: &mut Writer) {
+        (self.start, self.end).put(out);
+    }
+
+    fn get(from: &mut Reader<'_>) -> Result<Self> {
+        let (start, end) = Value::get(from)?;
+        if start > end { Err(Error::invalid("a range ends before it begins")) } else { Ok(Self { start, end }) }
+    }
+}
+
+impl<T: Value> Value for Option<T> {
+    fn put(&self, out: &mut Writer) {
+        match self {
+            Some(value) => value.put(out),
+            None => out.null(),
+        }
+    }
+
+    fn get(from: &mut Reader<'_>) -> Result<Self> {
+        if from.null() { Ok(None) } else { T::get(from).map(Some) }
+    }
+}
+
+impl<T: Value> Value for Vec<T> {
+    fn put(&self, out: &mut Writer) {
+        out.array(self.len() as u64);
+        for item in self {
+            item.put(out);
+        }
+    }
+
+    fn get(from: &mut Reader<'_>) -> Result<Self> {
+        let count = from.array()?;
+        let mut items = Self::with_capacity(count.min(RESERVED_MAX));
+        for _ in 0..count {
+            items.push(T::get(from)?);
+        }
+        Ok(items)
+    }
+}
+
+macro_rules! tuple {
+    ($count:literal: $($name:ident $number:tt),*) => {
+        impl<$($name: Value),*> Value for ($($name,)*) {
+            fn put(&self, out: &mut Writer) {
+                out.array($count);
+                $(self.$number.put(out);)*
+            }
+
+            fn get(from: &mut Reader<'_>) -> Result<Self> {
+                from.array_of($count)?;
+                Ok(($($name::get(from)?,)*))
+            }
+        }
+    };
+}
+
+tuple!(2: A 0, B 1);
+tuple!(3: A 0, B 1, C 2);
+
+/// A structure is the array of its fields.
+macro_rules! record {
+    ($($type:ident: $count:literal { $($field:ident),* $(,)? })*) => {
+        $(impl $crate::wire::values::Value for $type {
+            fn put(&self, out: &mut $crate::wire::cbor::Writer) {
+                out.array($count);
+                $($crate::wire::values::Value::put(&self.$field, out);)*
+            }
+
+            fn get(from: &mut $crate::wire::cbor::Reader<'_>) -> holdfast_base::Result<Self> {
+                from.array_of($count)?;
+                // Fields are evaluated in the order they are written in.
+                Ok(Self { $($field: $crate::wire::values::Value::get(from)?),* })
+            }
+        })*
+    };
+}
+pub(crate) use record;
+
+/// An enumeration without fields is a number.
+macro_rules! choice {
+    ($($type:ident { $($name:ident = $number:literal),* $(,)? })*) => {
+        $(impl Value for $type {
+            fn put(&self, out: &mut Writer) {
+                out.unsigned(match self { $(Self::$name => $number),* });
+            }
+
+            fn get(from: &mut Reader<'_>) -> Result<Self> {
+                match from.unsigned()? {
+                    $($number => Ok(Self::$name),)*
+                    _ => Err(Error::invalid(concat!("no such ", stringify!($type)))),
+                }
+            }
+        })*
+    };
+}
+
+choice! {
+    NodeKind { Folder = 0, File = 1 }
+    Special { None = 0, Link = 1, Fifo = 2, Socket = 3, Character = 4, Block = 5 }
+    Durable { Now = 0, Soon = 1 }
+    Taken { Replace = 0, Refuse = 1, Exchange = 2 }
+    XattrRule { Any = 0, Create = 1, Replace = 2 }
+}
+
+record! {
+    Node: 11 { id, space, parent, name, kind, content, size, seq, created_ms, modified_ms, has_properties }
+    Posix: 9 { special, mode, uid, gid, rdev, atime_ns, mtime_ns, ctime_ns, xattrs }
+    Entry: 2 { node, posix }
+    Room: 2 { used_bytes, free_bytes }
+    NewNode: 4 { parent, name, kind, posix }
+    Save: 7 { node, base, body, size, posix, keep, durable }
+    NewAttributes: 6 { mode, uid, gid, atime_ns, mtime_ns, ctime_ns }
+    Leave: 3 { now_ns, held_until_ms, forget_after_ms }
+    Unlink: 4 { parent, name, folder, leave }
+    Rename: 4 { from, to, taken, leave }
+    Renamed: 2 { entry, other }
+}

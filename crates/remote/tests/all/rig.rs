@@ -1,0 +1,163 @@
+//! A real engine with its wire face on a socket of this machine, and something between the two that cuts connections.
+
+use bytes::Bytes;
+use futures_util::{StreamExt, stream};
+use holdfast_auth::accounts::{NewPerson, Proof};
+use holdfast_auth::{Accounts, AuthOptions, Secret, Session};
+use holdfast_base::{Error, ManualClock};
+use holdfast_blob::memory::MemoryStore;
+use holdfast_drive::engine::{Engine, EngineOptions};
+use holdfast_drive::{ContentStream, Leave, NewNode, NodeKind, Posix, Tree};
+use holdfast_meta::sqlite::{Options as CatalogueOptions, SqliteCatalogue};
+use holdfast_remote::client::{Options, Remote};
+use holdfast_remote::face::WireFace;
+use holdfast_seal::keys::Argon2Params;
+use http_body_util::BodyExt;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::time::Duration;
+use tokio::net::TcpListener;
+use tokio::sync::Notify;
+
+/// The account, and its space.
+pub(crate) const NAME: &str = "ana";
+
+pub(crate) struct Rig {
+    pub(crate) engine: Engine,
+    pub(crate) who: Arc<Session>,
+    pub(crate) face: WireFace,
+    pub(crate) address: SocketAddr,
+    pub(crate) harm: Arc<Harm>,
+    _folder: tempfile::TempDir,
+}
+
+/// What is done to connections.
+#[derive(Default)]
+pub(crate) struct Harm {
+    /// Of so many requests, the answers to all but each third are swallowed: the operation is done, and the connection cut.
+    pub(crate) swallow: AtomicU64,
+    /// Answers that were swallowed.
+    pub(crate) swallowed: AtomicU64,
+    /// Calls that came in.
+    pub(crate) calls: AtomicU64,
+    /// Answers nothing any more, and keeps the connection.
+    pub(crate) silent: AtomicU64,
+}
+
+impl Rig {
+    pub(crate) async fn new() -> Self {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let path = folder.path().join("catalogue.db");
+        let catalogue = Arc::new(SqliteCatalogue::open(&path, &CatalogueOptions::default()).expect("opens"));
+        let clock = Arc::new(ManualClock::new(1_700_000_000_000));
+        let store = Arc::new(MemoryStore::new());
+        let options = EngineOptions { pack_bytes: 8 << 20, ..EngineOptions::default() };
+        let engine = Engine::start(catalogue.clone(), store, clock.clone(), options).await.expect("starts");
+        let argon2 = Argon2Params { memory_kib: 8, passes: 1, lanes: 1 };
+        let accounts =
+            Accounts::new(catalogue, clock, &AuthOptions { argon2, ..AuthOptions::default() }).expect("makes");
+        let password = Secret::new("correct horse battery staple, twice");
+        let person = NewPerson { name: NAME.into(), password: Some(password.clone()), ..NewPerson::default() };
+        accounts.create(person).await.expect("makes an account");
+        let who = Arc::new(accounts.open(NAME, Proof::Password(&password)).await.expect("opens it"));
+        let face = WireFace::new(engine.clone());
+        let harm = Arc::new(Harm::default());
+        let address = serve(face.clone(), who.clone(), harm.clone()).await;
+        Self { engine, who, face, address, harm, _folder: folder }
+    }
+
+    pub(crate) async fn remote(&self) -> Remote {
+        self.remote_within(Duration::from_secs(20)).await
+    }
+
+    pub(crate) async fn remote_within(&self, deadline: Duration) -> Remote {
+        let target = format!("http://{}", self.address).parse().expect("an address");
+        let options = Options { deadline, ..Options::new(target) };
+        Remote::connect(options, &Secret::new("a-token")).await.expect("connects")
+    }
+
+    /// The same space without a network.
+    pub(crate) async fn local(&self) -> Arc<dyn Tree> {
+        self.engine.tree(self.who.clone(), NAME).await.expect("opens")
+    }
+}
+
+async fn serve(face: WireFace, who: Arc<Session>, harm: Arc<Harm>) -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("listens");
+    let address = listener.local_addr().expect("an address");
+    tokio::spawn(async move {
+        while let Ok((socket, _)) = listener.accept().await {
+            let (face, who, harm) = (face.clone(), who.clone(), harm.clone());
+            tokio::spawn(async move {
+                let cut = Arc::new(Notify::new());
+                let (inner_cut, inner_harm) = (cut.clone(), harm);
+                let service = service_fn(move |request: http::Request<hyper::body::Incoming>| {
+                    let (face, who, harm, cut) = (face.clone(), who.clone(), inner_harm.clone(), inner_cut.clone());
+                    async move {
+                        let is_call = request.method() == http::Method::POST;
+                        let count = harm.calls.fetch_add(u64::from(is_call), Ordering::SeqCst);
+                        if harm.silent.load(Ordering::SeqCst) > 0 {
+                            std::future::pending::<()>().await;
+                        }
+                        let request = request
+                            .map(|body| body.map_err(|error| Error::unavailable(error.to_string())).boxed_unsync());
+                        let answer = face.handle(who, request).await;
+                        let left = harm.swallow.load(Ordering::SeqCst);
+                        if is_call && left > 0 && count % 3 != 2 {
+                            harm.swallow.store(left - 1, Ordering::SeqCst);
+                            harm.swallowed.fetch_add(1, Ordering::SeqCst);
+                            cut.notify_one();
+                            std::future::pending::<()>().await;
+                        }
+                        Ok::<_, std::convert::Infallible>(answer)
+                    }
+                });
+                let http = hyper::server::conn::http2::Builder::new(TokioExecutor::new());
+                let connection = http.serve_connection(TokioIo::new(socket), service);
+                tokio::select! {
+                    _ = connection => {}
+                    () = cut.notified() => {}
+                }
+            });
+        }
+    });
+    address
+}
+
+/// Times that are never the same twice, as a clock of nanoseconds has them.
+pub(crate) fn posix() -> Posix {
+    static CLOCK: AtomicI64 = AtomicI64::new(1_700_000_000_000_000_000);
+    Posix { mode: 0o644, ..Posix::default() }.at(CLOCK.fetch_add(1_000_003, Ordering::Relaxed))
+}
+
+pub(crate) fn new_file(parent: holdfast_base::NodeId, name: &str) -> NewNode {
+    NewNode { parent, name: named(name), kind: NodeKind::File, posix: posix() }
+}
+
+pub(crate) fn named(name: &str) -> holdfast_base::NodeName {
+    holdfast_base::NodeName::new(name).expect("a name")
+}
+
+pub(crate) fn leave() -> Leave {
+    Leave { now_ns: posix().ctime_ns, held_until_ms: None, forget_after_ms: 0 }
+}
+
+pub(crate) fn body(content: &[u8]) -> ContentStream {
+    let chunks: Vec<_> = content.chunks(77_777).map(|chunk| Ok(Bytes::copy_from_slice(chunk))).collect();
+    stream::iter(chunks).boxed()
+}
+
+/// Bytes that are different everywhere.
+pub(crate) fn bytes(seed: u64, count: usize) -> Vec<u8> {
+    let mut state = seed | 1;
+    let mut next = || {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        state.to_le_bytes()[3]
+    };
+    (0..count).map(|_| next()).collect()
+}
