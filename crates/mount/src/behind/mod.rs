@@ -3,7 +3,7 @@
 //! A file that is made, written and closed costs two transactions of the catalogue if each has to be waited for. Here they are two frames of a
 //! journal ([`journal`]) in the system's cache, which the end of this process cannot undo, and what waits is seen by everybody who asks
 //! this mount ([`view`]). One task hands what waits to the tree in the order it was made ([`apply`]), some ten milliseconds later, in
-//! batches. This is a [`Tree`](holdfast_drive::Tree) itself (`tree.rs`), over any other: the engine here, or a client.
+//! batches. This is a [`Tree`] itself (`tree.rs`), over any other: the engine here, or a client.
 //!
 //! **What waits.** Making a file, folder or special file with little content, saving a small file, and attributes of what waits. Everything else
 //! has what waits applied first and goes the usual way, as does everything near the end of the quota, where an error has to be told

@@ -1,4 +1,4 @@
-//! The client's end: [`Tree`] over one HTTP/2 connection.
+//! The client's end: [`Tree`](holdfast_drive::Tree) over one HTTP/2 connection.
 //!
 //! **One connection**, made again with pauses that double up to two seconds ([`link`]). A ping every few seconds finds out that the other side is silent.
 //! An operation waits for a connection, and is tried again on the next one, until its deadline; then it is `Timeout`.

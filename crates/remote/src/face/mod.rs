@@ -1,4 +1,4 @@
-//! The server's end: each call is one operation of the engine's [`Tree`].
+//! The server's end: each call is one operation of the engine's [`Tree`](holdfast_drive::Tree).
 //!
 //! Whoever asks was signed in by the server in front, with every request anew; what they may do is the tree's business. A *seat* keeps
 //! a session's tree and the contents it reads, so that a call costs no more than its operation. A seat nobody uses is given up after
