@@ -96,7 +96,7 @@ lighthouse: build web/lighthouse/node_modules/.package-lock.json ## Hold the fil
 	@scripts/need.sh node chromium
 	HOLDFAST_BIN=$$PWD/target/release/holdfast node web/e2e/lighthouse.mjs
 
-bench-mount: build ## Measure making small files on a mounted space beside gocryptfs and the disk (a minute)
+bench-mount: build ## Measure making files on mounted spaces beside gocryptfs and the disk, report 003's tests among them (ten minutes)
 	@scripts/bench-mount.sh
 
 clean: ## Remove what was built (not your drive in .holdfast)

@@ -1,57 +1,95 @@
 #!/usr/bin/env bash
-# Measures how many files of 4 KiB are made a second (create, write, close) on a mounted space, on gocryptfs and on the disk beneath both, in
-# turns. A first measurement of the mount; every process is one writer with a folder of its own.
+# Measures how fast files are made on a mounted space (answering first, and as it does by default), on a space mounted from a server on this
+# machine, on gocryptfs, and on the disk beneath all of them: `holdfast bench create`, which interleaves them.
 #
-#   scripts/bench-mount.sh [rounds]
+#   scripts/bench-mount.sh [LOAD]...
 #
-# HOLDFAST_BIN names the program (default: target/release/holdfast), HOLDFAST_MOUNT_ARGUMENTS has more arguments for it (--write-behind).
+# Loads: one (a writer of 2,000 files of 4 KiB), eight (eight writers of 500), t1 and t2 (report 003's two tests). Default: all of them.
+#
+# RUNS is how often each (default: 3); OUTPUT a folder for reports as JSON and HTML; HOLDFAST_BIN names the program (default:
+# target/release/holdfast).
 
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
-scripts/need.sh fuse3 gocryptfs
+scripts/need.sh fuse3 gocryptfs curl
 
 program=${HOLDFAST_BIN:-$PWD/target/release/holdfast}
-arguments=${HOLDFAST_MOUNT_ARGUMENTS:-}
-# It is no setting of the program's.
-unset HOLDFAST_MOUNT_ARGUMENTS
+unset HOLDFAST_BIN
+loads=("$@")
+((${#loads[@]})) || loads=(one eight t1 t2)
 mkdir -p target
 work=$(mktemp -d "$PWD/target/bench-mount.XXXXXX")
+started=()
 finish() {
-    for at in holdfast gocryptfs; do
+    for at in first usual server gocryptfs; do
         if mountpoint -q "$work/$at"; then umount "$work/$at"; fi
+    done
+    for process in "${started[@]}"; do
+        kill "$process" 2>/dev/null && wait "$process" || true
     done
     rm -rf "$work"
 }
 trap finish EXIT
-mkdir "$work"/{holdfast,gocryptfs,sealed,ext4}
+mkdir "$work"/{first,usual,server,gocryptfs,sealed,ext4}
+
+# Waits until something is so.
+until_so() {
+    for _ in $(seq 200); do
+        if "$@" 2>/dev/null; then return; fi
+        sleep 0.1
+    done
+    echo "within 20 s it is not so: $*" >&2
+    return 1
+}
+
 # Of this run alone.
 head -c 24 /dev/urandom | base64 >"$work/password"
-"$program" account add bench --data "$work/data" --password-file "$work/password" >/dev/null
-# shellcheck disable=SC2086 # Several arguments, or none.
-"$program" mount "$work/data" "$work/holdfast" $arguments --user bench --password-file "$work/password" >/dev/null
+for at in first usual server; do
+    "$program" account add bench --data "$work/$at.data" --password-file "$work/password" >/dev/null
+done
+mount_space() {
+    local at=$1
+    shift
+    "$program" mount "$@" "$work/$at" --foreground >/dev/null &
+    started+=("$!")
+    until_so mountpoint -q "$work/$at"
+}
+mount_space first "$work/first.data" --user bench --password-file "$work/password" --write-behind
+mount_space usual "$work/usual.data" --user bench --password-file "$work/password"
+read -r port metrics < <(python3 -c 'import socket
+both = [socket.socket() for _ in range(2)]
+for one in both: one.bind(("127.0.0.1", 0))
+print(*(one.getsockname()[1] for one in both))')
+"$program" serve --data "$work/server.data" --tls-self-signed --listen "https://127.0.0.1:$port" --metrics-listen "127.0.0.1:$metrics" >/dev/null 2>&1 &
+server=$!
+started+=("$server")
+until_so curl --silent --fail --output /dev/null --cacert "$work/server.data/tls/self-signed.pem" "https://127.0.0.1:$port/readyz"
+"$program" token create bench --user bench --data "$work/server.data" --password-file "$work/password" --json |
+    python3 -c 'import json, sys; print(json.load(sys.stdin)["token"])' >"$work/token"
+mount_space server "https://127.0.0.1:$port" --token-file "$work/token" --ca "$work/server.data/tls/self-signed.pem"
 gocryptfs -init -quiet -passfile "$work/password" "$work/sealed"
-gocryptfs -quiet -passfile "$work/password" "$work/sealed" "$work/gocryptfs" 2>/dev/null
+gocryptfs -quiet -fg -passfile "$work/password" "$work/sealed" "$work/gocryptfs" 2>/dev/null &
+started+=("$!")
+until_so mountpoint -q "$work/gocryptfs"
 
-for round in $(seq "${1:-3}"); do
-    for writers in 1 8; do
-        for at in holdfast gocryptfs ext4; do
-            python3 - "$work/$at/$round-$writers" "$writers" "$at" <<'PYTHON'
-import multiprocessing, os, sys, time
-folder, writers, name = sys.argv[1], int(sys.argv[2]), sys.argv[3]
-files, content = (2000 if writers == 1 else 500), os.urandom(4096)
-def write(number):
-    os.makedirs(f"{folder}/{number}")
-    for at in range(files):
-        file = os.open(f"{folder}/{number}/{at}", os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o644)
-        os.write(file, content)
-        os.close(file)
-begun = time.monotonic()
-processes = [multiprocessing.Process(target=write, args=(number,)) for number in range(writers)]
-for process in processes: process.start()
-for process in processes: process.join()
-assert all(process.exitcode == 0 for process in processes)
-print(f"{name}, {writers} at a time: {writers * files / (time.monotonic() - begun):.0f} files/s", flush=True)
-PYTHON
-        done
-    done
+# In the order they were started: first, usual, server, its mount, gocryptfs.
+pids=(--pid "first=${started[0]}" --pid "usual=${started[1]}" --pid "server=$server" --pid "server=${started[3]}" --pid "gocryptfs=${started[4]}")
+for load in "${loads[@]}"; do
+    case $load in
+        one) shape=(--clients 1 --streams 1 --depth 1 --width 3 --files 500) ;;
+        eight) shape=(--clients 8 --streams 1 --depth 0 --width 1 --files 500) ;;
+        t1 | t2) shape=(--preset "$load") ;;
+        *)
+            echo "there is no load $load: one, eight, t1, t2" >&2
+            exit 64
+            ;;
+    esac
+    report=()
+    if [[ -n ${OUTPUT:-} ]]; then
+        mkdir -p "$OUTPUT"
+        report=(--output "$OUTPUT/$load")
+    fi
+    # The rival comes first: ratios are to it.
+    "$program" bench create gocryptfs="$work/gocryptfs" first="$work/first" usual="$work/usual" server="$work/server" disk="$work/ext4" \
+        --runs "${RUNS:-3}" "${pids[@]}" --requests "server=http://127.0.0.1:$metrics/metrics" "${shape[@]}" "${report[@]}"
 done

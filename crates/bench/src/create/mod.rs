@@ -278,12 +278,8 @@ impl<'o> Lab<'o> {
         let made = made.filter(|made| made.failed == 0)?;
         let bandwidth = series("create.bytes", "Making files: bytes", "MB/s");
         self.frame.note(&bandwidth, target, made.bytes as f64 / 1e6 / made.seconds);
-        if let (Some(before), Some(after)) = (before, self.requests(target)) {
-            let title = "Making files: requests of the server for each, background included";
-            let info = SeriesInfo { better: Better::Lower, ..series("create.requests", title, "requests/file") };
-            self.frame.note(&info, target, (after - before) / made.files as f64);
-        }
-        Some(made)
+        let requests = before.zip(self.requests(target)).map(|(before, after)| (after - before) / made.files as f64);
+        Some(CreateRun { requests_per_file: requests, ..made })
     }
 
     /// How many requests the target's server has had.
@@ -398,6 +394,7 @@ fn sum(target: &str, run: u32, told: Vec<Done>) -> (CreateRun, Latencies) {
         failed: 0,
         retried: 0,
         verified: 0,
+        requests_per_file: None,
         clients: Vec::new(),
         errors: Vec::new(),
         course: crate::report::Course::default(),

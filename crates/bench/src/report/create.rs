@@ -36,6 +36,8 @@ pub struct CreateRun {
     pub retried: u64,
     /// Files that were read back and are as they were written.
     pub verified: u64,
+    /// Requests that the server had for each file, in the background too, if they were counted.
+    pub requests_per_file: Option<f64>,
     /// Each client by itself.
     pub clients: Vec<ClientRow>,
     /// The first failures of each client.
@@ -75,12 +77,24 @@ fn runs(report: &CreateReport) -> Table {
             clients(|client| client.mb_per_s),
             run.retried.to_string(),
             run.verified.to_string(),
+            run.requests_per_file.map_or_else(|| "-".to_owned(), number),
         ]
     });
     Table {
         title: "Every run",
         remark: format!("{}; of each client the slowest and the fastest", report.load),
-        head: &["", "s", "files", "files/s", "MB/s", "client files/s", "client MB/s", "tried again", "read back"],
+        head: &[
+            "",
+            "s",
+            "files",
+            "files/s",
+            "MB/s",
+            "client files/s",
+            "client MB/s",
+            "tried again",
+            "read back",
+            "requests/file",
+        ],
         rows: rows.collect(),
     }
 }

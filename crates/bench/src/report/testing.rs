@@ -155,6 +155,7 @@ pub(crate) fn create() -> CreateReport {
             failed: 0,
             retried: 0,
             verified: 4_000,
+            requests_per_file: (target == "ours").then_some(1.5),
             clients: vec![client(0.4), client(0.6)],
             errors: Vec::new(),
             course: Course { piece_s: 1.0, points: vec![point(0.0, files_per_s), point(1.0, files_per_s / 2.0)] },
