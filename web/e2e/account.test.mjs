@@ -41,6 +41,8 @@ describe('the account page', () => {
   test('has the address of the drive ready for each program', async () => {
     await page.select('.choices select', 'rclone');
     await seen(page, `${drive.url}/dav/ana/`, '.copy pre');
+    await page.select('.choices select', 'holdfast');
+    await seen(page, `holdfast mount ${drive.url} `, '.copy pre');
   });
 
   test('ends the session of another browser, which is asked to sign in and goes on where it was', async () => {

@@ -38,6 +38,9 @@ describe('set-up text', () => {
   it('writes addresses the way each program wants them', () => {
     expect(setupText('windows', 'https://drive.example:8443', 'ana', 'lab')).toContain('\\\\drive.example@SSL@8443\\dav\\lab');
     expect(setupText('gnome', 'https://drive.example', 'ana', 'lab')).toBe('davs://ana@drive.example/dav/lab/');
+    expect(setupText('holdfast', 'https://drive.example', 'ana', "ana's lab")).toContain(
+      "holdfast mount https://drive.example ~/holdfast --space 'ana'\\''s lab' --token-file ~/.holdfast-token",
+    );
     expect(setupText('macos', 'http://127.0.0.1:8642', 'ana', 'lab')).toBe('http://127.0.0.1:8642/dav/lab/');
   });
 });

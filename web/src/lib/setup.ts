@@ -1,8 +1,8 @@
-/** Ready-made set-up text for WebDAV clients, for this drive, account and space. */
+/** Ready-made set-up text for programs, for this drive, account and space. */
 import { encodePath } from './paths';
 
-export type Client = 'windows' | 'macos' | 'gnome' | 'rclone' | 'davfs2' | 'cadaver' | 'curl';
-export const CLIENTS: Client[] = ['windows', 'macos', 'gnome', 'rclone', 'davfs2', 'cadaver', 'curl'];
+export type Client = 'windows' | 'macos' | 'gnome' | 'holdfast' | 'rclone' | 'davfs2' | 'cadaver' | 'curl';
+export const CLIENTS: Client[] = ['windows', 'macos', 'gnome', 'holdfast', 'rclone', 'davfs2', 'cadaver', 'curl'];
 
 export interface Setup {
   /** Steps before the text, by message key `setup.<client>`. */
@@ -30,6 +30,12 @@ export function setupText(client: Client, origin: string, account: string, space
       return url;
     case 'gnome':
       return `${tls ? 'davs' : 'dav'}://${encodeURIComponent(account)}@${host}/dav/${encodePath(space)}/`;
+    case 'holdfast':
+      return [
+        'mkdir -p ~/holdfast',
+        'install -m 600 /dev/stdin ~/.holdfast-token',
+        `holdfast mount ${quote(origin)} ~/holdfast --space ${quote(space)} --token-file ~/.holdfast-token`,
+      ].join('\n');
     case 'rclone':
       return [
         `rclone config create holdfast webdav url ${quote(url)} vendor other user ${user} pacer_min_sleep 0`,
