@@ -17,6 +17,7 @@ use std::collections::HashMap;
 use std::ffi::OsStr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
 /// What the root is called, whatever its number.
 const ROOT: u64 = 1;
@@ -38,6 +39,9 @@ pub(crate) struct Core {
     /// Attributes of what has none.
     pub(crate) usual: Posix,
     root: NodeId,
+    /// How long the kernel believes attributes; nobody here needs to know better.
+    believed: Duration,
+    inherited: Mutex<Inherited>,
     unsettled: AtomicBool,
     known: Mutex<HashMap<NodeId, Option<ContentId>>>,
 }
@@ -51,8 +55,17 @@ pub(crate) struct Maker {
     pub(crate) rdev: u32,
 }
 
+/// What members of the folder have of it in which something was made last: most files are made beside others.
+#[derive(Default)]
+struct Inherited {
+    /// Of attributes, by this mount.
+    changes: u64,
+    /// The folder, when it was asked for, and its group if it has set-group-id.
+    known: Option<(NodeId, Instant, Option<u32>)>,
+}
+
 impl Core {
-    pub(crate) fn new(tree: Arc<dyn Tree>, usual: Posix, room: Room) -> Self {
+    pub(crate) fn new(tree: Arc<dyn Tree>, usual: Posix, room: Room, believed: Duration) -> Self {
         Self {
             root: tree.root(),
             tree,
@@ -60,6 +73,8 @@ impl Core {
             folders: Folders::default(),
             room,
             usual,
+            believed,
+            inherited: Mutex::default(),
             unsettled: AtomicBool::new(false),
             known: Mutex::default(),
         }
@@ -153,15 +168,43 @@ impl Core {
         (kind, special, content): (NodeKind, Special, Bytes),
     ) -> Answer<Entry> {
         let (parent, name) = (self.node(parent), new_name(name)?);
-        let above = self.entry(parent).await?.attributes(&self.usual);
-        let inherits = above.mode & 0o2000 != 0;
-        let gid = if inherits { above.gid } else { maker.gid };
-        let mode = maker.mode & 0o7777 | if inherits && kind == NodeKind::Folder { 0o2000 } else { 0 };
+        let group = self.inherited(parent).await?;
+        let gid = group.unwrap_or(maker.gid);
+        let mode = maker.mode & 0o7777 | if group.is_some() && kind == NodeKind::Folder { 0o2000 } else { 0 };
         let posix = Posix { special, mode, uid: maker.uid, gid, rdev: maker.rdev, ..Posix::default() };
         let new = NewNode { parent, name, kind, posix: posix.at(now_ns()) };
         let created = self.tree.create(new, content, Durable::Soon).await;
         self.unsettled(Durable::Soon);
         created.map_err(|error| if error.kind() == ErrorKind::WrongKind { Errno::ENOTDIR } else { errno(&error) })
+    }
+
+    /// The group of a folder that hands it on.
+    async fn inherited(&self, folder: NodeId) -> Answer<Option<u32>> {
+        let changes = {
+            let inherited = self.inherited.lock();
+            if let Some((known, asked, group)) = inherited.known
+                && known == folder
+                && asked.elapsed() < self.believed
+            {
+                return Ok(group);
+            }
+            inherited.changes
+        };
+        let asked = Instant::now();
+        let above = self.entry(folder).await?.attributes(&self.usual);
+        let group = (above.mode & 0o2000 != 0).then_some(above.gid);
+        let mut inherited = self.inherited.lock();
+        if inherited.changes == changes {
+            inherited.known = Some((folder, asked, group));
+        }
+        Ok(group)
+    }
+
+    /// Attributes of something are about to change, or just did.
+    fn forget_inherited(&self) {
+        let mut inherited = self.inherited.lock();
+        inherited.changes += 1;
+        inherited.known = None;
     }
 
     pub(crate) async fn make_link(&self, parent: INodeNo, name: &OsStr, maker: Maker, target: &[u8]) -> Answer<Entry> {
@@ -280,7 +323,9 @@ impl Core {
     }
 
     pub(crate) async fn set_attributes_now(&self, node: NodeId, change: NewAttributes) -> Result<Entry> {
+        self.forget_inherited();
         let done = self.tree.set_attributes(node, change, self.usual).await;
+        self.forget_inherited();
         self.unsettled(Durable::Soon);
         done
     }

@@ -82,7 +82,7 @@ impl Mounted {
             gid: rustix::process::getegid().as_raw(),
             ..Posix::default()
         };
-        let core = Arc::new(Core::new(tree, usual, room));
+        let core = Arc::new(Core::new(tree, usual, room, options.believed));
         let face = Face::new(core.clone(), Handle::current(), options.believed);
         let session = fuser::spawn_mount(face, &at, &config(options)).map_err(|error| {
             Error::from(error).context(format!("{} could not be mounted on (is /dev/fuse there?)", at.display()))
