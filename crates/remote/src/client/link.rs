@@ -14,6 +14,7 @@ use hyper::client::conn::http2::{Builder, SendRequest};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use parking_lot::Mutex;
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
@@ -87,6 +88,8 @@ pub(super) struct Link {
     deadline: Duration,
     line: tokio::sync::Mutex<Line>,
     refused: Mutex<Option<(Instant, String)>>,
+    /// The last operation that came to an end had no answer within its time.
+    away: AtomicBool,
 }
 
 impl Link {
@@ -104,7 +107,8 @@ impl Link {
         };
         let (call, events) = (uri(wire::CALL)?, uri(wire::EVENTS)?);
         let (line, refused, deadline) = (tokio::sync::Mutex::default(), Mutex::default(), options.deadline);
-        Ok(Self { target, tls, authorization, call, events, deadline, line, refused })
+        let away = AtomicBool::new(false);
+        Ok(Self { target, tls, authorization, call, events, deadline, line, refused, away })
     }
 
     /// Asks without trying again.
@@ -172,7 +176,17 @@ impl Link {
                 break Err(self.late().with_source(error));
             }
         };
+        match result.as_ref().map_err(Error::kind) {
+            Err(ErrorKind::Timeout) => self.away.store(true, Ordering::Relaxed),
+            Err(ErrorKind::Unavailable) => {}
+            _ => self.away.store(false, Ordering::Relaxed),
+        }
         Outcome { result, unknown }
+    }
+
+    /// Whether the server is not to be reached at present, as far as anybody found out.
+    pub(super) fn is_away(&self) -> bool {
+        self.away.load(Ordering::Relaxed)
     }
 
     fn late(&self) -> Error {
@@ -194,6 +208,7 @@ impl Link {
         let request = self.request(Method::GET, &self.events, full(Bytes::new()))?;
         let answer = timeout(self.deadline, self.exchange(request)).await.map_err(|_| self.late())?;
         let answer = answer.map_err(|broke| broke.error)?;
+        self.away.store(false, Ordering::Relaxed);
         if answer.status() == StatusCode::OK {
             return Ok(answer.into_body());
         }

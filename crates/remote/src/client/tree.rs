@@ -76,8 +76,17 @@ impl Tree for Remote {
         if let Some(known) = names.entry(node) {
             return Ok(Some(known));
         }
+        let before = || names.entry_before(node);
+        if self.shared.link.is_away()
+            && let Some(entry) = before()
+        {
+            return Ok(Some(entry));
+        }
         let count = names.count();
-        let found: Option<Entry> = self.ask(Call::Entry(node)).await?;
+        let found: Option<Entry> = match self.ask(Call::Entry(node)).await {
+            Err(error) if self.shared.link.is_away() => before().map(Some).ok_or(error)?,
+            found => found?,
+        };
         if let Some(found) = &found {
             names.learn(count, found);
         }
@@ -88,7 +97,22 @@ impl Tree for Remote {
         match self.shared.names.lookup(folder, name) {
             Member::Is(entry) => Ok(Some(entry)),
             Member::IsNone => Ok(None),
-            Member::Unknown => self.look(folder, name).await,
+            Member::Unknown => {
+                let before = || match self.shared.names.lookup_before(folder, name) {
+                    Member::Is(entry) => Some(Some(entry)),
+                    Member::IsNone => Some(None),
+                    Member::Unknown => None,
+                };
+                if self.shared.link.is_away()
+                    && let Some(found) = before()
+                {
+                    return Ok(found);
+                }
+                match self.look(folder, name).await {
+                    Err(error) if self.shared.link.is_away() => before().ok_or(error),
+                    found => found,
+                }
+            }
         }
     }
 
@@ -127,13 +151,14 @@ impl Tree for Remote {
 
     async fn create(&self, new: NewNode, content: Bytes, durable: Durable) -> Result<Entry> {
         let size = content.len() as u64;
+        self.shared.names.forget_name(new.parent, &new.name);
         let Outcome { result, unknown } = self.change(Call::Create(new.clone(), content, durable), Lost::Repeat).await;
         match result {
             Err(error) if unknown && error.kind() == ErrorKind::AlreadyExists => {
                 let found = self.look(new.parent, &new.name).await?;
                 found.filter(|found| again::is_made(found, &new, size)).ok_or(error)
             }
-            result => result,
+            result => result.inspect(|entry| self.shared.names.remember(entry)),
         }
     }
 
@@ -149,17 +174,19 @@ impl Tree for Remote {
                 let found: Option<Entry> = self.ask(Call::Entry(save.node)).await?;
                 found.filter(|found| again::is_saved(found, &save)).ok_or(error)
             }
-            result => result,
+            result => result.inspect(|entry| self.shared.names.remember(entry)),
         }
     }
 
     async fn set_attributes(&self, node: NodeId, change: NewAttributes, usual: Posix) -> Result<Entry> {
-        self.change(Call::SetAttributes(node, change, usual), Lost::Repeat).await.result
+        let changed = self.change(Call::SetAttributes(node, change, usual), Lost::Repeat).await.result;
+        changed.inspect(|entry| self.shared.names.remember(entry))
     }
 
     async fn unlink(&self, unlink: Unlink) -> Result<NodeId> {
         // To know whom it was, if the answer is lost; the kernel has just asked for it, so it is nearly always known.
         let was = self.lookup(unlink.parent, &unlink.name).await?;
+        self.shared.names.forget_name(unlink.parent, &unlink.name);
         let Outcome { result, unknown } = self.change(Call::Unlink(unlink), Lost::Repeat).await;
         match result {
             // Nobody has a node of number 0 open.
@@ -173,12 +200,15 @@ impl Tree for Remote {
     async fn rename(&self, rename: Rename) -> Result<Renamed> {
         let source = self.lookup(rename.from.0, &rename.from.1).await?.map(|entry| entry.node.id);
         let other = self.lookup(rename.to.0, &rename.to.1).await?;
+        for (folder, name) in [&rename.from, &rename.to] {
+            self.shared.names.forget_name(*folder, name);
+        }
         // Sent twice, an exchange would undo itself: each time it is looked first what became of it.
         for tried in 1.. {
             let Outcome { result, unknown } = self.change(Call::Rename(rename.clone()), Lost::Tell).await;
             let error = match result {
                 Err(error) if unknown => error,
-                result => return result,
+                result => return result.inspect(|done: &Renamed| self.shared.names.remember(&done.entry)),
             };
             if let Some(done) = self.renamed(&rename, source, other.as_ref()).await? {
                 return Ok(done);
