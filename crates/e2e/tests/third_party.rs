@@ -14,6 +14,15 @@ fn run(suite: Suite) -> Outcome {
     expect_clean(rig.server.options())
 }
 
+/// A suite whose findings do not depend on engines.
+fn run_on_default_engines(suite: Suite) -> Outcome {
+    if Engines::of_environment()? != (Engines { postgres: false, store: Store::Fs }) {
+        println!("left out: its drive is of the default engines");
+        return Ok(());
+    }
+    run(suite)
+}
+
 #[test]
 fn litmus_finds_no_fault() -> Outcome {
     run(LITMUS)
@@ -39,27 +48,20 @@ fn smart_folders_show_take_and_lose_nothing_in_cadaver_and_rclone() -> Outcome {
     run(SMART)
 }
 
+/// What an archive looks like does not depend on engines.
 #[test]
 fn unzip_and_python_read_archives_of_many_and_large_files() -> Outcome {
-    run(ARCHIVE)
+    run_on_default_engines(ARCHIVE)
 }
 
 /// Uploads that go on through another node, on other engines, are in `cluster`.
 #[test]
 fn clients_of_tus_resume_their_uploads() -> Outcome {
-    if Engines::of_environment()? != (Engines { postgres: false, store: Store::Fs }) {
-        println!("left out: its drive is of the default engines");
-        return Ok(());
-    }
-    run(TUS)
+    run_on_default_engines(TUS)
 }
 
 /// Its drive is of the default engines: what the API answers does not depend on them.
 #[test]
 fn the_api_answers_what_its_description_says_to_whatever_is_sent() -> Outcome {
-    if Engines::of_environment()? != (Engines { postgres: false, store: Store::Fs }) {
-        println!("left out: its drive is of the default engines");
-        return Ok(());
-    }
-    run(API)
+    run_on_default_engines(API)
 }
