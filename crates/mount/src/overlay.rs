@@ -128,6 +128,10 @@ impl Overlay {
 
     /// Writes; pages that wanted it were filled.
     pub(crate) fn write(&mut self, offset: u64, data: &[u8]) -> Result<()> {
+        if data.is_empty() {
+            // Nothing, beyond the end too (POSIX, write()).
+            return Ok(());
+        }
         let mut at = offset;
         let mut left = data;
         while !left.is_empty() {
@@ -144,7 +148,7 @@ impl Overlay {
             left = later;
         }
         self.size = self.size.max(at);
-        self.changed |= !data.is_empty();
+        self.changed = true;
         self.make_room(at.saturating_sub(1) / PAGE)
     }
 
@@ -381,6 +385,8 @@ mod tests {
         let mut overlay = Overlay::new(base.len() as u64, room);
         write(&mut overlay, &base, 3 * BLOCK + 5, b"x");
         assert_eq!(overlay.body(base.len() as u64, true), ByteRange { start: 3 * BLOCK, end: 4 * BLOCK });
+        write(&mut overlay, &base, base.len() as u64 + 100, b"");
+        assert_eq!(overlay.size(), base.len() as u64, "nothing is written by writing nothing");
         overlay.truncate(base.len() as u64 + 1).expect("lengthens");
         assert_eq!(overlay.body(base.len() as u64, true), ByteRange { start: 3 * BLOCK, end: overlay.size() });
     }

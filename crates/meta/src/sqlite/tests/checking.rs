@@ -164,11 +164,24 @@ async fn a_flipped_bit_in_a_value_is_found() {
     assert!(found.iter().all(|finding| finding.loss && finding.message.starts_with("content (id)")));
 }
 
+/// Pages, counted from 0, that hold nothing: leaves of the list of free pages (SQLite's file format, 1.5). Migrations leave some.
+fn unused_pages(file: &[u8]) -> Vec<usize> {
+    let number = |at: usize| u32::from_be_bytes(file[at..at + 4].try_into().expect("four bytes")) as usize;
+    let (mut unused, mut trunk) = (Vec::new(), number(32));
+    while trunk != 0 {
+        let at = (trunk - 1) * 4_096;
+        unused.extend((0..number(at + 4)).map(|leaf| number(at + 8 + 4 * leaf) - 1));
+        trunk = number(at);
+    }
+    unused
+}
+
 #[tokio::test]
 async fn a_destroyed_page_is_reported_and_never_a_crash() {
     let place = furnished().await;
     let whole = std::fs::read(place.path()).expect("reads");
-    for page in 1..whole.len() / 4_096 {
+    let unused = unused_pages(&whole);
+    for page in (1..whole.len() / 4_096).filter(|page| !unused.contains(page)) {
         let mut file = whole.clone();
         file[page * 4_096..][..4_096].fill(0x5a);
         std::fs::write(place.path(), file).expect("writes");
