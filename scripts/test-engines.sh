@@ -28,9 +28,9 @@ on() {
 
 if [[ ${1:-} == short ]]; then
     export HOLDFAST_MODEL_SEEDS=1 HOLDFAST_KILLS=10 HOLDFAST_FAULT_STEP=3 HOLDFAST_UPLOAD_MIB=64 HOLDFAST_ENTRIES=10000
-    on postgres,fs model kill third_party bad_input io_faults
+    on postgres,fs model kill bad_input io_faults
     on postgres,s3 model kill third_party secrecy memory
-    on postgres,swift model kill third_party bad_data
+    on postgres,swift model kill bad_data
 else
     suites=(model kill third_party bad_data bad_input secrecy flips memory slow_clients space meanwhile)
     on postgres,fs "${suites[@]}" crash_disk crash_web io_faults
