@@ -3,7 +3,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := build
-.PHONY: build run test test-engines test-fast lint demo crash crash-seeds chaos full-size bench-dav bench-sites bench-web bench-http bench-cluster bench-catalogue bench-mount lighthouse clean help
+.PHONY: build run test test-engines test-fast lint demo crash crash-seeds chaos full-size mount-long bench-dav bench-sites bench-web bench-http bench-cluster bench-catalogue bench-mount lighthouse clean help
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -31,7 +31,7 @@ run: build ## Build and serve a drive on this machine; HOLDFAST_DATA names its f
 	@scripts/run.sh
 
 test: lint ## Everything that must hold: lints, docs, licences, tests, third-party suites
-	@scripts/need.sh cc fuse3 postgresql swift weed haproxy nginx apache2 caddy litmus cadaver rclone curl unzip openssl git sqlite3 fsx pjdfstest chromium firefox
+	@scripts/need.sh cc fuse3 postgresql swift weed haproxy nginx apache2 caddy litmus cadaver rclone curl unzip openssl git sqlite3 fsx pjdfstest fio chromium firefox
 	scripts/test.sh
 
 test-engines: build ## Every suite at its usual size on PostgreSQL with files, SeaweedFS and Swift (long)
@@ -39,7 +39,7 @@ test-engines: build ## Every suite at its usual size on PostgreSQL with files, S
 	HOLDFAST_BIN=$(CURDIR)/target/release/holdfast scripts/test-engines.sh
 
 test-fast: web/dist/index.html ## The tests alone, in the dev profile
-	@scripts/need.sh cc fuse3 postgresql swift weed haproxy nginx apache2 caddy litmus cadaver rclone curl unzip openssl git sqlite3 fsx pjdfstest
+	@scripts/need.sh cc fuse3 postgresql swift weed haproxy nginx apache2 caddy litmus cadaver rclone curl unzip openssl git sqlite3 fsx pjdfstest fio
 	cargo test --workspace --locked
 
 lint: web/dist/index.html ## Formatting, lints, documentation, licences
@@ -67,6 +67,12 @@ chaos: build ## Ten minutes of everything that can fail, on three nodes with Pos
 full-size: build ## Bounds on space and memory at full size: 10,000 files ten times, 8 uploads of 1 GiB (about five minutes)
 	HOLDFAST_TREE_FILES=10000 HOLDFAST_UPLOAD_MIB=1024 \
 		$(tests) --test space --test memory -- --nocapture
+
+mount-long: build ## Hold mounts to their full size: a million operations of fsx with five seeds, 300 kills, fio, PostgreSQL (about an hour)
+	@scripts/need.sh fuse3 fsx pjdfstest fio postgresql git sqlite3
+	HOLDFAST_FSX_OPERATIONS=1000000 HOLDFAST_FSX_SEEDS=5 HOLDFAST_MOUNT_STEPS=50000 HOLDFAST_MOUNT_KILLS=100 HOLDFAST_MOUNT_ROUNDS=300 \
+		HOLDFAST_FIO_MIB=512 HOLDFAST_PGBENCH_SCALE=10 HOLDFAST_PGBENCH_SECONDS=60 HOLDFAST_PGBENCH_ROUNDS=5 \
+		$(tests) --test mount --test mount_first --test mount_net --test mount_programs -- --nocapture
 
 bench-dav: build ## Measure WebDAV beside other servers
 	@scripts/bench-dav.sh

@@ -1,27 +1,42 @@
 #!/usr/bin/env bash
 # Measures how fast files are made on a mounted space (answering first, and as it does by default), on a space mounted from a server on this
-# machine, on gocryptfs, and on the disk beneath all of them: `holdfast bench create`, which interleaves them.
+# machine, on gocryptfs (and, if wished, other rivals), and on the disk beneath all of them: `holdfast bench create`, which interleaves them.
 #
 #   scripts/bench-mount.sh [LOAD]...
 #
-# Loads: one (a writer of 2,000 files of 4 KiB), eight (eight writers of 500), t1 and t2 (report 003's two tests). Default: all of them.
+# Loads: one (a writer of 2,000 files of 4 KiB), eight (eight writers of 500), large (a file of 1 GiB, synced), t1 and t2 (report 003's two tests).
+# Default: all of them.
 #
 # RUNS is how often each (default: 3); OUTPUT a folder for reports as JSON and HTML; HOLDFAST_BIN names the program (default:
-# target/release/holdfast).
+# target/release/holdfast). RIVALS names some of "rclone seaweedfs", to be mounted as well: rclone with encryption over a folder, SeaweedFS
+# with encrypted volumes. ALSO are folders of rivals that somebody mounted, each NAME=FOLDER.
 
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 scripts/need.sh fuse3 gocryptfs curl
+read -ra rivals <<<"${RIVALS:-}"
+read -ra targets <<<"${ALSO:-}"
+for rival in "${rivals[@]}"; do
+    case $rival in
+        rclone) scripts/need.sh rclone ;;
+        seaweedfs) scripts/need.sh weed ;;
+        *)
+            echo "there is no rival $rival: rclone, seaweedfs" >&2
+            exit 64
+            ;;
+    esac
+done
+PATH=$PWD/target/bench-tools/bin:$PATH
 
 program=${HOLDFAST_BIN:-$PWD/target/release/holdfast}
 unset HOLDFAST_BIN
 loads=("$@")
-((${#loads[@]})) || loads=(one eight t1 t2)
+((${#loads[@]})) || loads=(one eight large t1 t2)
 mkdir -p target
 work=$(mktemp -d "$PWD/target/bench-mount.XXXXXX")
 started=()
 finish() {
-    for at in first usual server gocryptfs; do
+    for at in first usual server gocryptfs "${rivals[@]}"; do
         if mountpoint -q "$work/$at"; then umount "$work/$at"; fi
     done
     for process in "${started[@]}"; do
@@ -71,6 +86,39 @@ gocryptfs -init -quiet -passfile "$work/password" "$work/sealed"
 gocryptfs -quiet -fg -passfile "$work/password" "$work/sealed" "$work/gocryptfs" 2>/dev/null &
 started+=("$!")
 until_so mountpoint -q "$work/gocryptfs"
+for rival in "${rivals[@]}"; do
+    mkdir "$work/$rival" "$work/$rival.data"
+    case $rival in
+        rclone)
+            printf '[sealed]\ntype = crypt\nremote = %s\npassword = %s\n' "$work/rclone.data" "$(rclone obscure - <"$work/password")" >"$work/rclone.conf"
+            rclone mount sealed: "$work/rclone" --config "$work/rclone.conf" --cache-dir "$work/rclone.cache" --vfs-cache-mode writes 2>/dev/null &
+            ;;
+        seaweedfs)
+            read -ra ports < <(python3 -c 'import socket
+# Each takes the port 10,000 above it as well.
+found = []
+for port in range(10200, 20000, 7):
+    both = [socket.socket() for _ in range(2)]
+    try:
+        for one, number in zip(both, (port, port + 10000)): one.bind(("127.0.0.1", number))
+        found.append(port)
+    except OSError:
+        pass
+    for one in both: one.close()
+    if len(found) == 3: break
+print(*found)')
+            weed server -dir="$work/seaweedfs.data" -ip=127.0.0.1 -ip.bind=127.0.0.1 -master.port="${ports[0]}" -volume.port="${ports[1]}" \
+                -master.volumeSizeLimitMB=1024 -volume.max=64 -filer -filer.port="${ports[2]}" -filer.encryptVolumeData \
+                -filer.localSocket="$work/filer.sock" >/dev/null 2>&1 &
+            started+=("$!")
+            until_so curl --silent --fail --output /dev/null "http://127.0.0.1:${ports[2]}/"
+            weed mount -filer="127.0.0.1:${ports[2]}" -dir="$work/seaweedfs" -cacheDir="$work/seaweedfs.cache" >/dev/null 2>&1 &
+            ;;
+    esac
+    started+=("$!")
+    until_so mountpoint -q "$work/$rival"
+    targets+=("$rival=$work/$rival")
+done
 
 # In the order they were started: first, usual, server, its mount, gocryptfs.
 pids=(--pid "first=${started[0]}" --pid "usual=${started[1]}" --pid "server=$server" --pid "server=${started[3]}" --pid "gocryptfs=${started[4]}")
@@ -78,9 +126,10 @@ for load in "${loads[@]}"; do
     case $load in
         one) shape=(--clients 1 --streams 1 --depth 1 --width 3 --files 500) ;;
         eight) shape=(--clients 8 --streams 1 --depth 0 --width 1 --files 500) ;;
+        large) shape=(--clients 1 --streams 1 --depth 0 --width 1 --files 1 --file-size 1GiB --fsync) ;;
         t1 | t2) shape=(--preset "$load") ;;
         *)
-            echo "there is no load $load: one, eight, t1, t2" >&2
+            echo "there is no load $load: one, eight, large, t1, t2" >&2
             exit 64
             ;;
     esac
@@ -90,6 +139,6 @@ for load in "${loads[@]}"; do
         report=(--output "$OUTPUT/$load")
     fi
     # The rival comes first: ratios are to it.
-    "$program" bench create gocryptfs="$work/gocryptfs" first="$work/first" usual="$work/usual" server="$work/server" disk="$work/ext4" \
+    "$program" bench create gocryptfs="$work/gocryptfs" first="$work/first" usual="$work/usual" server="$work/server" "${targets[@]}" disk="$work/ext4" \
         --runs "${RUNS:-3}" "${pids[@]}" --requests "server=http://127.0.0.1:$metrics/metrics" "${shape[@]}" "${report[@]}"
 done

@@ -47,15 +47,7 @@ impl Ground {
 
     /// Mounts the account's own space, with more arguments.
     pub fn mount(&self, arguments: &[&str]) -> Outcome<Mount> {
-        let at = self.folder.path().join("mnt");
-        let mut command = self.options().command()?;
-        command.arg("mount").arg(self.options().data()).arg(&at);
-        command.args(["--user", NAME, "--password-file", "-"]).args(arguments);
-        // Any test can be run with it.
-        if std::env::var_os("HOLDFAST_MOUNT_WRITE_BEHIND").is_some() && !arguments.contains(&"--write-behind") {
-            command.arg("--write-behind");
-        }
-        Mount::begin(command, PASSWORD, at)
+        Mount::of_drive(&self.options(), self.folder.path().join("mnt"), arguments)
     }
 
     /// Mounts, works, unmounts, and has the drive prove itself.
@@ -78,6 +70,18 @@ pub struct Mount {
 }
 
 impl Mount {
+    /// Mounts the own space of a drive's account, with more arguments.
+    pub fn of_drive(drive: &ServerOptions, at: PathBuf, arguments: &[&str]) -> Outcome<Self> {
+        let mut command = drive.command()?;
+        command.arg("mount").arg(drive.data()).arg(&at);
+        command.args(["--user", NAME, "--password-file", "-"]).args(arguments);
+        // Any test can be run with it.
+        if std::env::var_os("HOLDFAST_MOUNT_WRITE_BEHIND").is_some() && !arguments.contains(&"--write-behind") {
+            command.arg("--write-behind");
+        }
+        Self::begin(command, PASSWORD, at)
+    }
+
     /// Mounts with a command that takes a secret on its standard input.
     pub fn begin(mut command: Command, secret: &str, at: PathBuf) -> Outcome<Self> {
         command.args(["--foreground", "--json"]);
@@ -166,4 +170,14 @@ pub fn run(command: &mut Command) -> Outcome<String> {
         return Ok(said);
     }
     Err(format!("{command:?}: {status}\n{said}{}", String::from_utf8_lossy(&stderr)).into())
+}
+
+/// Closes a file and says what came of it.
+#[expect(unsafe_code, reason = "the standard library does not say what close answered")]
+pub fn close(file: fs::File) -> std::io::Result<()> {
+    use std::os::fd::IntoRawFd;
+    let number = file.into_raw_fd();
+    // SAFETY: the number was this file's alone and is used no more.
+    let closed = unsafe { libc::close(number) };
+    if closed == 0 { Ok(()) } else { Err(std::io::Error::last_os_error()) }
 }

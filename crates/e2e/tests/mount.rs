@@ -206,7 +206,7 @@ fn git_and_sqlite_work_on_it() -> Outcome {
     })
 }
 
-/// The file system exerciser (`scripts/need.sh fsx`); `HOLDFAST_FSX_OPERATIONS` sets how much it does.
+/// The file system exerciser (`scripts/need.sh fsx`); `HOLDFAST_FSX_OPERATIONS` sets how much it does, with each of `HOLDFAST_FSX_SEEDS` seeds.
 #[test]
 fn fsx_finds_no_fault() -> Outcome {
     let fsx = cargo_program("fsx")?;
@@ -217,9 +217,9 @@ fn fsx_finds_no_fault() -> Outcome {
     let weights = "close_open = 1\nfsync = 0.5\npunch_hole = 1\ncopy_file_range = 1\nsendfile = 1\n";
     fs::write(&settings, format!("flen = 3000000\n[weights]\n{weights}"))?;
     ground.with(|at| {
-        for seed in ["1", "2", "3"] {
+        for seed in 1..=knob("HOLDFAST_FSX_SEEDS", 3) {
             let mut command = Command::new(&fsx);
-            command.args(["-N", &operations, "-S", seed, "-f"]).arg(&settings).arg(at.join("fsx"));
+            command.args(["-N", &operations, "-S", &seed.to_string(), "-f"]).arg(&settings).arg(at.join("fsx"));
             run(command.current_dir(ground.scratch()))?;
         }
         Ok(())

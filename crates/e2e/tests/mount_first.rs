@@ -10,7 +10,7 @@ use std::time::Duration;
 use holdfast_e2e::Outcome;
 use holdfast_e2e::care::expect_clean;
 use holdfast_e2e::knob::knob;
-use holdfast_e2e::mounted::{Ground, Mount};
+use holdfast_e2e::mounted::{Ground, Mount, close};
 use holdfast_e2e::rig::{HOME, NAME, PASSWORD};
 use holdfast_testkit::rng::Prng;
 
@@ -59,16 +59,6 @@ fn write_one(path: &Path, bytes: &[u8], synced: bool) -> std::io::Result<()> {
         file.sync_all()?;
     }
     close(file)
-}
-
-/// Closes a file and says what came of it.
-#[expect(unsafe_code, reason = "the standard library does not say what close answered")]
-fn close(file: File) -> std::io::Result<()> {
-    use std::os::fd::IntoRawFd;
-    let number = file.into_raw_fd();
-    // SAFETY: the number was this file's alone and is used no more.
-    let closed = unsafe { libc::close(number) };
-    if closed == 0 { Ok(()) } else { Err(std::io::Error::last_os_error()) }
 }
 
 /// `HOLDFAST_MOUNT_ROUNDS` kills, at whatever moment, under four writers.

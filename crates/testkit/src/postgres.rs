@@ -66,12 +66,21 @@ impl PostgresServer {
         Self::start_with(&[format!("fsync={fsync}")], &[])
     }
 
+    /// The same with commits that reach the disk, and everything below another folder than that for temporary files.
+    pub fn start_in(parent: &Path) -> io::Result<Self> {
+        Self::begin(parent, &["fsync=on".to_owned()], &[])
+    }
+
     /// The same with settings of the server (`name=value`), and with files of its own, which they name as seen from the data folder
     /// (`../name`).
     pub fn start_with(settings: &[String], files: &[(&str, &str)]) -> io::Result<Self> {
+        Self::begin(&std::env::temp_dir(), settings, files)
+    }
+
+    fn begin(parent: &Path, settings: &[String], files: &[(&str, &str)]) -> io::Result<Self> {
         let programs = programs()?;
         let account = unprivileged()?;
-        let folder = make_folder(files, account)?;
+        let folder = make_folder(parent, files, account)?;
         let address = free_port()?;
         let settings = settings.to_vec();
         let databases = AtomicU32::new(0);
@@ -190,7 +199,7 @@ impl PostgresServer {
     /// A server that follows this one, and without which this one acknowledges no commit: after [`Self::crash`] of this one it has
     /// everything that was acknowledged, and takes over with [`Self::promote`].
     pub fn standby(&self) -> io::Result<Self> {
-        let folder = make_folder(&[], self.account)?;
+        let folder = make_folder(&std::env::temp_dir(), &[], self.account)?;
         let settings = self.settings.iter().cloned().chain(["cluster_name=standby".to_owned()]).collect();
         let mut standby = Self {
             programs: self.programs.clone(),
@@ -294,7 +303,8 @@ impl PostgresServer {
         Err(io::Error::other(format!("PostgreSQL did not start: {log}")))
     }
 
-    fn program(&self, name: &str) -> Command {
+    /// One of its programs, as the account that it runs as.
+    pub fn program(&self, name: &str) -> Command {
         self.as_account(Command::new(self.programs.join(name)))
     }
 
@@ -327,8 +337,8 @@ pub fn name_of(url: &str) -> io::Result<&str> {
 }
 
 /// A folder with files for the server's account.
-fn make_folder(files: &[(&str, &str)], account: Option<(u32, u32)>) -> io::Result<PathBuf> {
-    let folder = tempfile::Builder::new().prefix("holdfast-postgres-").tempdir()?.keep();
+fn make_folder(parent: &Path, files: &[(&str, &str)], account: Option<(u32, u32)>) -> io::Result<PathBuf> {
+    let folder = tempfile::Builder::new().prefix("holdfast-postgres-").tempdir_in(parent)?.keep();
     fs::set_permissions(&folder, fs::Permissions::from_mode(0o700))?;
     for (name, content) in files {
         fs::write(folder.join(name), content)?;

@@ -220,13 +220,8 @@ impl<'o> Lab<'o> {
 
     fn write_verify_list(&mut self, run: u32, target: usize, root: &Path, works: &[Work]) {
         let Some(mut made) = self.write(run, target, works) else { return };
-        if self.options.verify && !self.frame.interrupted() {
-            let stop = self.frame.stop_handle();
-            let found = verify::compare(works, &stop);
-            made.verified = found.good;
-            if let Some(error) = found.error {
-                self.frame.fail("compare what was read back", target, &error);
-            }
+        if self.options.verify {
+            self.read_back(target, works, &mut made);
         }
         self.runs.push(made);
         let (entries, stop) = (self.entries(), self.frame.stop_handle());
@@ -243,6 +238,28 @@ impl<'o> Lab<'o> {
             }
             Ok(rate(seen, began.elapsed()))
         });
+    }
+
+    /// Reads every file and compares it with what was written.
+    fn read_back(&mut self, target: usize, works: &[Work], made: &mut CreateRun) {
+        let stop = self.frame.stop_handle();
+        let info = series("read", "Reading everything back, past the kernel's cache, and comparing it", "files/s");
+        let mut took = Duration::ZERO;
+        let read = self.frame.measure(&info, target, made.bytes, || {
+            let began = Instant::now();
+            let found = verify::compare(works, &stop);
+            took = began.elapsed();
+            made.verified = found.good;
+            match found.error {
+                _ if stop.load(Ordering::Relaxed) => Err(Stopped::Interrupted),
+                Some(error) => Err(Stopped::Failed(error)),
+                None => Ok(rate(found.good, took)),
+            }
+        });
+        if read {
+            let bandwidth = series("read.bytes", "Reading everything back: bytes", "MB/s");
+            self.frame.note(&bandwidth, target, made.bytes as f64 / 1e6 / took.as_secs_f64().max(1e-9));
+        }
     }
 
     /// Files and folders of all trees.
