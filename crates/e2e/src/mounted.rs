@@ -52,7 +52,12 @@ impl Ground {
 
     /// Mounts, works, unmounts, and has the drive prove itself.
     pub fn with(&self, work: impl FnOnce(&Path) -> Outcome) -> Outcome {
-        let mount = self.mount(&[])?;
+        self.with_mount(&[], work)
+    }
+
+    /// The same with more arguments.
+    pub fn with_mount(&self, arguments: &[&str], work: impl FnOnce(&Path) -> Outcome) -> Outcome {
+        let mount = self.mount(arguments)?;
         let outcome = work(mount.at());
         let ended = mount.stop();
         outcome?;

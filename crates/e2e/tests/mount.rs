@@ -1,10 +1,10 @@
 //! A drive mounted as a folder: what file systems do, held against a native folder and against other faces.
 
-use std::fs::{self, File, OpenOptions, Permissions};
-use std::io::Write;
-use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt, symlink};
+use std::fs::{self, File, Permissions};
+use std::io::{BufRead, BufReader, Write};
+use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::sync::Arc;
 
 use holdfast_base::{Clock, DrivePath, SystemClock};
@@ -113,6 +113,24 @@ fn restore(ground: &Ground, version: i64) -> Outcome {
     })
 }
 
+/// Writes to a file and syncs it many times; writes once more when it is told to, and syncs that when it is told to.
+const WRITER: &str = "
+import os, sys
+file = os.open(sys.argv[1], os.O_WRONLY | os.O_TRUNC)
+for _ in range(20):
+    os.pwrite(file, b'two', 0)
+    os.fsync(file)
+print('synced', flush=True)
+input()
+os.pwrite(file, b'2 and mine', 0)
+print('written', flush=True)
+input()
+try:
+    os.fsync(file)
+except OSError as error:
+    print(error.errno, flush=True)
+";
+
 #[test]
 fn what_two_change_at_once_is_kept_twice_and_told() -> Outcome {
     let ground = Ground::new()?;
@@ -124,18 +142,21 @@ fn what_two_change_at_once_is_kept_twice_and_told() -> Outcome {
     let mount = ground.mount(&[])?;
     let path = mount.at().join("f.txt");
     fs::write(&path, "one")?;
-    let file = OpenOptions::new().write(true).truncate(true).open(&path)?;
-    for _ in 0..20 {
-        file.write_all_at(b"two", 0)?;
-        file.sync_all()?;
-    }
+    // A process of its own: whenever this one starts a program, the kernel closes the file in that once more, and so saves it.
+    let mut writer = Command::new("python3");
+    writer.args(["-c", WRITER]).arg(&path).stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut writer = writer.spawn()?;
+    let mut to = writer.stdin.take().ok_or("no standard input")?;
+    let mut said = BufReader::new(writer.stdout.take().ok_or("no standard output")?).lines();
+    assert_eq!(said.next().transpose()?.as_deref(), Some("synced"));
     let versions = list()?;
     assert_eq!(versions.len(), 1, "of what is written while a file is open, its end is a version");
-    file.write_all_at(b"2 and mine", 0)?;
-    // By a hand of our own: to start a program closes this file in it once more, and saves it.
+    to.write_all(b"\n")?;
+    assert_eq!(said.next().transpose()?.as_deref(), Some("written"));
     restore(&ground, versions[0]["version"].as_i64().ok_or("a number")?)?;
-    assert_eq!(errno(file.sync_all()), Some(libc::ESTALE), "whoever wrote is told");
-    drop(file);
+    to.write_all(b"\n")?;
+    assert_eq!(said.next().transpose()?, Some(libc::ESTALE.to_string()), "whoever wrote is told");
+    assert!(writer.wait()?.success());
     assert_eq!(fs::read(mount.at().join("f (2).txt"))?, b"2 and mine");
     assert_eq!(fs::read(&path)?, b"one");
     assert!(mount.stop().is_err_and(|error| error.to_string().contains("both are kept")), "and the log says so");
@@ -255,7 +276,7 @@ fn pjdfstest_finds_what_is_documented_and_nothing_else() -> Outcome {
     let accounts =
         "[dummy_auth]\nentries = [[\"nobody\", \"nogroup\"], [\"daemon\", \"daemon\"], [\"bin\", \"bin\"]]\n";
     fs::write(&settings, format!("[features]\n{features}[settings]\nnaptime = 0.02\n{accounts}"))?;
-    ground.with(|at| {
+    ground.with_mount(&["--allow-other"], |at| {
         let output = Command::new(&pjdfstest).arg("-c").arg(&settings).arg("-p").arg(at).output()?;
         let said = String::from_utf8_lossy(&output.stdout);
         let ended = |how: &'static str| {

@@ -226,8 +226,8 @@ impl Core {
         target.read(ByteRange::whole(target.size())).await.told()
     }
 
-    /// Opens a file. Answers its handle, and whether the kernel may keep what it has of it in its cache.
-    pub(crate) async fn open(&self, ino: INodeNo, flags: i32, uid: u32) -> Answer<(u64, bool)> {
+    /// Opens a file. Answers its handle, whether the kernel may keep what it has of it in its cache, and how many extended attributes it has.
+    pub(crate) async fn open(&self, ino: INodeNo, flags: i32, uid: u32) -> Answer<(u64, bool, u32)> {
         let node = self.node(ino);
         let entry = match self.files.get(node).map(|file| file.shown()).filter(|shown| shown.unnamed) {
             Some(shown) => shown.entry,
@@ -244,7 +244,8 @@ impl Core {
                 return Err(error);
             }
         }
-        Ok((handle, self.knows(&file.shown().entry)))
+        let entry = file.shown().entry;
+        Ok((handle, self.knows(&entry), entry.attributes(&self.usual).xattrs))
     }
 
     /// Makes a file and opens it.

@@ -10,10 +10,10 @@ use crate::errno::{Answer, Told};
 use crate::files::Handle;
 use crate::folder::DOTS;
 use fuser::{
-    BsdFileFlags, CopyFileRangeFlags, Errno, FileAttr, FileHandle, Filesystem, FopenFlags, Generation, INodeNo,
-    InitFlags, IoctlFlags, KernelConfig, LockOwner, OpenFlags, RenameFlags, ReplyAttr, ReplyCreate, ReplyData,
-    ReplyDirectory, ReplyDirectoryPlus, ReplyEmpty, ReplyEntry, ReplyIoctl, ReplyLseek, ReplyOpen, ReplyStatfs,
-    ReplyWrite, ReplyXattr, Request, TimeOrNow, WriteFlags,
+    AccessFlags, BsdFileFlags, CopyFileRangeFlags, Errno, FileAttr, FileHandle, FileType, Filesystem, FopenFlags,
+    Generation, INodeNo, InitFlags, IoctlFlags, KernelConfig, LockOwner, OpenFlags, RenameFlags, ReplyAttr,
+    ReplyCreate, ReplyData, ReplyDirectory, ReplyDirectoryPlus, ReplyEmpty, ReplyEntry, ReplyIoctl, ReplyLseek,
+    ReplyOpen, ReplyStatfs, ReplyWrite, ReplyXattr, Request, TimeOrNow, WriteFlags,
 };
 use holdfast_base::ByteRange;
 use holdfast_drive::{Durable, Entry, NewAttributes, NodeKind, Special, XattrRule};
@@ -46,11 +46,24 @@ pub(crate) struct Face {
     runtime: Runtime,
     /// How long the kernel believes names and attributes.
     believed: Duration,
+    /// Whether what is written past the kernel's cache takes out of it what it had of the file (Linux 6.6).
+    past_cache: bool,
 }
 
 impl Face {
     pub(crate) const fn new(core: Arc<Core>, runtime: Runtime, believed: Duration) -> Self {
-        Self { core, runtime, believed }
+        Self { core, runtime, believed, past_cache: false }
+    }
+
+    /// How a file is open: whoever only writes does so past the kernel's cache. That saves a copy, and a question before the first write to
+    /// each file: for `security.capability`, which writing through the cache takes away. What has extended attributes is written through it.
+    fn opened(&self, flags: i32, keep: bool, xattrs: u32) -> FopenFlags {
+        let mut how = if keep { FopenFlags::FOPEN_KEEP_CACHE } else { FopenFlags::empty() };
+        how.set(
+            FopenFlags::FOPEN_DIRECT_IO,
+            self.past_cache && flags & libc::O_ACCMODE == libc::O_WRONLY && xattrs == 0,
+        );
+        how
     }
 
     /// Works a request out here.
@@ -172,6 +185,7 @@ impl Filesystem for Face {
             // Without one of them there are more requests, and nothing else changes.
             let _ = config.add_capabilities(wanted);
         }
+        self.past_cache = config.add_capabilities(InitFlags::FUSE_DIRECT_IO_ALLOW_MMAP).is_ok();
         Ok(())
     }
 
@@ -239,6 +253,16 @@ impl Filesystem for Face {
         }
     }
 
+    /// Asked of a mount of root's alone: all others have the kernel look at permissions.
+    fn access(&self, _: &Request, ino: INodeNo, mask: AccessFlags, reply: ReplyEmpty) {
+        if !mask.contains(AccessFlags::X_OK) {
+            return reply.ok();
+        }
+        let runs = |attributes: FileAttr| attributes.kind != FileType::RegularFile || attributes.perm & 0o111 != 0;
+        let answer = self.now(self.core.attributes_of(ino)).and_then(|it| runs(it).then_some(()).ok_or(Errno::EACCES));
+        Self::answer_empty(answer, reply);
+    }
+
     fn readlink(&self, _: &Request, ino: INodeNo, reply: ReplyData) {
         match self.now(self.core.read_link(ino)) {
             Ok(target) => reply.data(&target),
@@ -295,10 +319,7 @@ impl Filesystem for Face {
 
     fn open(&self, request: &Request, ino: INodeNo, flags: OpenFlags, reply: ReplyOpen) {
         match self.now(self.core.open(ino, flags.0, request.uid())) {
-            Ok((handle, keep)) => {
-                let flags = if keep { FopenFlags::FOPEN_KEEP_CACHE } else { FopenFlags::empty() };
-                reply.opened(FileHandle(handle), flags);
-            }
+            Ok((handle, keep, xattrs)) => reply.opened(FileHandle(handle), self.opened(flags.0, keep, xattrs)),
             Err(error) => reply.error(error),
         }
     }
@@ -315,8 +336,8 @@ impl Filesystem for Face {
     ) {
         match self.now(self.core.create(parent, name, maker(request, mode, 0), flags)) {
             Ok((attributes, handle)) => {
-                let keep = FopenFlags::FOPEN_KEEP_CACHE;
-                reply.created(&self.believed, &attributes, GENERATION, FileHandle(handle), keep);
+                let how = self.opened(flags, true, 0);
+                reply.created(&self.believed, &attributes, GENERATION, FileHandle(handle), how);
             }
             Err(error) => reply.error(error),
         }

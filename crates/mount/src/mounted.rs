@@ -49,7 +49,7 @@ impl MountOptions {
         Self {
             name,
             read_only: false,
-            allow_other: rustix::process::geteuid().is_root(),
+            allow_other: false,
             believed: Duration::from_secs(1),
             follow: false,
             threads: std::thread::available_parallelism().map_or(8, |cores| (2 * cores.get()).clamp(8, 32)),
@@ -144,7 +144,6 @@ fn config(options: &MountOptions) -> fuser::Config {
     config.mount_options = vec![
         MountOption::FSName(options.name.clone()),
         MountOption::Subtype("holdfast".into()),
-        MountOption::DefaultPermissions,
         MountOption::NoAtime,
         MountOption::NoDev,
         MountOption::NoSuid,
@@ -153,6 +152,11 @@ fn config(options: &MountOptions) -> fuser::Config {
         config.mount_options.push(MountOption::RO);
     }
     config.acl = if options.allow_other { SessionACL::All } else { SessionACL::Owner };
+    // Nothing is refused to root, and to nobody else does the kernel let a mount of root's alone. Where it has permissions to look at, it asks for a
+    // folder's attributes after each change of its members.
+    if options.allow_other || !rustix::process::geteuid().is_root() {
+        config.mount_options.push(MountOption::DefaultPermissions);
+    }
     config.n_threads = Some(options.threads.max(2));
     config.clone_fd = true;
     config

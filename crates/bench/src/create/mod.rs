@@ -33,6 +33,8 @@ use client::{Client, Done, Work};
 
 /// More clients or streams only measure the scheduler.
 const WRITERS_MAX: u32 = 256;
+/// What runs make in one folder is kept until the last of them if it is no more than this; else each removes its own.
+const KEPT_BYTES_MAX: u64 = 4 << 30;
 
 /// A folder to measure.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -118,6 +120,12 @@ impl CreateOptions {
         self.shape.bytes().saturating_mul(u64::from(self.clients))
     }
 
+    /// Whether what was made stays until all runs are over. A file system may give the numbers of removed files out again only after minutes,
+    /// and then look past each of them until it finds a free one (ext4 does), so runs after a removal would be of something else.
+    fn keeps(&self) -> bool {
+        self.duration.is_none() && self.bytes().saturating_mul(u64::from(self.runs)) <= KEPT_BYTES_MAX
+    }
+
     /// The load in words.
     fn words(&self) -> String {
         let Shape { depth, width, files, sizes } = self.shape;
@@ -178,10 +186,16 @@ impl<'o> Lab<'o> {
 
     fn run(&mut self) {
         let began = Instant::now();
-        let mut run = 0;
+        let (mut run, mut kept) = (0, Vec::new());
         loop {
             for target in self.frame.order(run) {
-                self.measure(run, target);
+                let root = self.options.targets[target].folder.join(format!("{}-{run}", self.name));
+                let made = self.measure(run, target, &root);
+                if made && self.options.keeps() {
+                    kept.push((target, root));
+                } else {
+                    self.remove(target, &root, made);
+                }
             }
             run += 1;
             let on = match self.options.duration {
@@ -189,19 +203,23 @@ impl<'o> Lab<'o> {
                 None => run < self.options.runs,
             };
             if !on || self.frame.interrupted() {
-                return;
+                break;
             }
+        }
+        for (target, root) in kept {
+            self.remove(target, &root, true);
         }
     }
 
-    /// One run on one target.
-    fn measure(&mut self, run: u32, target: usize) {
-        let root = self.options.targets[target].folder.join(&self.name);
-        match self.works(&root, run, target) {
-            Ok(works) => self.write_verify_list(run, target, &root, &works),
-            Err(error) => self.frame.fail("set up", target, &format!("{error:#}")),
+    /// One run on one target; answers whether everything was made.
+    fn measure(&mut self, run: u32, target: usize, root: &Path) -> bool {
+        match self.works(root, run, target) {
+            Ok(works) => self.write_verify_list(run, target, root, &works),
+            Err(error) => {
+                self.frame.fail("set up", target, &format!("{error:#}"));
+                false
+            }
         }
-        self.remove(target, &root);
     }
 
     /// Each client's work, with the folder it is to be done in.
@@ -218,8 +236,8 @@ impl<'o> Lab<'o> {
         (0..self.options.clients).map(work).collect()
     }
 
-    fn write_verify_list(&mut self, run: u32, target: usize, root: &Path, works: &[Work]) {
-        let Some(mut made) = self.write(run, target, works) else { return };
+    fn write_verify_list(&mut self, run: u32, target: usize, root: &Path, works: &[Work]) -> bool {
+        let Some(mut made) = self.write(run, target, works) else { return false };
         if self.options.verify {
             self.read_back(target, works, &mut made);
         }
@@ -238,6 +256,7 @@ impl<'o> Lab<'o> {
             }
             Ok(rate(seen, began.elapsed()))
         });
+        true
     }
 
     /// Reads every file and compares it with what was written.
@@ -311,12 +330,10 @@ impl<'o> Lab<'o> {
         }
     }
 
-    fn remove(&mut self, target: usize, root: &Path) {
+    fn remove(&mut self, target: usize, root: &Path, made: bool) {
         let entries = self.entries();
         let info = series("remove", "Removing everything, as rm -r", "entries/s");
-        if self.runs.last().is_none_or(|run| run.target != self.options.targets[target].label)
-            || self.frame.interrupted()
-        {
+        if !made || self.frame.interrupted() {
             // Nothing to be timed; what there is goes all the same.
             if let Err(error) = std::fs::remove_dir_all(root)
                 && error.kind() != std::io::ErrorKind::NotFound

@@ -50,7 +50,7 @@ pub(crate) struct MountArgs {
     /// Refuse every change.
     #[arg(long)]
     read_only: bool,
-    /// Let other accounts of this machine in, as far as owners and modes allow. Always so where root mounts.
+    /// Let other accounts of this machine in, as far as owners and modes allow. Otherwise only the one that mounts gets in.
     #[arg(long)]
     allow_other: bool,
     /// Folder for what is written, not saved yet and too much for memory, instead of one in the data directory or for temporary files. It
@@ -111,7 +111,7 @@ impl MountArgs {
 
     fn options(&self, name: String, scratch: PathBuf) -> MountOptions {
         let usual = MountOptions::new(name, scratch);
-        MountOptions { read_only: self.read_only, allow_other: usual.allow_other || self.allow_other, ..usual }
+        MountOptions { read_only: self.read_only, allow_other: self.allow_other, ..usual }
     }
 }
 
