@@ -15,7 +15,8 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 scripts/need.sh fuse3 gocryptfs curl
 read -ra rivals <<<"${RIVALS:-}"
-read -ra targets <<<"${ALSO:-}"
+read -ra also <<<"${ALSO:-}"
+targets=("${also[@]}")
 for rival in "${rivals[@]}"; do
     case $rival in
         rclone) scripts/need.sh rclone ;;
@@ -34,18 +35,23 @@ loads=("$@")
 ((${#loads[@]})) || loads=(one eight large t1 t2)
 mkdir -p target
 work=$(mktemp -d "$PWD/target/bench-mount.XXXXXX")
-started=()
-finish() {
-    for at in first usual server gocryptfs "${rivals[@]}"; do
+started=() mounted=()
+clear_away() {
+    for at in "${mounted[@]}"; do
         if mountpoint -q "$work/$at"; then umount "$work/$at"; fi
     done
     for process in "${started[@]}"; do
         kill "$process" 2>/dev/null && wait "$process" || true
     done
-    rm -rf "$work"
+    if mountpoint -q "$work"; then umount "$work" && rm -f "$work.ext4"; fi
+    find "$work" -mindepth 1 -delete
+    started=() mounted=() targets=("${also[@]}")
+}
+finish() {
+    clear_away
+    rmdir "$work"
 }
 trap finish EXIT
-mkdir "$work"/{first,usual,server,gocryptfs,sealed,ext4}
 
 # Waits until something is so.
 until_so() {
@@ -57,44 +63,55 @@ until_so() {
     return 1
 }
 
-# Of this run alone.
-head -c 24 /dev/urandom | base64 >"$work/password"
-for at in first usual server; do
-    "$program" account add bench --data "$work/$at.data" --password-file "$work/password" >/dev/null
-done
 mount_space() {
     local at=$1
     shift
     "$program" mount "$@" "$work/$at" --foreground >/dev/null &
     started+=("$!")
+    mounted+=("$at")
     until_so mountpoint -q "$work/$at"
 }
-mount_space first "$work/first.data" --user bench --password-file "$work/password" --write-behind
-mount_space usual "$work/usual.data" --user bench --password-file "$work/password"
-read -r port metrics < <(python3 -c 'import socket
+
+# Mounts everything on a file system of its own, if it may: on one from which files were removed a moment ago ext4 makes new ones slowly.
+begin() {
+    if ((EUID == 0)); then
+        truncate -s 200G "$work.ext4"
+        mkfs.ext4 -q -E nodiscard "$work.ext4"
+        mount -o loop "$work.ext4" "$work"
+    fi
+    mkdir "$work"/{first,usual,server,gocryptfs,sealed,ext4}
+    # Of this run alone.
+    head -c 24 /dev/urandom | base64 >"$work/password"
+    for at in first usual server; do
+        "$program" account add bench --data "$work/$at.data" --password-file "$work/password" >/dev/null
+    done
+    mount_space first "$work/first.data" --user bench --password-file "$work/password" --write-behind
+    mount_space usual "$work/usual.data" --user bench --password-file "$work/password"
+    read -r port metrics < <(python3 -c 'import socket
 both = [socket.socket() for _ in range(2)]
 for one in both: one.bind(("127.0.0.1", 0))
 print(*(one.getsockname()[1] for one in both))')
-"$program" serve --data "$work/server.data" --tls-self-signed --listen "https://127.0.0.1:$port" --metrics-listen "127.0.0.1:$metrics" >/dev/null 2>&1 &
-server=$!
-started+=("$server")
-until_so curl --silent --fail --output /dev/null --cacert "$work/server.data/tls/self-signed.pem" "https://127.0.0.1:$port/readyz"
-"$program" token create bench --user bench --data "$work/server.data" --password-file "$work/password" --json |
-    python3 -c 'import json, sys; print(json.load(sys.stdin)["token"])' >"$work/token"
-mount_space server "https://127.0.0.1:$port" --token-file "$work/token" --ca "$work/server.data/tls/self-signed.pem"
-gocryptfs -init -quiet -passfile "$work/password" "$work/sealed"
-gocryptfs -quiet -fg -passfile "$work/password" "$work/sealed" "$work/gocryptfs" 2>/dev/null &
-started+=("$!")
-until_so mountpoint -q "$work/gocryptfs"
-for rival in "${rivals[@]}"; do
-    mkdir "$work/$rival" "$work/$rival.data"
-    case $rival in
-        rclone)
-            printf '[sealed]\ntype = crypt\nremote = %s\npassword = %s\n' "$work/rclone.data" "$(rclone obscure - <"$work/password")" >"$work/rclone.conf"
-            rclone mount sealed: "$work/rclone" --config "$work/rclone.conf" --cache-dir "$work/rclone.cache" --vfs-cache-mode writes 2>/dev/null &
-            ;;
-        seaweedfs)
-            read -ra ports < <(python3 -c 'import socket
+    "$program" serve --data "$work/server.data" --tls-self-signed --listen "https://127.0.0.1:$port" --metrics-listen "127.0.0.1:$metrics" >/dev/null 2>&1 &
+    server=$!
+    started+=("$server")
+    until_so curl --silent --fail --output /dev/null --cacert "$work/server.data/tls/self-signed.pem" "https://127.0.0.1:$port/readyz"
+    "$program" token create bench --user bench --data "$work/server.data" --password-file "$work/password" --json |
+        python3 -c 'import json, sys; print(json.load(sys.stdin)["token"])' >"$work/token"
+    mount_space server "https://127.0.0.1:$port" --token-file "$work/token" --ca "$work/server.data/tls/self-signed.pem"
+    gocryptfs -init -quiet -passfile "$work/password" "$work/sealed"
+    gocryptfs -quiet -fg -passfile "$work/password" "$work/sealed" "$work/gocryptfs" 2>/dev/null &
+    started+=("$!")
+    mounted+=(gocryptfs)
+    until_so mountpoint -q "$work/gocryptfs"
+    for rival in "${rivals[@]}"; do
+        mkdir "$work/$rival" "$work/$rival.data"
+        case $rival in
+            rclone)
+                printf '[sealed]\ntype = crypt\nremote = %s\npassword = %s\n' "$work/rclone.data" "$(rclone obscure - <"$work/password")" >"$work/rclone.conf"
+                rclone mount sealed: "$work/rclone" --config "$work/rclone.conf" --cache-dir "$work/rclone.cache" --vfs-cache-mode writes 2>/dev/null &
+                ;;
+            seaweedfs)
+                read -ra ports < <(python3 -c 'import socket
 # Each takes the port 10,000 above it as well.
 found = []
 for port in range(10200, 20000, 7):
@@ -107,21 +124,21 @@ for port in range(10200, 20000, 7):
     for one in both: one.close()
     if len(found) == 3: break
 print(*found)')
-            weed server -dir="$work/seaweedfs.data" -ip=127.0.0.1 -ip.bind=127.0.0.1 -master.port="${ports[0]}" -volume.port="${ports[1]}" \
-                -master.volumeSizeLimitMB=1024 -volume.max=64 -filer -filer.port="${ports[2]}" -filer.encryptVolumeData \
-                -filer.localSocket="$work/filer.sock" >/dev/null 2>&1 &
-            started+=("$!")
-            until_so curl --silent --fail --output /dev/null "http://127.0.0.1:${ports[2]}/"
-            weed mount -filer="127.0.0.1:${ports[2]}" -dir="$work/seaweedfs" -cacheDir="$work/seaweedfs.cache" >/dev/null 2>&1 &
-            ;;
-    esac
-    started+=("$!")
-    until_so mountpoint -q "$work/$rival"
-    targets+=("$rival=$work/$rival")
-done
+                weed server -dir="$work/seaweedfs.data" -ip=127.0.0.1 -ip.bind=127.0.0.1 -master.port="${ports[0]}" -volume.port="${ports[1]}" \
+                    -master.volumeSizeLimitMB=1024 -volume.max=64 -filer -filer.port="${ports[2]}" -filer.encryptVolumeData \
+                    -filer.localSocket="$work/filer.sock" >/dev/null 2>&1 &
+                started+=("$!")
+                until_so curl --silent --fail --output /dev/null "http://127.0.0.1:${ports[2]}/"
+                weed mount -filer="127.0.0.1:${ports[2]}" -dir="$work/seaweedfs" -cacheDir="$work/seaweedfs.cache" >/dev/null 2>&1 &
+                ;;
+        esac
+        started+=("$!")
+        mounted+=("$rival")
+        until_so mountpoint -q "$work/$rival"
+        targets+=("$rival=$work/$rival")
+    done
+}
 
-# In the order they were started: first, usual, server, its mount, gocryptfs.
-pids=(--pid "first=${started[0]}" --pid "usual=${started[1]}" --pid "server=$server" --pid "server=${started[3]}" --pid "gocryptfs=${started[4]}")
 for load in "${loads[@]}"; do
     case $load in
         one) shape=(--clients 1 --streams 1 --depth 1 --width 3 --files 500) ;;
@@ -134,6 +151,9 @@ for load in "${loads[@]}"; do
             ;;
     esac
     report=()
+    begin
+    # In the order they were started: first, usual, server, its mount, gocryptfs.
+    pids=(--pid "first=${started[0]}" --pid "usual=${started[1]}" --pid "server=$server" --pid "server=${started[3]}" --pid "gocryptfs=${started[4]}")
     if [[ -n ${OUTPUT:-} ]]; then
         mkdir -p "$OUTPUT"
         report=(--output "$OUTPUT/$load")
@@ -141,4 +161,5 @@ for load in "${loads[@]}"; do
     # The rival comes first: ratios are to it.
     "$program" bench create gocryptfs="$work/gocryptfs" first="$work/first" usual="$work/usual" server="$work/server" "${targets[@]}" disk="$work/ext4" \
         --runs "${RUNS:-3}" "${pids[@]}" --requests "server=http://127.0.0.1:$metrics/metrics" "${shape[@]}" "${report[@]}"
+    clear_away
 done

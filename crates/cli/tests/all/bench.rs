@@ -68,7 +68,7 @@ fn files_are_made_in_folders_side_by_side_and_nothing_is_left() {
         assert_eq!(run["clients"].as_array().map(Vec::len), Some(2));
     }
     let series: Vec<_> = found["series"].as_array().expect("series").iter().map(|series| &series["id"]).collect();
-    assert_eq!(series, ["create", "create.bytes", "list", "remove"]);
+    assert_eq!(series, ["create", "create.bytes", "read", "read.bytes", "list", "remove"]);
     assert!(is_empty(one.path()) && is_empty(two.path()));
 }
 
