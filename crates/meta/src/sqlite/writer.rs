@@ -7,6 +7,9 @@
 //!
 //! An operation that was handed over runs even if its caller goes away meanwhile.
 //!
+//! **Alone.** An operation that need not be on disk at once takes as long as handing it over and waking its caller again. If nothing else is under way
+//! or waits, its caller runs it by itself, on the thread that asks; whoever comes meanwhile hands over.
+//!
 //! **Soon.** Operations that need not be on disk at once ([`Durable::Soon`]) are committed without a sync while nobody asks for one: the
 //! log is written in order, so what a power cut takes back is its end, and the next sync is of everything before it. One that asks
 //! for a sync begins a batch of its own; those that do not may join it.
@@ -24,7 +27,8 @@ use crate::types::Durable;
 use holdfast_base::{Error, Result, SpaceId};
 use rusqlite::Connection;
 use std::collections::BTreeMap;
-use std::sync::{Mutex, PoisonError};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use tokio::sync::{broadcast, mpsc};
@@ -50,6 +54,9 @@ enum Message {
 pub(super) struct Writer {
     queue: mpsc::Sender<Message>,
     thread: Mutex<Option<JoinHandle<()>>>,
+    worker: Arc<Mutex<Worker>>,
+    /// Operations that were handed over and are not answered.
+    handed_over: AtomicUsize,
     changes: broadcast::Sender<Change>,
 }
 
@@ -59,10 +66,14 @@ impl Writer {
         let connection = opener.open(Purpose::Write).map_err(explain)?;
         let (queue, jobs) = mpsc::channel(QUEUE);
         let changes = broadcast::Sender::new(CHANGES);
-        let worker =
-            WriterThread { opener, log, connection: Some(connection), synced: Durable::Now, changes: changes.clone() };
-        let thread = std::thread::Builder::new().name("catalogue-write".to_owned()).spawn(move || worker.work(jobs))?;
-        Ok(Self { queue, thread: Mutex::new(Some(thread)), changes })
+        let connection = Some(connection);
+        let worker = Worker { opener, log, connection, synced: Durable::Now, changes: changes.clone(), stopped: false };
+        let worker = Arc::new(Mutex::new(worker));
+        let shared = worker.clone();
+        let thread =
+            std::thread::Builder::new().name("catalogue-write".to_owned()).spawn(move || work(&shared, jobs))?;
+        let (thread, handed_over) = (Mutex::new(Some(thread)), AtomicUsize::new(0));
+        Ok(Self { queue, thread, worker, handed_over, changes })
     }
 
     /// Runs an operation and answers when it is as durable as it asks for; `explain` says what a refusal means.
@@ -78,8 +89,26 @@ impl Writer {
         F: Fn(&Tx<'_>) -> Done<T> + Send + 'static,
     {
         let (job, answer) = Operation::boxed(named, scope, work, explain);
-        self.queue.send(Message::Run(job)).await.map_err(|_| closed())?;
+        if let Some(job) = self.run_alone(job) {
+            self.handed_over.fetch_add(1, Ordering::AcqRel);
+            let _less = Less(&self.handed_over);
+            self.queue.send(Message::Run(job)).await.map_err(|_| closed())?;
+            return answer.await.map_err(|_| closed())?;
+        }
         answer.await.map_err(|_| closed())?
+    }
+
+    /// Runs an operation here, or gives it back.
+    fn run_alone(&self, job: Box<dyn Job>) -> Option<Box<dyn Job>> {
+        if job.durable() == Durable::Now || self.handed_over.load(Ordering::Acquire) > 0 {
+            return Some(job);
+        }
+        let Ok(mut worker) = self.worker.try_lock() else { return Some(job) };
+        if worker.stopped {
+            return Some(job);
+        }
+        worker.batch(job, |_| None);
+        None
     }
 
     /// Changes from now on.
@@ -108,50 +137,71 @@ fn closed() -> Error {
     Error::unavailable("the catalogue is closed")
 }
 
-struct WriterThread {
+/// Counts one less when it goes.
+struct Less<'c>(&'c AtomicUsize);
+
+impl Drop for Less<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
+struct Worker {
     opener: Opener,
     log: LogKeeper,
     connection: Option<Connection>,
     /// How the connection commits.
     synced: Durable,
     changes: broadcast::Sender<Change>,
+    stopped: bool,
 }
 
 /// Changes of a batch, the last of each space.
 type Changes = BTreeMap<SpaceId, i64>;
 
-impl WriterThread {
-    fn work(mut self, mut jobs: mpsc::Receiver<Message>) {
-        let mut batch = Vec::with_capacity(BATCH_OPERATIONS);
-        let mut going_on = true;
-        let mut carried = None;
-        while going_on || carried.is_some() {
-            let first = match carried.take() {
-                Some(job) => job,
-                None => match jobs.blocking_recv() {
-                    Some(Message::Run(job)) => job,
-                    Some(Message::Stop) | None => break,
-                },
-            };
-            let more;
-            (more, carried) = self.batch(first, &mut jobs, &mut batch);
-            going_on &= more;
-        }
-        self.log.stop();
-        if let Some(connection) = self.connection.take() {
-            super::wal::copy_all(&connection);
-        }
+/// Runs what is handed over until it is told to stop.
+fn work(worker: &Mutex<Worker>, mut jobs: mpsc::Receiver<Message>) {
+    let mut going_on = true;
+    let mut carried = None;
+    while going_on || carried.is_some() {
+        let first = match carried.take() {
+            Some(job) => job,
+            None => match jobs.blocking_recv() {
+                Some(Message::Run(job)) => job,
+                Some(Message::Stop) | None => break,
+            },
+        };
+        lock(worker).batch(first, |durable| match jobs.try_recv() {
+            Ok(Message::Run(job)) if durable == Durable::Soon && job.durable() == Durable::Now => {
+                carried = Some(job);
+                None
+            }
+            Ok(Message::Run(job)) => Some(job),
+            Ok(Message::Stop) => {
+                going_on = false;
+                None
+            }
+            Err(_) => None,
+        });
+        metrics::gauge!("holdfast_catalogue_queue_depth").set(jobs.len() as f64);
     }
+    let mut worker = lock(worker);
+    worker.stopped = true;
+    worker.log.stop();
+    if let Some(connection) = worker.connection.take() {
+        super::wal::copy_all(&connection);
+    }
+}
 
-    /// Runs one batch that starts with `first`; answers whether there is more to come, and what begins the next batch.
-    fn batch(
-        &mut self,
-        first: Box<dyn Job>,
-        jobs: &mut mpsc::Receiver<Message>,
-        batch: &mut Vec<Box<dyn Job>>,
-    ) -> (bool, Option<Box<dyn Job>>) {
-        let mut going_on = true;
-        let mut carried = None;
+/// An operation with a defect ends its caller; its connection is gone, and the next one opens another.
+fn lock(worker: &Mutex<Worker>) -> MutexGuard<'_, Worker> {
+    worker.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Worker {
+    /// Runs one batch that starts with `first`; `more` answers, for how durable it is, what else is to be in it.
+    fn batch(&mut self, first: Box<dyn Job>, mut more: impl FnMut(Durable) -> Option<Box<dyn Job>>) {
+        let mut batch = Vec::new();
         let durable = first.durable();
         let mut next = Some(first);
         let mut changes = Changes::new();
@@ -162,14 +212,7 @@ impl WriterThread {
                 batch.push(job);
                 ran?;
                 if batch.len() < BATCH_OPERATIONS && began.elapsed() < BATCH_TIME {
-                    match jobs.try_recv() {
-                        Ok(Message::Run(job)) if durable == Durable::Soon && job.durable() == Durable::Now => {
-                            carried = Some(job);
-                        }
-                        Ok(Message::Run(job)) => next = Some(job),
-                        Ok(Message::Stop) => going_on = false,
-                        Err(_) => {}
-                    }
+                    next = more(durable);
                 }
             }
             Ok(())
@@ -177,19 +220,17 @@ impl WriterThread {
         // If the transaction could not even begin, the first operation fails with it.
         batch.extend(next.take());
         metrics::histogram!("holdfast_catalogue_batch_operations").record(batch.len() as f64);
-        metrics::gauge!("holdfast_catalogue_queue_depth").set(jobs.len() as f64);
         let answer = result.map(|()| self.tell(&changes)).map_err(|error| {
             tracing::error!(?error, operations = batch.len(), "a batch of the catalogue failed");
             BatchFailure::new(&error)
         });
-        for job in batch.drain(..) {
+        for job in batch {
             metrics::counter!("holdfast_catalogue_operations_total", "operation" => job.name()).increment(1);
             job.answer(answer.as_ref().copied());
         }
         if let Some(connection) = &self.connection {
             self.log.after_commit(connection);
         }
-        (going_on, carried)
     }
 
     fn tell(&self, changes: &Changes) {
