@@ -41,6 +41,7 @@ fn copy(tx: &Tx<'_>, relocation: &Relocation, guard: &Guard) -> Done<Changed> {
     let limbo = copier.state.limbo();
     contents::add_refs(tx, original.content.into_iter())?;
     let top = copier.one(original)?;
+    posix::copy(tx, std::iter::once((original.id, top.id)))?;
     insert_node(tx, limbo, &format!("m{}", top.id), &top)?;
     note(tx, top.space, top.id.0)?;
     if relocation.deep {
@@ -68,7 +69,7 @@ struct Copier<'c, 't> {
 }
 
 impl Copier<'_, '_> {
-    /// The copy of a node whose content was counted, with its properties, without what is below it. Its row is for the caller to insert.
+    /// The copy of a node whose content was counted, with its properties, without what is below it. Its row and attributes are for the caller to insert.
     fn one(&mut self, original: &Node) -> Done<Node> {
         let id = self.tx.new_id()?;
         let node = Node { id: NodeId(id), parent: None, seq: self.seq, created_ms: self.now_ms, ..original.clone() };
@@ -78,7 +79,6 @@ impl Copier<'_, '_> {
                        SELECT ?2, namespace, name, xml FROM property WHERE node_id = ?1";
             sql::put(self.tx, sql, (original.id.0, id))?;
         }
-        posix::copy(self.tx, original.id, node.id)?;
         if original.kind == NodeKind::Folder {
             self.folders.push((original.id.0, id));
         }
@@ -99,6 +99,7 @@ impl Copier<'_, '_> {
                 contents::add_refs(self.tx, members.iter().filter_map(|member| member.content))?;
                 let copies = members.iter().map(|member| self.one(member)).collect::<Done<Vec<Node>>>()?;
                 insert_nodes(self.tx, copy, &copies)?;
+                posix::copy(self.tx, members.iter().map(|member| member.id).zip(copies.iter().map(|copy| copy.id)))?;
                 self.state.admit(self.tx)?;
                 match members.into_iter().next_back() {
                     Some(last) => after = last.name,

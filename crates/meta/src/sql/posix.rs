@@ -13,7 +13,7 @@ use super::codec::{self, NODE_COLUMNS};
 use super::fault::{Done, refuse};
 use super::lock_check::{self, Change};
 use super::query as sql;
-use super::seam::{Dialect, Link, Row, damaged};
+use super::seam::{Dialect, Link, Row, Value, damaged};
 use super::state::SpaceState;
 use super::tx::Tx;
 use super::walk::Spot;
@@ -170,13 +170,14 @@ pub(super) fn put(tx: &Tx<'_>, node: NodeId, posix: &Posix) -> Done<()> {
     sql::put(tx, sql, (node.0, kind, mode & 0o7777, uid, gid, rdev, atime_ns, mtime_ns, ctime_ns, xattrs))
 }
 
-/// Gives a copy of a node the attributes of the original.
-pub(super) fn copy(tx: &Tx<'_>, from: NodeId, to: NodeId) -> Done<()> {
+/// Gives copies of nodes the attributes of their originals.
+pub(super) fn copy(tx: &Tx<'_>, nodes: impl Iterator<Item = (NodeId, NodeId)>) -> Done<()> {
+    let pairs: Vec<_> = nodes.flat_map(|(from, to)| [Value::Integer(from.0), Value::Integer(to.0)]).collect();
     let sql = "INSERT INTO posix (node_id, kind, mode, uid, gid, rdev, atime_ns, mtime_ns, ctime_ns, xattrs) \
                SELECT ?2, kind, mode, uid, gid, rdev, atime_ns, mtime_ns, ctime_ns, xattrs FROM posix WHERE node_id = ?1";
-    sql::put(tx, sql, (from.0, to.0))?;
+    tx.run_many(sql, 2, &pairs)?;
     let sql = "INSERT INTO xattr (node_id, name, value) SELECT ?2, name, value FROM xattr WHERE node_id = ?1";
-    sql::put(tx, sql, (from.0, to.0))
+    tx.run_many(sql, 2, &pairs).map(drop)
 }
 
 /// Removes what there is of a node that goes.
