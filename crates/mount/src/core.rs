@@ -43,6 +43,7 @@ pub(crate) struct Core {
     believed: Duration,
     inherited: Mutex<Inherited>,
     unsettled: AtomicBool,
+    settling: tokio::sync::Mutex<()>,
     known: Mutex<HashMap<NodeId, Option<ContentId>>>,
 }
 
@@ -76,6 +77,7 @@ impl Core {
             believed,
             inherited: Mutex::default(),
             unsettled: AtomicBool::new(false),
+            settling: tokio::sync::Mutex::default(),
             known: Mutex::default(),
         }
     }
@@ -112,6 +114,8 @@ impl Core {
 
     /// Has everything that was answered on disk.
     pub(crate) async fn settle(&self) -> Result<()> {
+        // Whoever finds nothing to be done must not be quicker than who does it.
+        let _one = self.settling.lock().await;
         if self.unsettled.swap(false, Ordering::AcqRel) {
             let settled = self.tree.settle().await;
             return settled.inspect_err(|_| self.unsettled(Durable::Soon));
