@@ -1,8 +1,8 @@
 //! The command line's shape.
 
 use crate::commands::{
-    account, audit, backup, bench, check, cluster, completion, config as config_command, man, migrate, mount, publish,
-    reclaim, restore, search, serve, share, site, space, tag, thumbnail_worker, token, top, trash, version,
+    account, audit, backup, bench, check, cluster, completion, config as config_command, man, migrate, mount_care,
+    publish, reclaim, restore, search, serve, share, site, space, tag, thumbnail_worker, token, top, trash, version,
 };
 use crate::config;
 use clap::{Args, Parser, Subcommand, ValueEnum};
@@ -108,8 +108,10 @@ pub(crate) enum Command {
     Share(share::ShareCommand),
     /// Find files and folders by name, path and tags.
     Search(search::SearchArgs),
-    /// Make a space a local folder, through FUSE.
-    Mount(mount::MountArgs),
+    /// Make a space a local folder, through FUSE; look after such folders.
+    Mount(mount_care::MountLine),
+    /// Take a mount away, when everything in it is on disk.
+    Umount(mount_care::UmountArgs),
     /// Publish a folder as a web site.
     Publish(publish::PublishArgs),
     /// List, roll back and change published sites.

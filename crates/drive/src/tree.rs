@@ -7,13 +7,14 @@
 use crate::ContentStream;
 use async_trait::async_trait;
 use bytes::Bytes;
-use holdfast_base::{ByteRange, ContentId, Error, NodeId, NodeName, Result};
+use holdfast_base::{ByteRange, ContentId, Error, ErrorKind, NodeId, NodeName, Result};
 use holdfast_meta::{
     Applied, Batch, Change, Durable, Entry, NewAttributes, NewContent, NodeKind, Posix, Rename, Renamed, Unlink,
     XattrRule,
 };
 use std::ops::Range;
 use std::sync::Arc;
+use std::time::Duration;
 use tokio::sync::broadcast;
 
 /// A space, by numbers. Whoever may no longer see it is `NotFound` within a second, whoever may only read `Forbidden`. A lock of
@@ -33,10 +34,21 @@ pub trait Tree: Send + Sync + 'static {
     /// Opens a content to read it. What is read of it stays the same whatever becomes of the file.
     async fn open(&self, content: ContentId) -> Result<Arc<dyn OpenContent>>;
 
+    /// Whether a content has blocks of nothing but zeros among its first `blocks_max`, as far as that is told at once.
+    async fn has_holes(&self, _content: ContentId, _blocks_max: u64) -> Result<bool> {
+        Ok(false)
+    }
+
     /// Makes a node with content of at most a block.
     async fn create(&self, new: NewNode, content: Bytes, durable: Durable) -> Result<Entry>;
     /// Gives a file new content: `PreconditionFailed` if it has not the content that this was made of, `NotFound` if it has no name.
     async fn save(&self, save: Save, body: ContentStream) -> Result<Entry>;
+    /// The same, and whole blocks of another content of the space behind what is sent, without moving a byte of them: `range` begins where a block of it begins,
+    /// and ends where one or it ends; `save.body` ends where a block begins, and `save.size` behind the range. What cannot be done so is `Unsupported`, and
+    /// has to be sent.
+    async fn extend(&self, _save: Save, _body: ContentStream, _tail: (ContentId, ByteRange)) -> Result<Entry> {
+        Err(Error::new(ErrorKind::Unsupported, "content is not copied without moving it here"))
+    }
     /// Changes attributes; of a node without any, `usual` is what they were.
     async fn set_attributes(&self, node: NodeId, change: NewAttributes, usual: Posix) -> Result<Entry>;
     /// Takes a node its name.
@@ -64,7 +76,44 @@ pub trait Tree: Send + Sync + 'static {
     async fn settle(&self) -> Result<()>;
     /// Changes of the drive's spaces from now on, by whomever.
     fn changes(&self) -> broadcast::Receiver<Change>;
+    /// How it does, for whoever looks after a mount. Waits for nobody.
+    fn condition(&self) -> Condition {
+        Condition::default()
+    }
+    /// Lets go of a content that is kept in memory to be read again, or of all of them and what is known of names.
+    fn forget(&self, _content: Option<ContentId>) {}
 }
+
+/// How a tree does.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Condition {
+    /// How long its server has been away; none if it is there, or there is none.
+    pub away: Option<Duration>,
+    /// Content in memory, to be read again; as far as it is known.
+    pub cache_bytes: Option<u64>,
+    /// What it answered first, if it does so.
+    pub deferred: Option<Waiting>,
+}
+
+/// Changes that were answered and are not where they belong.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Waiting {
+    /// How many, with those that were refused.
+    pub changes: u64,
+    /// Bytes of the journal on disk.
+    pub bytes: u64,
+    /// When the oldest was made, in nanoseconds since 1970.
+    pub oldest_ns: Option<i64>,
+    /// How many were refused and are tried again.
+    pub refused: u64,
+    /// The first of those, with what they are about and why: [`REFUSED_SHOWN_MAX`] at most.
+    pub reasons: Vec<(String, String)>,
+    /// Why none could be handed over lately.
+    pub failure: Option<String>,
+}
+
+/// See [`Waiting::reasons`].
+pub const REFUSED_SHOWN_MAX: usize = 100;
 
 /// A tree that takes changes which were answered before it knew of them.
 #[async_trait]
@@ -90,6 +139,10 @@ pub trait OpenContent: Send + Sync + 'static {
     fn size(&self) -> u64;
     /// Bytes of the blocks of which a new version may keep some ([`Save::body`]); none if it can keep nothing.
     fn grain(&self) -> Option<u64>;
+    /// Whether block `index`, of [`Self::grain`], is nothing but zeros, as far as that is known without reading it.
+    async fn is_hole(&self, _index: u64) -> Result<bool> {
+        Ok(false)
+    }
     /// A range, which must lie within it.
     async fn read(&self, range: ByteRange) -> Result<Vec<u8>>;
 }

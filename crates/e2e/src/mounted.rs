@@ -133,8 +133,13 @@ impl Mount {
     }
 
     /// Unmounts it from outside, as a person does, and waits for its end.
-    pub fn unmount(mut self) -> Outcome {
+    pub fn unmount(self) -> Outcome {
         unmount(&self.at, UnmountFlags::empty())?;
+        self.wait()
+    }
+
+    /// Waits for its end, which is to be a good one.
+    pub fn wait(mut self) -> Outcome {
         let status = self.child.wait()?;
         if status.success() { Ok(()) } else { Err(format!("the mount ended with {status}: {}", self.errors()).into()) }
     }
@@ -156,6 +161,44 @@ impl Drop for Mount {
         }
         if is_mounted(&self.at).unwrap_or(false) {
             let _ = unmount(&self.at, UnmountFlags::DETACH | UnmountFlags::FORCE);
+        }
+    }
+}
+
+/// A program that holds a file of a mount open, with bytes in it that were not saved. This process cannot: what it holds open is closed once more in
+/// every program it starts.
+#[derive(Debug)]
+pub struct Holder(Child);
+
+impl Holder {
+    /// Makes the file and writes so many bytes.
+    pub fn start(path: &Path, bytes: usize) -> Outcome<Self> {
+        let program = "import os, sys\n\
+                       file = os.open(sys.argv[1], os.O_CREAT | os.O_WRONLY, 0o644)\n\
+                       os.write(file, b'x' * int(sys.argv[2]))\n\
+                       print('written', flush=True)\n\
+                       sys.stdin.read()\n";
+        let mut command = Command::new("python3");
+        command.args(["-c", program]).arg(path).arg(bytes.to_string());
+        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
+        let mut line = String::new();
+        BufReader::new(child.stdout.take().ok_or("no standard output")?).read_line(&mut line)?;
+        let holder = Self(child);
+        if line == "written\n" { Ok(holder) } else { Err("the file could not be written".into()) }
+    }
+
+    /// Has it end, and close the file.
+    pub fn end(mut self) -> Outcome {
+        drop(self.0.stdin.take());
+        if self.0.wait()?.success() { Ok(()) } else { Err("the program that held a file open failed".into()) }
+    }
+}
+
+impl Drop for Holder {
+    fn drop(&mut self) {
+        if let Ok(None) = self.0.try_wait() {
+            let _ = self.0.kill();
+            let _ = self.0.wait();
         }
     }
 }

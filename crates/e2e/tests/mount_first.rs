@@ -134,6 +134,9 @@ fn what_somebody_else_made_before_the_journal_was_gone_through_is_kept_beside() 
         let ground = Ground::new()?;
         let files = 40;
         leave_some_in_the_journal(ground.mount(&["--write-behind"])?, files)?;
+        // As if the journal were on another machine: the server does not find it.
+        let (mounts, aside) = (ground.options().data().join("mounts"), ground.scratch().join("aside"));
+        fs::rename(&mounts, &aside)?;
         let mut server = ground.options().start()?;
         let mut client = server.client_of(NAME, PASSWORD);
         let mut taken = Vec::new();
@@ -144,6 +147,7 @@ fn what_somebody_else_made_before_the_journal_was_gone_through_is_kept_beside() 
             }
         }
         assert!(server.terminate()?.success());
+        fs::rename(&aside, &mounts)?;
         if taken.is_empty() {
             // It was quicker than we were.
             continue;
@@ -157,6 +161,87 @@ fn what_somebody_else_made_before_the_journal_was_gone_through_is_kept_beside() 
         let said = mount.stop();
         assert!(said.is_err_and(|error| error.to_string().contains("kept beside")), "and the log says so");
         return expect_clean(&ground.options());
+    }
+    Err("the journal was always empty".into())
+}
+
+/// Bytes of changes in the journals of a drive.
+fn journal_bytes(ground: &Ground) -> Outcome<u64> {
+    let mut bytes = 0;
+    for folder in fs::read_dir(ground.options().data().join("mounts"))? {
+        for file in fs::read_dir(folder?.path())? {
+            let file = file?;
+            if file.file_name().to_string_lossy().starts_with("journal-") {
+                // Without what each begins with.
+                bytes += file.metadata()?.len().saturating_sub(24);
+            }
+        }
+    }
+    Ok(bytes)
+}
+
+#[test]
+fn a_server_shows_what_was_closed_before_the_mount_was_killed() -> Outcome {
+    let (files, mut left) = (60, 0);
+    for _ in 0..10 {
+        let ground = Ground::new()?;
+        leave_some_in_the_journal(ground.mount(&["--write-behind"])?, files)?;
+        let waits = journal_bytes(&ground)?;
+        left += waits;
+        let mut server = ground.options().start()?;
+        let mut client = server.client_of(NAME, PASSWORD);
+        for number in 0..files {
+            let got = client.get(&format!("{HOME}/f{number}.txt"))?.expect_status(200)?.body.clone();
+            assert_eq!(String::from_utf8(got)?, format!("ours {number}"));
+        }
+        assert_eq!(journal_bytes(&ground)?, 0, "nothing waits any more");
+        // What is done from now on is not undone by going through it again.
+        client.put(&format!("{HOME}/f0.txt"), b"theirs")?.expect_status(204)?;
+        server.kill_9()?;
+        let mount = ground.mount(&["--write-behind"])?;
+        assert_eq!(fs::read(mount.at().join("f0.txt"))?, b"theirs");
+        assert_eq!(fs::read_dir(mount.at())?.count() as u64, files);
+        mount.stop()?;
+        expect_clean(&ground.options())?;
+        if left > 0 {
+            return Ok(());
+        }
+    }
+    Err("the journal was always empty".into())
+}
+
+#[test]
+fn a_server_leaves_a_journal_alone_that_is_in_use_and_keeps_what_it_cannot_hand_over() -> Outcome {
+    for _ in 0..10 {
+        let ground = Ground::new()?;
+        leave_some_in_the_journal(ground.mount(&["--write-behind"])?, 40)?;
+        let waits = journal_bytes(&ground)?;
+        if waits == 0 {
+            continue;
+        }
+        let folder = fs::read_dir(ground.options().data().join("mounts"))?.next().ok_or("no folder")??.path();
+        let lock = File::open(folder.join("lock"))?;
+        lock.lock()?;
+        let mut server = ground.options().start()?;
+        assert_eq!(journal_bytes(&ground)?, waits, "somebody has it");
+        assert!(server.terminate()?.success());
+        drop(lock);
+        set_quota(&ground, "16B")?;
+        let mut server = ground.options().start()?;
+        assert_eq!(journal_bytes(&ground)?, waits, "it could not be handed over");
+        assert!(server.log().contains("stay in its journal"), "{}", server.log());
+        assert!(server.terminate()?.success());
+        set_quota(&ground, "1GiB")?;
+        fs::remove_file(folder.join("owner"))?;
+        let mut server = ground.options().start()?;
+        assert!(server.log().contains("not known whose"), "{}", server.log());
+        assert!(server.terminate()?.success());
+        return ground.with(|at| {
+            for number in 0..40 {
+                assert_eq!(fs::read_to_string(at.join(format!("f{number}.txt")))?, format!("ours {number}"));
+            }
+            Ok(())
+        });
     }
     Err("the journal was always empty".into())
 }

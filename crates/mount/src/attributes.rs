@@ -23,12 +23,12 @@ pub(crate) fn file_type(entry: &Entry) -> FileType {
 }
 
 /// A node's attributes, under this inode number.
-pub(crate) fn attributes(entry: &Entry, ino: INodeNo, usual: &Posix, links: u32) -> FileAttr {
+pub(crate) fn attributes(entry: &Entry, ino: INodeNo, usual: &Posix, links: u32, sparse: bool) -> FileAttr {
     let posix = entry.attributes(usual);
     FileAttr {
         ino,
         size: entry.node.size,
-        blocks: entry.node.size.div_ceil(STAT_BLOCK_BYTES),
+        blocks: stat_blocks(entry.node.size, sparse),
         atime: time(posix.atime_ns),
         mtime: time(posix.mtime_ns),
         ctime: time(posix.ctime_ns),
@@ -42,6 +42,13 @@ pub(crate) fn attributes(entry: &Entry, ino: INodeNo, usual: &Posix, links: u32)
         blksize: WRITE_BYTES,
         flags: 0,
     }
+}
+
+/// What a file of so many bytes takes on the disk is not known: blocks shrink, and lie there once for all that have them. One with holes says a little
+/// less than its size, so that programs that copy files ask where they are (`cp`, `tar -S`).
+const fn stat_blocks(size: u64, sparse: bool) -> u64 {
+    // `cp` looks whether there are fewer than whole ones fit in, `tar` whether fewer than hold it.
+    if sparse { (size / STAT_BLOCK_BYTES).saturating_sub(1) } else { size.div_ceil(STAT_BLOCK_BYTES) }
 }
 
 fn time(ns: i64) -> SystemTime {

@@ -5,6 +5,7 @@ use crate::errno::{Answer, Told, errno, new_name, old_name};
 use crate::file::OpenFile;
 use crate::files::{Files, Handle};
 use crate::folder::Folders;
+use crate::meter::Meter;
 use crate::overlay::Room;
 use bytes::Bytes;
 use fuser::{Errno, FileAttr, INodeNo, RenameFlags};
@@ -36,6 +37,7 @@ pub(crate) struct Core {
     pub(crate) files: Files,
     pub(crate) folders: Folders,
     pub(crate) room: Room,
+    pub(crate) meter: Arc<Meter>,
     /// Attributes of what has none.
     pub(crate) usual: Posix,
     root: NodeId,
@@ -44,7 +46,9 @@ pub(crate) struct Core {
     inherited: Mutex<Inherited>,
     unsettled: AtomicBool,
     settling: tokio::sync::Mutex<()>,
-    known: Mutex<HashMap<NodeId, Option<ContentId>>>,
+    /// Which contents have holes, of those that are large enough.
+    pub(crate) sparse: Mutex<HashMap<ContentId, bool>>,
+    pub(crate) known: Mutex<HashMap<NodeId, Option<ContentId>>>,
 }
 
 /// Who asks, and what for a new node is to have.
@@ -73,11 +77,13 @@ impl Core {
             files: Files::new(),
             folders: Folders::default(),
             room,
+            meter: Arc::new(Meter::new()),
             usual,
             believed,
             inherited: Mutex::default(),
             unsettled: AtomicBool::new(false),
             settling: tokio::sync::Mutex::default(),
+            sparse: Mutex::default(),
             known: Mutex::default(),
         }
     }
@@ -96,13 +102,14 @@ impl Core {
     pub(crate) fn shown(&self, entry: &Entry) -> FileAttr {
         match self.files.get(entry.node.id) {
             Some(file) => self.shown_open(&file),
-            None => attributes(entry, self.ino(entry.node.id), &self.usual, 1),
+            None => attributes(entry, self.ino(entry.node.id), &self.usual, 1, self.is_sparse(entry)),
         }
     }
 
     fn shown_open(&self, file: &OpenFile) -> FileAttr {
         let shown = file.shown();
-        attributes(&shown.entry, self.ino(file.id), &self.usual, u32::from(!shown.unnamed))
+        let sparse = self.is_sparse(&shown.entry);
+        attributes(&shown.entry, self.ino(file.id), &self.usual, u32::from(!shown.unnamed), sparse)
     }
 
     /// Notes that something was answered that is not on disk.
@@ -151,16 +158,20 @@ impl Core {
     }
 
     pub(crate) async fn lookup(&self, parent: INodeNo, name: &OsStr) -> Answer<FileAttr> {
-        let found = self.tree.lookup(self.node(parent), &old_name(name)?).await.told()?;
-        Ok(self.shown(&found.ok_or(Errno::ENOENT)?))
+        let found = self.tree.lookup(self.node(parent), &old_name(name)?).await.told()?.ok_or(Errno::ENOENT)?;
+        self.look_for_holes(&found).await;
+        Ok(self.shown(&found))
     }
 
     pub(crate) async fn attributes_of(&self, ino: INodeNo) -> Answer<FileAttr> {
         let node = self.node(ino);
         if let Some(file) = self.files.get(node) {
+            self.look_for_holes(&file.shown().entry).await;
             return Ok(self.shown_open(&file));
         }
-        Ok(self.shown(&self.entry(node).await?))
+        let entry = self.entry(node).await?;
+        self.look_for_holes(&entry).await;
+        Ok(self.shown(&entry))
     }
 
     /// Makes a node; in a folder with set-group-id, of that folder's group.

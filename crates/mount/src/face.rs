@@ -1,37 +1,30 @@
-//! The kernel's requests, each handed to [`Core`].
+//! The kernel's requests, each handed to [`Core`](crate::core::Core).
 //!
 //! A request that asks the catalogue is answered on the thread it came in on: that takes some ten microseconds, and to hand it over
 //! would take as long. One that may wait for the store (reading, saving what is more than a little) runs on the runtime and the thread
 //! takes the next request. Each has a deadline but for those that move bytes, which end with their bytes.
 
 use crate::attributes::{file_type, nanoseconds, now_ns};
-use crate::core::{Core, Maker, too_large};
+use crate::core::{Maker, too_large};
 use crate::errno::{Answer, Told};
 use crate::files::Handle;
-use crate::folder::DOTS;
+use crate::meter::Kind;
+use crate::request::{Face, GENERATION, QUICK_BYTES, answer_xattr};
 use fuser::{
     AccessFlags, BsdFileFlags, CopyFileRangeFlags, Errno, FileAttr, FileHandle, FileType, Filesystem, FopenFlags,
-    Generation, INodeNo, InitFlags, IoctlFlags, KernelConfig, LockOwner, OpenFlags, RenameFlags, ReplyAttr,
-    ReplyCreate, ReplyData, ReplyDirectory, ReplyDirectoryPlus, ReplyEmpty, ReplyEntry, ReplyIoctl, ReplyLseek,
-    ReplyOpen, ReplyStatfs, ReplyWrite, ReplyXattr, Request, TimeOrNow, WriteFlags,
+    INodeNo, InitFlags, IoctlFlags, KernelConfig, LockOwner, OpenFlags, RenameFlags, ReplyAttr, ReplyCreate, ReplyData,
+    ReplyDirectory, ReplyDirectoryPlus, ReplyEmpty, ReplyEntry, ReplyIoctl, ReplyLseek, ReplyOpen, ReplyStatfs,
+    ReplyWrite, ReplyXattr, Request, TimeOrNow, WriteFlags,
 };
 use holdfast_base::ByteRange;
 use holdfast_drive::{Durable, Entry, NewAttributes, NodeKind, Special, XattrRule};
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
-use std::sync::Arc;
-use std::time::{Duration, SystemTime};
-use tokio::runtime::Handle as Runtime;
+use std::time::SystemTime;
 
-/// Numbers of nodes are never used twice.
-const GENERATION: Generation = Generation(0);
-/// Longest that a request about names and attributes waits.
-const DEADLINE: Duration = Duration::from_mins(1);
 /// Largest request the kernel makes: 256 pages.
 const REQUEST_BYTES: u32 = 1 << 20;
-/// Saving so much at a close is as quick as handing it over.
-const QUICK_BYTES: u64 = 64 << 10;
 /// What `statfs` says is free where nobody set a bound.
 const UNBOUNDED_BYTES: u64 = 1 << 50;
 /// What `statfs` counts in.
@@ -39,117 +32,6 @@ const STATFS_BLOCK_BYTES: u32 = 4_096;
 /// Longest name.
 const NAME_BYTES: u32 = 255;
 const _: () = assert!(NAME_BYTES as usize == holdfast_base::limits::NAME_BYTES_MAX);
-
-/// The file system as fuser drives it.
-pub(crate) struct Face {
-    core: Arc<Core>,
-    runtime: Runtime,
-    /// How long the kernel believes names and attributes.
-    believed: Duration,
-    /// Whether what is written past the kernel's cache takes out of it what it had of the file (Linux 6.6).
-    past_cache: bool,
-}
-
-impl Face {
-    pub(crate) const fn new(core: Arc<Core>, runtime: Runtime, believed: Duration) -> Self {
-        Self { core, runtime, believed, past_cache: false }
-    }
-
-    /// How a file is open: whoever only writes does so past the kernel's cache. That saves a copy, and a question before the first write to
-    /// each file: for `security.capability`, which writing through the cache takes away. What has extended attributes is written through it.
-    fn opened(&self, flags: i32, keep: bool, xattrs: u32) -> FopenFlags {
-        let mut how = if keep { FopenFlags::FOPEN_KEEP_CACHE } else { FopenFlags::empty() };
-        how.set(
-            FopenFlags::FOPEN_DIRECT_IO,
-            self.past_cache && flags & libc::O_ACCMODE == libc::O_WRONLY && xattrs == 0,
-        );
-        how
-    }
-
-    /// Works a request out here.
-    fn now<T>(&self, work: impl Future<Output = Answer<T>>) -> Answer<T> {
-        self.runtime.block_on(async { tokio::time::timeout(DEADLINE, work).await.unwrap_or(Err(Errno::ETIMEDOUT)) })
-    }
-
-    /// Works a request out while this thread takes others.
-    fn later(&self, work: impl Future<Output = ()> + Send + 'static) {
-        self.runtime.spawn(work);
-    }
-
-    fn answer_entry(&self, made: Answer<Entry>, reply: ReplyEntry) {
-        match made {
-            Ok(entry) => reply.entry(&self.believed, &self.core.shown(&entry), GENERATION),
-            Err(error) => reply.error(error),
-        }
-    }
-
-    fn answer_empty(done: Answer<()>, reply: ReplyEmpty) {
-        match done {
-            Ok(()) => reply.ok(),
-            Err(error) => reply.error(error),
-        }
-    }
-
-    /// Saves a file at a flush or sync and answers.
-    fn save(&self, number: FileHandle, durable: Durable, reply: ReplyEmpty) {
-        let handle = match self.core.handle(number.0) {
-            Ok(handle) => handle,
-            Err(error) => return reply.error(error),
-        };
-        if !handle.writes && durable == Durable::Soon {
-            // What others wrote is theirs to be told about.
-            return reply.ok();
-        }
-        let quick = handle.file.shown().entry.node.size <= QUICK_BYTES;
-        let core = self.core.clone();
-        let work = async move { handle.file.save_and_tell(&core, durable).await.map_err(|error| too_large(&error)) };
-        if quick {
-            Self::answer_empty(self.now(work), reply);
-        } else {
-            self.later(async move { Self::answer_empty(work.await, reply) });
-        }
-    }
-
-    /// Lists a folder; `add` answers whether the reply is full.
-    fn list(
-        &self,
-        number: FileHandle,
-        offset: u64,
-        mut add: impl FnMut(u64, &str, &Entry) -> bool,
-        mut dot: impl FnMut(u64, &str, &Entry) -> bool,
-    ) -> Answer<()> {
-        let listing = self.core.folders.get(number.0).ok_or(Errno::EBADF)?;
-        let core = &self.core;
-        self.now(async move {
-            let mut listing = listing.lock().await;
-            if offset < DOTS {
-                let own = core.entry(listing.folder).await?;
-                let above = match own.node.parent {
-                    Some(parent) => core.entry(parent).await?,
-                    None => own.clone(),
-                };
-                for (number, name, entry) in [(0, ".", &own), (1, "..", &above)] {
-                    if number >= offset && dot(number + 1, name, entry) {
-                        return Ok(());
-                    }
-                }
-            }
-            let mut next = offset.max(DOTS);
-            loop {
-                let page = listing.from(core, next).await.told()?;
-                if page.is_empty() {
-                    return Ok(());
-                }
-                for entry in page {
-                    next += 1;
-                    if add(next, &entry.node.name, entry) {
-                        return Ok(());
-                    }
-                }
-            }
-        })
-    }
-}
 
 /// The answer's `Maker` of a request.
 fn maker(request: &Request, mode: u32, rdev: u32) -> Maker {
@@ -189,15 +71,16 @@ impl Filesystem for Face {
         Ok(())
     }
 
-    fn lookup(&self, _: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
-        match self.now(self.core.lookup(parent, name)) {
+    fn lookup(&self, request: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
+        let op = self.op(Kind::Lookup, request, parent, Some(name));
+        match self.now(op, self.core.lookup(parent, name)) {
             Ok(attributes) => reply.entry(&self.believed, &attributes, GENERATION),
             Err(error) => reply.error(error),
         }
     }
 
-    fn getattr(&self, _: &Request, ino: INodeNo, _: Option<FileHandle>, reply: ReplyAttr) {
-        match self.now(self.core.attributes_of(ino)) {
+    fn getattr(&self, request: &Request, ino: INodeNo, _: Option<FileHandle>, reply: ReplyAttr) {
+        match self.now(self.op(Kind::Attributes, request, ino, None), self.core.attributes_of(ino)) {
             Ok(attributes) => reply.attr(&self.believed, &attributes),
             Err(error) => reply.error(error),
         }
@@ -245,26 +128,27 @@ impl Filesystem for Face {
             Ok(attributes) => reply.attr(&believed, &attributes),
             Err(error) => reply.error(error),
         };
+        let op = self.op(Kind::SetAttributes, request, ino, None);
         if size.is_some_and(|size| size > 0) {
             // What is left of it may have to be read.
-            self.later(async move { answer(work.await) });
+            self.later(op, work, answer);
         } else {
-            answer(self.now(work));
+            answer(self.now(op, work));
         }
     }
 
     /// Asked of a mount of root's alone: all others have the kernel look at permissions.
-    fn access(&self, _: &Request, ino: INodeNo, mask: AccessFlags, reply: ReplyEmpty) {
+    fn access(&self, request: &Request, ino: INodeNo, mask: AccessFlags, reply: ReplyEmpty) {
         if !mask.contains(AccessFlags::X_OK) {
             return reply.ok();
         }
         let runs = |attributes: FileAttr| attributes.kind != FileType::RegularFile || attributes.perm & 0o111 != 0;
-        let answer = self.now(self.core.attributes_of(ino)).and_then(|it| runs(it).then_some(()).ok_or(Errno::EACCES));
-        Self::answer_empty(answer, reply);
+        let answer = self.now(self.op(Kind::Access, request, ino, None), self.core.attributes_of(ino));
+        Self::answer_empty(answer.and_then(|it| runs(it).then_some(()).ok_or(Errno::EACCES)), reply);
     }
 
-    fn readlink(&self, _: &Request, ino: INodeNo, reply: ReplyData) {
-        match self.now(self.core.read_link(ino)) {
+    fn readlink(&self, request: &Request, ino: INodeNo, reply: ReplyData) {
+        match self.now(self.op(Kind::ReadLink, request, ino, None), self.core.read_link(ino)) {
             Ok(target) => reply.data(&target),
             Err(error) => reply.error(error),
         }
@@ -280,33 +164,38 @@ impl Filesystem for Face {
             _ => return reply.error(Errno::EINVAL),
         };
         let what = (NodeKind::File, special, bytes::Bytes::new());
-        let answer = self.now(self.core.make(parent, name, maker(request, mode, rdev), what));
+        let op = self.op(Kind::Special, request, parent, Some(name));
+        let answer = self.now(op, self.core.make(parent, name, maker(request, mode, rdev), what));
         self.answer_entry(answer, reply);
     }
 
     fn mkdir(&self, request: &Request, parent: INodeNo, name: &OsStr, mode: u32, _: u32, reply: ReplyEntry) {
         let what = (NodeKind::Folder, Special::None, bytes::Bytes::new());
-        let answer = self.now(self.core.make(parent, name, maker(request, mode, 0), what));
+        let op = self.op(Kind::Folder, request, parent, Some(name));
+        let answer = self.now(op, self.core.make(parent, name, maker(request, mode, 0), what));
         self.answer_entry(answer, reply);
     }
 
-    fn unlink(&self, _: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
-        Self::answer_empty(self.now(self.core.remove(parent, name, false)), reply);
+    fn unlink(&self, request: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
+        let op = self.op(Kind::Unlink, request, parent, Some(name));
+        Self::answer_empty(self.now(op, self.core.remove(parent, name, false)), reply);
     }
 
-    fn rmdir(&self, _: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
-        Self::answer_empty(self.now(self.core.remove(parent, name, true)), reply);
+    fn rmdir(&self, request: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
+        let op = self.op(Kind::RemoveFolder, request, parent, Some(name));
+        Self::answer_empty(self.now(op, self.core.remove(parent, name, true)), reply);
     }
 
     fn symlink(&self, request: &Request, parent: INodeNo, name: &OsStr, target: &Path, reply: ReplyEntry) {
         let target = target.as_os_str().as_bytes();
-        let made = self.now(self.core.make_link(parent, name, maker(request, 0o777, 0), target));
+        let op = self.op(Kind::Link, request, parent, Some(name));
+        let made = self.now(op, self.core.make_link(parent, name, maker(request, 0o777, 0), target));
         self.answer_entry(made, reply);
     }
 
     fn rename(
         &self,
-        _: &Request,
+        request: &Request,
         parent: INodeNo,
         name: &OsStr,
         newparent: INodeNo,
@@ -314,11 +203,12 @@ impl Filesystem for Face {
         flags: RenameFlags,
         reply: ReplyEmpty,
     ) {
-        Self::answer_empty(self.now(self.core.rename((parent, name), (newparent, newname), flags)), reply);
+        let op = self.op(Kind::Rename, request, parent, Some(name));
+        Self::answer_empty(self.now(op, self.core.rename((parent, name), (newparent, newname), flags)), reply);
     }
 
     fn open(&self, request: &Request, ino: INodeNo, flags: OpenFlags, reply: ReplyOpen) {
-        match self.now(self.core.open(ino, flags.0, request.uid())) {
+        match self.now(self.op(Kind::Open, request, ino, None), self.core.open(ino, flags.0, request.uid())) {
             Ok((handle, keep, xattrs)) => reply.opened(FileHandle(handle), self.opened(flags.0, keep, xattrs)),
             Err(error) => reply.error(error),
         }
@@ -334,7 +224,8 @@ impl Filesystem for Face {
         flags: i32,
         reply: ReplyCreate,
     ) {
-        match self.now(self.core.create(parent, name, maker(request, mode, 0), flags)) {
+        let op = self.op(Kind::Create, request, parent, Some(name));
+        match self.now(op, self.core.create(parent, name, maker(request, mode, 0), flags)) {
             Ok((attributes, handle)) => {
                 let how = self.opened(flags, true, 0);
                 reply.created(&self.believed, &attributes, GENERATION, FileHandle(handle), how);
@@ -345,8 +236,8 @@ impl Filesystem for Face {
 
     fn read(
         &self,
-        _: &Request,
-        _: INodeNo,
+        request: &Request,
+        ino: INodeNo,
         fh: FileHandle,
         offset: u64,
         size: u32,
@@ -365,17 +256,18 @@ impl Filesystem for Face {
             Ok(data) => reply.data(&data),
             Err(error) => reply.error(error),
         };
+        let op = self.op(Kind::Read, request, ino, None);
         if quick {
-            answer(self.now(work));
+            answer(self.now(op, work));
         } else {
-            self.later(async move { answer(work.await) });
+            self.later(op, work, answer);
         }
     }
 
     fn write(
         &self,
-        _: &Request,
-        _: INodeNo,
+        request: &Request,
+        ino: INodeNo,
         fh: FileHandle,
         offset: u64,
         data: &[u8],
@@ -385,7 +277,7 @@ impl Filesystem for Face {
         reply: ReplyWrite,
     ) {
         let clear = write_flags.contains(WriteFlags::FUSE_WRITE_KILL_SUIDGID);
-        let written = self.now(async {
+        let written = self.now(self.op(Kind::Write, request, ino, None), async {
             let file = self.core.handle(fh.0)?.file;
             file.write(&self.core, offset, data, clear).await.map_err(|error| too_large(&error))
         });
@@ -396,18 +288,18 @@ impl Filesystem for Face {
         }
     }
 
-    fn flush(&self, _: &Request, _: INodeNo, fh: FileHandle, _: LockOwner, reply: ReplyEmpty) {
-        self.save(fh, Durable::Soon, reply);
+    fn flush(&self, request: &Request, ino: INodeNo, fh: FileHandle, _: LockOwner, reply: ReplyEmpty) {
+        self.save(self.op(Kind::Flush, request, ino, None), fh, Durable::Soon, reply);
     }
 
-    fn fsync(&self, _: &Request, _: INodeNo, fh: FileHandle, _: bool, reply: ReplyEmpty) {
-        self.save(fh, Durable::Now, reply);
+    fn fsync(&self, request: &Request, ino: INodeNo, fh: FileHandle, _: bool, reply: ReplyEmpty) {
+        self.save(self.op(Kind::Sync, request, ino, None), fh, Durable::Now, reply);
     }
 
     fn release(
         &self,
-        _: &Request,
-        _: INodeNo,
+        request: &Request,
+        ino: INodeNo,
         fh: FileHandle,
         _: OpenFlags,
         _: Option<LockOwner>,
@@ -415,10 +307,11 @@ impl Filesystem for Face {
         reply: ReplyEmpty,
     ) {
         let core = self.core.clone();
-        self.later(async move {
+        let work = async move {
             core.close(fh.0).await;
-            reply.ok();
-        });
+            Ok(())
+        };
+        self.later(self.op(Kind::Release, request, ino, None), work, move |done| Self::answer_empty(done, reply));
     }
 
     /// A node is a place in the drive, and has one (docs/design/mount.md).
@@ -426,26 +319,54 @@ impl Filesystem for Face {
         reply.error(Errno::EPERM);
     }
 
-    /// The kernel does it itself from now on, as for a file without holes.
-    fn lseek(&self, _: &Request, _: INodeNo, _: FileHandle, _: i64, _: i32, reply: ReplyLseek) {
-        reply.error(Errno::ENOSYS);
+    /// Where the next data or hole is; the kernel knows the rest itself.
+    fn lseek(&self, request: &Request, ino: INodeNo, fh: FileHandle, offset: i64, whence: i32, reply: ReplyLseek) {
+        let core = self.core.clone();
+        let work = async move {
+            let file = core.handle(fh.0)?.file;
+            let hole = match whence {
+                libc::SEEK_HOLE => true,
+                libc::SEEK_DATA => false,
+                _ => return Err(Errno::EINVAL),
+            };
+            let offset = u64::try_from(offset).map_err(|_| Errno::ENXIO)?;
+            let found = file.seek(&core, offset, hole).await.told()?.ok_or(Errno::ENXIO)?;
+            i64::try_from(found).map_err(|_| Errno::EFBIG)
+        };
+        self.later(self.op(Kind::Seek, request, ino, None), work, move |done| match done {
+            Ok(offset) => reply.offset(offset),
+            Err(error) => reply.error(error),
+        });
     }
 
-    /// The kernel copies by reading and writing from now on.
     fn copy_file_range(
         &self,
-        _: &Request,
+        request: &Request,
+        ino: INodeNo,
+        fh: FileHandle,
+        offset: u64,
         _: INodeNo,
-        _: FileHandle,
-        _: u64,
-        _: INodeNo,
-        _: FileHandle,
-        _: u64,
-        _: u64,
-        _: CopyFileRangeFlags,
+        to_fh: FileHandle,
+        to_offset: u64,
+        length: u64,
+        flags: CopyFileRangeFlags,
         reply: ReplyWrite,
     ) {
-        reply.error(Errno::ENOSYS);
+        let core = self.core.clone();
+        let work = async move {
+            if !flags.is_empty() {
+                return Err(Errno::EINVAL);
+            }
+            let (source, target) = (core.handle(fh.0)?.file, core.handle(to_fh.0)?);
+            if !target.writes {
+                return Err(Errno::EBADF);
+            }
+            core.copy((source, offset), (target.file, to_offset), length).await
+        };
+        self.later(self.op(Kind::Copy, request, ino, None), work, move |done| match done {
+            Ok(copied) => reply.written(copied),
+            Err(error) => reply.error(error),
+        });
     }
 
     fn ioctl(
@@ -464,8 +385,8 @@ impl Filesystem for Face {
 
     fn fallocate(
         &self,
-        _: &Request,
-        _: INodeNo,
+        request: &Request,
+        ino: INodeNo,
         fh: FileHandle,
         offset: u64,
         length: u64,
@@ -496,7 +417,7 @@ impl Filesystem for Face {
             }
             .map_err(|error| too_large(&error))
         };
-        self.later(async move { Self::answer_empty(work.await, reply) });
+        self.later(self.op(Kind::Allocate, request, ino, None), work, move |done| Self::answer_empty(done, reply));
     }
 
     fn opendir(&self, _: &Request, ino: INodeNo, _: OpenFlags, reply: ReplyOpen) {
@@ -504,24 +425,24 @@ impl Filesystem for Face {
         reply.opened(FileHandle(handle), FopenFlags::empty());
     }
 
-    fn readdir(&self, _: &Request, _: INodeNo, fh: FileHandle, offset: u64, mut reply: ReplyDirectory) {
+    fn readdir(&self, request: &Request, ino: INodeNo, fh: FileHandle, offset: u64, mut reply: ReplyDirectory) {
         let cell = std::cell::RefCell::new(&mut reply);
         let add = |next: u64, name: &str, entry: &Entry| {
             cell.borrow_mut().add(self.core.ino(entry.node.id), next, file_type(entry), name)
         };
-        match self.list(fh, offset, add, add) {
+        match self.list((request, ino), fh, offset, add, add) {
             Ok(()) => reply.ok(),
             Err(error) => reply.error(error),
         }
     }
 
-    fn readdirplus(&self, _: &Request, _: INodeNo, fh: FileHandle, offset: u64, mut reply: ReplyDirectoryPlus) {
+    fn readdirplus(&self, request: &Request, ino: INodeNo, fh: FileHandle, offset: u64, mut reply: ReplyDirectoryPlus) {
         let cell = std::cell::RefCell::new(&mut reply);
         let add = |next: u64, name: &str, entry: &Entry| {
             let attributes = self.core.shown(entry);
             cell.borrow_mut().add(attributes.ino, next, name, &self.believed, &attributes, GENERATION)
         };
-        match self.list(fh, offset, add, add) {
+        match self.list((request, ino), fh, offset, add, add) {
             Ok(()) => reply.ok(),
             Err(error) => reply.error(error),
         }
@@ -532,13 +453,14 @@ impl Filesystem for Face {
         reply.ok();
     }
 
-    fn fsyncdir(&self, _: &Request, _: INodeNo, _: FileHandle, _: bool, reply: ReplyEmpty) {
+    fn fsyncdir(&self, request: &Request, ino: INodeNo, _: FileHandle, _: bool, reply: ReplyEmpty) {
         let core = self.core.clone();
-        self.later(async move { Self::answer_empty(core.settle().await.told(), reply) });
+        let work = async move { core.settle().await.told() };
+        self.later(self.op(Kind::SyncFolder, request, ino, None), work, move |done| Self::answer_empty(done, reply));
     }
 
-    fn statfs(&self, _: &Request, _: INodeNo, reply: ReplyStatfs) {
-        match self.now(async { self.core.tree.room().await.told() }) {
+    fn statfs(&self, request: &Request, ino: INodeNo, reply: ReplyStatfs) {
+        match self.now(self.op(Kind::Room, request, ino, None), async { self.core.tree.room().await.told() }) {
             Ok(room) => {
                 let block = u64::from(STATFS_BLOCK_BYTES);
                 let free = room.free_bytes.unwrap_or(UNBOUNDED_BYTES) / block;
@@ -549,33 +471,36 @@ impl Filesystem for Face {
         }
     }
 
-    fn setxattr(&self, _: &Request, ino: INodeNo, name: &OsStr, value: &[u8], flags: i32, _: u32, reply: ReplyEmpty) {
+    fn setxattr(
+        &self,
+        request: &Request,
+        ino: INodeNo,
+        name: &OsStr,
+        value: &[u8],
+        flags: i32,
+        _: u32,
+        reply: ReplyEmpty,
+    ) {
         let rule = match flags {
             libc::XATTR_CREATE => XattrRule::Create,
             libc::XATTR_REPLACE => XattrRule::Replace,
             _ => XattrRule::Any,
         };
-        Self::answer_empty(self.now(self.core.set_xattr(ino, name, Some(value.to_vec()), rule)), reply);
+        let op = self.op(Kind::SetXattr, request, ino, Some(name));
+        Self::answer_empty(self.now(op, self.core.set_xattr(ino, name, Some(value.to_vec()), rule)), reply);
     }
 
-    fn removexattr(&self, _: &Request, ino: INodeNo, name: &OsStr, reply: ReplyEmpty) {
-        Self::answer_empty(self.now(self.core.set_xattr(ino, name, None, XattrRule::Any)), reply);
+    fn removexattr(&self, request: &Request, ino: INodeNo, name: &OsStr, reply: ReplyEmpty) {
+        let op = self.op(Kind::RemoveXattr, request, ino, Some(name));
+        Self::answer_empty(self.now(op, self.core.set_xattr(ino, name, None, XattrRule::Any)), reply);
     }
 
-    fn getxattr(&self, _: &Request, ino: INodeNo, name: &OsStr, size: u32, reply: ReplyXattr) {
-        answer_xattr(self.now(self.core.xattr(ino, name)), size, reply);
+    fn getxattr(&self, request: &Request, ino: INodeNo, name: &OsStr, size: u32, reply: ReplyXattr) {
+        let op = self.op(Kind::Xattr, request, ino, Some(name));
+        answer_xattr(self.now(op, self.core.xattr(ino, name)), size, reply);
     }
 
-    fn listxattr(&self, _: &Request, ino: INodeNo, size: u32, reply: ReplyXattr) {
-        answer_xattr(self.now(self.core.xattr_names(ino)), size, reply);
-    }
-}
-
-fn answer_xattr(value: Answer<Vec<u8>>, size: u32, reply: ReplyXattr) {
-    match value {
-        Err(error) => reply.error(error),
-        Ok(value) if size == 0 => reply.size(u32::try_from(value.len()).unwrap_or(u32::MAX)),
-        Ok(value) if value.len() > size as usize => reply.error(Errno::ERANGE),
-        Ok(value) => reply.data(&value),
+    fn listxattr(&self, request: &Request, ino: INodeNo, size: u32, reply: ReplyXattr) {
+        answer_xattr(self.now(self.op(Kind::ListXattr, request, ino, None), self.core.xattr_names(ino)), size, reply);
     }
 }

@@ -2,6 +2,7 @@
 
 use crate::attributes::now_ns;
 use crate::core::Core;
+use crate::meter::waits_for;
 use crate::overlay::{Overlay, Part};
 use bytes::Bytes;
 use futures_util::{StreamExt, TryStreamExt, stream};
@@ -35,14 +36,16 @@ pub(crate) struct Shown {
     pub(crate) unnamed: bool,
     /// Attributes wait to be saved with the content.
     waiting: bool,
+    /// Pages that wait to be saved, in bytes; none if nothing waits.
+    pub(crate) unsaved_bytes: Option<u64>,
 }
 
-struct State {
-    overlay: Overlay,
+pub(crate) struct State {
+    pub(crate) overlay: Overlay,
     /// The content below, opened when it is needed.
     base: Option<Arc<dyn OpenContent>>,
     /// The content was saved by a sync, and the file was not closed since: it is no version worth keeping.
-    kept: bool,
+    pub(crate) kept: bool,
 }
 
 impl OpenFile {
@@ -52,7 +55,7 @@ impl OpenFile {
             id: entry.node.id,
             writers: AtomicUsize::new(0),
             state: tokio::sync::Mutex::new(State { overlay, base: None, kept: false }),
-            shown: Mutex::new(Shown { entry, unnamed: false, waiting: false }),
+            shown: Mutex::new(Shown { entry, unnamed: false, waiting: false, unsaved_bytes: None }),
         }
     }
 
@@ -93,9 +96,17 @@ impl OpenFile {
         shown.entry = entry.clone();
     }
 
+    /// One operation on its content at a time.
+    pub(crate) async fn lock(&self) -> tokio::sync::MutexGuard<'_, State> {
+        match self.state.try_lock() {
+            Ok(state) => state,
+            Err(_) => waits_for("another operation on the same file", self.state.lock()).await,
+        }
+    }
+
     /// Reads; less at the file's end.
     pub(crate) async fn read(&self, core: &Core, offset: u64, length: u64) -> Result<Vec<u8>> {
-        let mut state = self.state.lock().await;
+        let mut state = self.lock().await;
         let end = offset.saturating_add(length).min(state.overlay.size());
         if offset >= end {
             return Ok(Vec::new());
@@ -121,7 +132,7 @@ impl OpenFile {
     /// Writes. With `clear`, privileges of a program go.
     pub(crate) async fn write(&self, core: &Core, offset: u64, data: &[u8], clear: bool) -> Result<()> {
         refuse_too_large(offset.saturating_add(data.len() as u64))?;
-        let mut state = self.state.lock().await;
+        let mut state = self.lock().await;
         self.fill(core, &mut state, offset, data.len() as u64).await?;
         state.overlay.write(offset, data)?;
         self.show_change(core, &state, clear);
@@ -145,7 +156,7 @@ impl OpenFile {
     /// Cuts it off or lengthens it.
     pub(crate) async fn truncate(&self, core: &Core, size: u64, clear: bool) -> Result<()> {
         refuse_too_large(size)?;
-        let mut state = self.state.lock().await;
+        let mut state = self.lock().await;
         state.overlay.truncate(size)?;
         self.show_change(core, &state, clear);
         Ok(())
@@ -154,7 +165,7 @@ impl OpenFile {
     /// Writes zeros, piece by piece.
     pub(crate) async fn zero(&self, core: &Core, range: ByteRange, keep_size: bool) -> Result<()> {
         refuse_too_large(range.end)?;
-        let mut state = self.state.lock().await;
+        let mut state = self.lock().await;
         let end = if keep_size { range.end.min(state.overlay.size()) } else { range.end };
         // Beyond its end a file is zero by being longer.
         let written_end = end.min(state.overlay.size());
@@ -175,6 +186,7 @@ impl OpenFile {
 
     fn show_change(&self, core: &Core, state: &State, clear: bool) {
         let mut shown = self.shown.lock();
+        shown.unsaved_bytes = state.overlay.is_changed().then(|| state.overlay.written_bytes());
         shown.entry.node.size = state.overlay.size();
         let now_ns = now_ns();
         let mut posix = shown.entry.attributes(&core.usual);
@@ -188,7 +200,7 @@ impl OpenFile {
 
     /// Changes attributes: with the content, if that waits to be saved, or at once.
     pub(crate) async fn set_attributes(&self, core: &Core, change: NewAttributes) -> Result<()> {
-        let state = self.state.lock().await;
+        let state = self.lock().await;
         {
             let mut shown = self.shown.lock();
             if state.overlay.is_changed() || shown.unnamed {
@@ -215,7 +227,7 @@ impl OpenFile {
 
     /// Saves what waits for it. After this, the end of this process cannot undo it; with [`Durable::Now`], nor can a power cut.
     pub(crate) async fn save(&self, core: &Core, durable: Durable) -> Result<()> {
-        let mut state = self.state.lock().await;
+        let mut state = self.lock().await;
         let shown = self.shown();
         if shown.unnamed || !(state.overlay.is_changed() || shown.waiting) {
             state.kept &= durable == Durable::Now;
@@ -234,7 +246,8 @@ impl OpenFile {
         let size = state.overlay.size();
         let save =
             Save { node: self.id, base: shown.entry.node.content, body, size, posix, keep: !state.kept, durable };
-        let saved = core.tree.save(save, stream_of(state.overlay.clone(), base.clone(), body)).await;
+        let saving = core.tree.save(save, stream_of(state.overlay.clone(), base.clone(), body));
+        let saved = waits_for("the content to be saved", saving).await;
         let outcome = match saved {
             Ok(entry) => {
                 self.saved(core, &mut state, entry, durable);
@@ -256,7 +269,7 @@ impl OpenFile {
         core.tree.trouble(self.id).map_or(Ok(()), Err)
     }
 
-    fn saved(&self, core: &Core, state: &mut State, entry: Entry, durable: Durable) {
+    pub(crate) fn saved(&self, core: &Core, state: &mut State, entry: Entry, durable: Durable) {
         let kept = durable == Durable::Now;
         *state = State { overlay: Overlay::new(entry.node.size, core.room.clone()), base: None, kept };
         core.knows(&entry);
@@ -265,7 +278,7 @@ impl OpenFile {
         let (parent, name) = (shown.entry.node.parent, std::mem::take(&mut shown.entry.node.name));
         shown.entry = entry;
         (shown.entry.node.parent, shown.entry.node.name) = (parent, name);
-        shown.waiting = false;
+        (shown.waiting, shown.unsaved_bytes) = (false, None);
     }
 
     /// Somebody else changed or removed the file meanwhile: what was written here goes beside it, and whoever wrote it is told.
@@ -300,6 +313,7 @@ impl OpenFile {
             self.saved(core, state, theirs, Durable::Soon);
         } else {
             state.overlay = Overlay::new(size, core.room.clone());
+            self.shown.lock().unsaved_bytes = None;
             self.lost_its_name();
         }
         Err(Error::new(
@@ -308,7 +322,7 @@ impl OpenFile {
         ))
     }
 
-    async fn open_base(&self, core: &Core, state: &mut State) -> Result<Option<Arc<dyn OpenContent>>> {
+    pub(crate) async fn open_base(&self, core: &Core, state: &mut State) -> Result<Option<Arc<dyn OpenContent>>> {
         if state.base.is_none()
             && let Some(content) = self.shown().entry.node.content
         {
@@ -323,7 +337,7 @@ impl OpenFile {
     }
 }
 
-fn refuse_too_large(size: u64) -> Result<()> {
+pub(crate) fn refuse_too_large(size: u64) -> Result<()> {
     if size > FILE_BYTES_MAX {
         return Err(Error::new(ErrorKind::TooLarge, format!("a file can have {FILE_BYTES_MAX} bytes at most")));
     }
@@ -332,7 +346,7 @@ fn refuse_too_large(size: u64) -> Result<()> {
 
 async fn read_base(base: Option<&Arc<dyn OpenContent>>, range: ByteRange) -> Result<Vec<u8>> {
     match base {
-        Some(base) => base.read(range).await,
+        Some(base) => waits_for("the content to be read", base.read(range)).await,
         None => Err(Error::internal("a file that is not empty has no content")),
     }
 }
@@ -347,7 +361,7 @@ async fn append(out: &mut Vec<u8>, base: Option<&Arc<dyn OpenContent>>, part: Pa
 }
 
 /// A range of the file as it is now.
-fn stream_of(overlay: Overlay, base: Option<Arc<dyn OpenContent>>, range: ByteRange) -> ContentStream {
+pub(crate) fn stream_of(overlay: Overlay, base: Option<Arc<dyn OpenContent>>, range: ByteRange) -> ContentStream {
     let starts = (range.start..range.end).step_by(BLOCK_BYTES);
     let pieces = stream::iter(starts).then(move |start| {
         let (overlay, base) = (overlay.clone(), base.clone());

@@ -67,6 +67,9 @@ impl Listing {
             self.first += self.page.len() as u64;
             self.page = core.tree.list(self.folder, after.as_ref(), PAGE).await?;
             self.ended = self.page.len() < PAGE;
+            for entry in &self.page {
+                core.look_for_holes(entry).await;
+            }
         }
         let skipped = usize::try_from(from - self.first).unwrap_or(usize::MAX);
         Ok(self.page.get(skipped..).unwrap_or_default())

@@ -1,6 +1,6 @@
 //! A space as a local folder, through FUSE.
 //!
-//! The kernel asks, [`face`] answers; what it answers is worked out in [`core`] (names and attributes), [`mod@file`] (what is open),
+//! The kernel asks, [`face`] answers (how: [`request`]); what it answers is worked out in [`core`] (names and attributes), [`mod@file`] (what is open),
 //! [`overlay`] (what was written and is not saved) and [`folder`] (listings). All of it speaks to a
 //! [`Tree`](holdfast_drive::Tree) and knows neither catalogue nor cipher. docs/design/mount.md says why it is as it is.
 //!
@@ -13,20 +13,29 @@
 //!
 //! **Answering first.** With [`with_journal`] small changes are answered when they are in a journal, and handed to the tree a moment later ([`behind`]).
 //!
+//! **Care.** What is under way, waits and was done is counted ([`meter`], [`status`]), and told on a socket of the mount's ([`control`]), on which it can be
+//! told to save, to forget and to end as well.
+//!
 //! **Limits.** [`MountOptions`]. Threads that the kernel's requests come in on never wait for the store: what may is handed to the
 //! runtime. Nothing ever tells the kernel to forget something from a thread that holds a request.
 
 mod attributes;
 mod behind;
+mod care;
+pub mod control;
 mod core;
 mod errno;
+mod extents;
 mod face;
 mod file;
 mod files;
 mod folder;
 mod follow;
+mod meter;
 mod mounted;
 mod overlay;
+mod request;
+pub mod status;
 
-pub use behind::with_journal;
+pub use behind::{note_owner, recover, with_journal};
 pub use mounted::{MountOptions, Mounted};

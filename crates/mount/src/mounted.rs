@@ -1,10 +1,14 @@
 //! Beginning and ending a mount.
 
+use crate::attributes::now_ns;
+use crate::care::About;
+use crate::control::{Control, Released, Served};
 use crate::core::{Core, HELD_MS};
-use crate::face::Face;
 use crate::follow::follow;
+use crate::meter::LOOK_EVERY;
 use crate::overlay::Room;
-use fuser::{BackgroundSession, MountOption, SessionACL};
+use crate::request::Face;
+use fuser::{BackgroundSession, MountOption, Notifier, SessionACL};
 use holdfast_base::{Error, Result};
 use holdfast_drive::scratch::Scratch;
 use holdfast_drive::{Posix, Tree};
@@ -25,6 +29,10 @@ const HOLD_TICKS: i64 = HELD_MS / 3_000;
 pub struct MountOptions {
     /// What `mount` and `df` call it.
     pub name: String,
+    /// The drive, for whoever asks how the mount does: its server's address, or its data directory.
+    pub target: String,
+    /// The space, for the same.
+    pub space: String,
     /// Refuse every change.
     pub read_only: bool,
     /// Let other accounts of this machine in, as far as owners and modes allow. Otherwise it is for the account that mounts.
@@ -45,9 +53,11 @@ pub struct MountOptions {
 
 impl MountOptions {
     /// The usual ones, with a folder for what is set aside.
-    pub fn new(name: String, scratch_folder: PathBuf) -> Self {
+    pub fn new(name: String, (target, space): (String, String), scratch_folder: PathBuf) -> Self {
         Self {
             name,
+            target,
+            space,
             read_only: false,
             allow_other: false,
             believed: Duration::from_secs(1),
@@ -64,6 +74,7 @@ impl MountOptions {
 pub struct Mounted {
     core: Arc<Core>,
     session: Option<BackgroundSession>,
+    control: Option<Control>,
     tasks: Vec<JoinHandle<()>>,
     at: PathBuf,
 }
@@ -87,11 +98,12 @@ impl Mounted {
         let session = fuser::spawn_mount(face, &at, &config(options)).map_err(|error| {
             Error::from(error).context(format!("{} could not be mounted on (is /dev/fuse there?)", at.display()))
         })?;
-        let mut tasks = vec![tokio::spawn(tick(core.clone()))];
+        let mut tasks = vec![tokio::spawn(tick(core.clone())), tokio::spawn(look(core.clone()))];
+        let control = control(&core, session.notifier(), &at, options);
         if options.follow {
             tasks.push(tokio::spawn(follow(core.clone(), session.notifier())));
         }
-        Ok(Self { core, session: Some(session), tasks, at })
+        Ok(Self { core, session: Some(session), control, tasks, at })
     }
 
     /// Where it is mounted.
@@ -104,15 +116,17 @@ impl Mounted {
         self.session.as_ref().is_none_or(|session| session.guard.is_finished())
     }
 
-    /// Saves everything that is open and takes the mount away, whoever still uses it.
-    pub async fn stop(mut self) -> Result<()> {
+    /// Saves everything that is open and takes the mount away, whoever still uses it. Who asked it to end on its socket waits for the end of what
+    /// this answers.
+    pub async fn stop(mut self) -> Result<Released> {
         self.tasks.iter().for_each(JoinHandle::abort);
         self.core.save_all().await;
         let (session, at) = (self.session.take(), self.at.clone());
         let ended = tokio::task::spawn_blocking(move || end(session, &at)).await;
         // What came in while it was taken away.
         self.core.save_all().await;
-        ended.map_err(|error| Error::internal("ending the mount failed").with_source(error))
+        ended.map_err(|error| Error::internal("ending the mount failed").with_source(error))?;
+        Ok(self.control.take().map(Control::end).unwrap_or_default())
     }
 }
 
@@ -124,6 +138,20 @@ impl Drop for Mounted {
             end(session, &self.at);
         }
     }
+}
+
+/// The mount's socket. Without it, it works as well.
+fn control(core: &Arc<Core>, notifier: Notifier, at: &Path, options: &MountOptions) -> Option<Control> {
+    let about = About {
+        at: at.display().to_string(),
+        target: options.target.clone(),
+        space: options.space.clone(),
+        read_only: options.read_only,
+        since_ms: now_ns().div_euclid(1_000_000),
+    };
+    let (core, at, runtime) = (Arc::downgrade(core), at.to_owned(), Handle::current());
+    let control = Control::start(Served { core, about, at, notifier, runtime });
+    control.inspect_err(|error| tracing::warn!(%error, "`holdfast mount status` will not find this mount")).ok()
 }
 
 /// Takes a mount away, and waits for its threads.
@@ -160,6 +188,14 @@ fn config(options: &MountOptions) -> fuser::Config {
     config.n_threads = Some(options.threads.max(2));
     config.clone_fd = true;
     config
+}
+
+async fn look(core: Arc<Core>) {
+    let mut every = tokio::time::interval(LOOK_EVERY);
+    loop {
+        every.tick().await;
+        core.meter.look();
+    }
 }
 
 async fn tick(core: Arc<Core>) {

@@ -74,6 +74,17 @@ pub(crate) enum Part {
     Zeros(u64),
 }
 
+/// What a part of a file is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Span {
+    /// It was written and is not saved.
+    Written,
+    /// The old content.
+    Base,
+    /// Nobody wrote it.
+    Zeros,
+}
+
 /// A file's unsaved content. A clone is what it is at that moment, and costs little.
 #[derive(Clone)]
 pub(crate) struct Overlay {
@@ -94,6 +105,11 @@ impl Overlay {
     /// Bytes of the file.
     pub(crate) const fn size(&self) -> u64 {
         self.size
+    }
+
+    /// Bytes that were written, in whole pages.
+    pub(crate) fn written_bytes(&self) -> u64 {
+        self.pages.len() as u64 * PAGE
     }
 
     /// Whether there is anything to be saved.
@@ -201,6 +217,16 @@ impl Overlay {
         self.size = size;
         self.changed = true;
         Ok(())
+    }
+
+    /// What lies at an offset before the file's end, and how far at least.
+    pub(crate) fn span(&self, offset: u64) -> (Span, u64) {
+        let index = offset / PAGE;
+        if self.pages.contains_key(&index) {
+            return (Span::Written, self.size.min((index + 1) * PAGE));
+        }
+        let next = self.pages.range(index..).next().map_or(u64::MAX, |(next, _)| next * PAGE).min(self.size);
+        if offset < self.base_bytes { (Span::Base, next.min(self.base_bytes)) } else { (Span::Zeros, next) }
     }
 
     /// What lies in a range of the file, in order. Beyond its end is nothing.
@@ -370,6 +396,19 @@ mod tests {
                     prop_assert_eq!(&base[body.end as usize..], &file[body.end as usize..]);
                 }
                 prop_assert_eq!(read(&overlay, &base, body), &file[body.start as usize..body.end as usize]);
+                // Spans cover the file, and what they say is so.
+                let mut at = 0;
+                while at < overlay.size() {
+                    let (span, end) = overlay.span(at);
+                    prop_assert!(end > at && end <= overlay.size());
+                    let part = at as usize..end as usize;
+                    match span {
+                        Span::Written => {}
+                        Span::Base => prop_assert_eq!(&file[part.clone()], &base[part]),
+                        Span::Zeros => prop_assert!(file[part].iter().all(|byte| *byte == 0)),
+                    }
+                    at = end;
+                }
             }
             prop_assert_eq!(overlay.is_changed() || file == base, true);
             drop(overlay);

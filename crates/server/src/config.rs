@@ -46,12 +46,26 @@ pub struct ServerConfig {
     pub sites: SitesConfig,
     /// Thumbnails.
     pub thumbnails: ThumbnailsConfig,
+    /// Spaces that are folders of this machine while the server runs.
+    pub mounts: MountsConfig,
     /// Logs.
     pub log: LogConfig,
     /// The log of who did what.
     pub audit: AuditConfig,
     /// Limits.
     pub limits: Limits,
+}
+
+/// Configuration of mounts.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct MountsConfig {
+    /// Each as `SPACE=DIR`.
+    pub spaces: Vec<String>,
+    /// The account that acts in them: its key opens what is in them.
+    pub user: Option<String>,
+    /// File with that account's password in its first line.
+    pub password_file: Option<PathBuf>,
 }
 
 /// Configuration of the audit log.
@@ -90,6 +104,7 @@ impl Default for ServerConfig {
             sign_in: SignInConfig::default(),
             sites: SitesConfig::default(),
             thumbnails: ThumbnailsConfig::default(),
+            mounts: MountsConfig::default(),
             log: LogConfig::default(),
             audit: AuditConfig::default(),
             limits: Limits::default(),

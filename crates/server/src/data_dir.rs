@@ -5,7 +5,7 @@
 //! DIR/lock          held exclusively by the server; contains its process id
 //! DIR/catalogue.db  the catalogue
 //! DIR/packs/        sealed packs
-//! DIR/mounts/       what `holdfast mount` answered and the catalogue does not have yet: a folder a space, with a journal
+//! DIR/mounts/       what `holdfast mount` answered and the catalogue does not have yet: a folder a space, with a journal and whose it is
 //! DIR/scratch/      made when slow uploads need it; its file has no name and is encrypted under a key that only the server has
 //! DIR/tls/          the self-signed certificate, if one was asked for
 //! DIR/sites.key     the key of the sites account

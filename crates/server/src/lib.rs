@@ -39,6 +39,6 @@ pub use config::ServerConfig;
 pub use data_dir::DataDir;
 pub use holdfast_api::{Setting, figures};
 pub use local::LocalDrive;
-pub use server::Server;
+pub use server::{MetricsListener, Server};
 pub use sites::SitesConfig;
 pub use stop::Stopper;

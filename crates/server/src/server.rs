@@ -253,6 +253,10 @@ fn receive<H: Handler>(reception: Reception<H>, listeners: Vec<Listener>, stages
 
 fn start_metrics(config: &ServerConfig, limits: &Limits, stages: &Receiver<Stage>) -> Result<Option<Bound>> {
     let Some(text) = &config.metrics_listen else { return Ok(None) };
+    serve_metrics(text, limits, stages).map(Some)
+}
+
+fn serve_metrics(text: &str, limits: &Limits, stages: &Receiver<Stage>) -> Result<Bound> {
     let listener = text.parse::<ListenOn>()?.bind(false)?;
     let bound = listener.bound;
     let face = MetricsFace::install()?;
@@ -265,7 +269,27 @@ fn start_metrics(config: &ServerConfig, limits: &Limits, stages: &Receiver<Stage
             face.upkeep();
         }
     });
-    Ok(Some(bound))
+    Ok(bound)
+}
+
+/// The metrics of a process that serves nothing else. They end with this.
+pub struct MetricsListener {
+    bound: Bound,
+    _stage: Sender<Stage>,
+}
+
+impl MetricsListener {
+    /// Binds and serves, within a tokio runtime.
+    pub fn start(address: &str) -> Result<Self> {
+        let (stage, stages) = tokio::sync::watch::channel(Stage::Running);
+        let bound = serve_metrics(address, &Limits::default(), &stages)?;
+        Ok(Self { bound, _stage: stage })
+    }
+
+    /// Where they are.
+    pub const fn bound(&self) -> Bound {
+        self.bound
+    }
 }
 
 /// Waits for `time`; answers whether the server began to stop meanwhile.

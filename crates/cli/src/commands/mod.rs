@@ -12,7 +12,8 @@ pub(crate) mod config;
 pub(crate) mod man;
 pub(crate) mod member;
 pub(crate) mod migrate;
-pub(crate) mod mount;
+mod mount;
+pub(crate) mod mount_care;
 pub(crate) mod publish;
 pub(crate) mod publish_call;
 pub(crate) mod reclaim;
@@ -20,6 +21,7 @@ pub(crate) mod restore;
 pub(crate) mod search;
 mod search_saved;
 pub(crate) mod serve;
+mod serve_mounts;
 pub(crate) mod share;
 pub(crate) mod site;
 pub(crate) mod space;
@@ -78,7 +80,8 @@ pub(crate) fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::MigrateStore(args) => block_on(migrate::store(args, common.json)),
         Command::Audit(args) => block_on(audit::run(args, common.json)),
         Command::Top(args) => block_on(top::run(args, common.json)),
-        Command::Mount(args) => mount::run(&args, common.json),
+        Command::Mount(line) => mount_care::run(&line, common.json),
+        Command::Umount(args) => mount_care::umount(&args, common.json),
         Command::Config(command) => config::run(command, common.json),
         Command::Bench(command) => bench::run(command, common.json),
         Command::Completion(args) => Ok(completion::run(&args)),

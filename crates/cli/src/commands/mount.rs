@@ -8,9 +8,10 @@ use anyhow::Context;
 use clap::Args;
 use holdfast_auth::{Proof, Secret};
 use holdfast_base::Error;
-use holdfast_mount::{MountOptions, Mounted, with_journal};
+use holdfast_mount::control::Released;
+use holdfast_mount::{MountOptions, Mounted, note_owner, with_journal};
 use holdfast_remote::client::{Options, Remote, Roots, Target};
-use holdfast_server::{DataDir, LocalDrive};
+use holdfast_server::{DataDir, LocalDrive, MetricsListener};
 use serde_json::json;
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::process::CommandExt;
@@ -61,6 +62,9 @@ pub(crate) struct MountArgs {
     /// survives the end of the mount either way.
     #[arg(long)]
     write_behind: bool,
+    /// Serve Prometheus metrics of the mount on this address.
+    #[arg(long, value_name = "ADDR")]
+    metrics_listen: Option<String>,
     /// Stay in the foreground until it is unmounted or interrupted, rather than come back when it is mounted.
     #[arg(long)]
     foreground: bool,
@@ -109,8 +113,8 @@ impl MountArgs {
         Ok(Source::Directory(PathBuf::from(&self.drive), user, password))
     }
 
-    fn options(&self, name: String, scratch: PathBuf) -> MountOptions {
-        let usual = MountOptions::new(name, scratch);
+    fn options(&self, name: String, of: (String, String), scratch: PathBuf) -> MountOptions {
+        let usual = MountOptions::new(name, of, scratch);
         MountOptions { read_only: self.read_only, allow_other: self.allow_other, ..usual }
     }
 }
@@ -122,6 +126,7 @@ pub(crate) fn run(args: &MountArgs, json: bool) -> anyhow::Result<ExitCode> {
         return background(args, &source, json);
     }
     block_on(async {
+        let _metrics = args.metrics_listen.as_deref().map(MetricsListener::start).transpose()?;
         // Before anything is opened, so that no signal ends it half-way.
         let signals = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
         match source {
@@ -147,10 +152,11 @@ async fn from_server(
         ..Options::new(target)
     };
     let remote = Remote::connect(options, token).await?;
-    let name = format!("{}#{}", args.drive.trim_end_matches('/'), remote.space());
+    let of = (args.drive.trim_end_matches('/').to_owned(), remote.space().to_owned());
+    let name = format!("{}#{}", of.0, of.1);
     let scratch = args.cache.clone().unwrap_or_else(std::env::temp_dir);
-    let options = MountOptions { believed: BELIEVED, follow: true, ..args.options(name, scratch) };
-    stay(Mounted::start(Arc::new(remote), &args.at, &options)?, signals, json).await?;
+    let options = MountOptions { believed: BELIEVED, follow: true, ..args.options(name, of, scratch) };
+    let _released = stay(Mounted::start(Arc::new(remote), &args.at, &options)?, signals, json).await?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -167,22 +173,30 @@ async fn on_directory(
         let who = drive.accounts().open(user, Proof::Password(password)).await?;
         let space = args.space.clone().unwrap_or_else(|| who.name.clone());
         let scratch = args.cache.clone().unwrap_or_else(|| drive.directory().scratch());
+        let account = who.account;
         let tree = drive.engine().tree(Arc::new(who), &space).await?;
         // The root's number is the space's as long as there is a space.
         let journal = drive.directory().mounts().join(tree.root().to_string());
+        if args.write_behind {
+            // For a server that comes before the next mount.
+            let root = tree.entry(tree.root()).await?.ok_or_else(|| Error::not_found("the space is gone"))?;
+            note_owner(&journal, account, root.node.space)?;
+        }
         let tree = with_journal(tree, &journal, args.write_behind).await?;
-        let options = args.options(format!("holdfast:{space}"), scratch);
+        let target = data.canonicalize().unwrap_or_else(|_| data.to_owned()).display().to_string();
+        let options = args.options(format!("holdfast:{space}"), (target, space), scratch);
         stay(Mounted::start(tree, &args.at, &options)?, signals, json).await
     }
     .await;
     let closed = drive.close().await;
-    outcome?;
+    // Whoever asked it to end may use the directory when it knows of the end.
+    let _released = outcome?;
     closed?;
     Ok(ExitCode::SUCCESS)
 }
 
 /// Stays until it is unmounted or told to stop.
-async fn stay(mounted: Mounted, (mut stop, mut interrupt): (Signal, Signal), json: bool) -> anyhow::Result<()> {
+async fn stay(mounted: Mounted, (mut stop, mut interrupt): (Signal, Signal), json: bool) -> anyhow::Result<Released> {
     announce(&mounted, json);
     let ended = async {
         while !mounted.has_ended() {
@@ -198,7 +212,7 @@ fn announce(mounted: &Mounted, json: bool) {
     if json {
         output::print(&json!({"event": "mounted", "at": at, "process": std::process::id()}).to_string());
     } else {
-        output::print(&format!("Mounted on {at}. Unmount with: umount {at}"));
+        output::print(&format!("Mounted on {at}. Unmount with: holdfast umount {at}"));
     }
 }
 
@@ -218,7 +232,14 @@ fn background(args: &MountArgs, source: &Source, json: bool) -> anyhow::Result<E
         }
     };
     let space = args.space.as_ref().map(PathBuf::from);
-    let values = [("--config", &args.config), ("--cache", &args.cache), ("--ca", &args.ca), ("--space", &space)];
+    let metrics = args.metrics_listen.as_ref().map(PathBuf::from);
+    let values = [
+        ("--config", &args.config),
+        ("--cache", &args.cache),
+        ("--ca", &args.ca),
+        ("--space", &space),
+        ("--metrics-listen", &metrics),
+    ];
     for (name, value) in values {
         if let Some(value) = value {
             command.arg(name).arg(value);

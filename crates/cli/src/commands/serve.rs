@@ -1,6 +1,7 @@
 //! `holdfast serve`.
 
 use super::block_on;
+use super::serve_mounts::ServedMounts;
 use crate::args::Common;
 use crate::config::{self, Flags};
 use crate::output;
@@ -51,6 +52,15 @@ pub(crate) struct ServeArgs {
     /// Network of a reverse proxy whose X-Forwarded-For and -Proto are believed; may be repeated.
     #[arg(long, value_name = "CIDR")]
     trusted_proxy: Vec<String>,
+    /// Mount a space on a folder of this machine while the server runs; may be repeated.
+    #[arg(long, value_name = "SPACE=DIR")]
+    mount: Vec<String>,
+    /// The account that acts in mounts: it must be a member of their spaces.
+    #[arg(long, value_name = "NAME")]
+    mount_user: Option<String>,
+    /// File with that account's password in its first line.
+    #[arg(long, value_name = "FILE")]
+    mount_password_file: Option<PathBuf>,
     /// Configuration file instead of holdfast.toml in the data directory.
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
@@ -79,6 +89,9 @@ impl ServeArgs {
         flags.set("metrics_listen", self.metrics_listen.clone());
         flags.set("allow_plain_http", self.allow_plain_http.then_some(true));
         flags.set("trusted_proxies", list(&self.trusted_proxy));
+        flags.set("mounts.spaces", list(&self.mount));
+        flags.set("mounts.user", self.mount_user.clone());
+        flags.set("mounts.password_file", path(&self.mount_password_file)?);
         flags.set("log.format", common.log_format.map(|format| format.name().to_owned()));
         flags.set("log.level", common.log_level.clone());
         Ok(flags)
@@ -117,7 +130,17 @@ async fn serve(
         if let Some(name) = init_admin {
             first_account(&drive, name, json).await?;
         }
-        let server = Server::start(&config, drive.faces(&config, settings)?, certificate)?;
+        // So that every face shows what mounts that were killed had answered.
+        holdfast_mount::recover(drive.engine(), &drive.directory().mounts()).await?;
+        let mounts = ServedMounts::start(&drive, &config.mounts).await?;
+        let started = drive.faces(&config, settings).and_then(|faces| Server::start(&config, faces, certificate));
+        let server = match started {
+            Ok(server) => server,
+            Err(error) => {
+                mounts.stop().await;
+                return Err(error.into());
+            }
+        };
         // Only `publish` and `site` look for it: no reason for a full or failing disk to stop the drive.
         let address = AddressFile::write(&drive.directory().address_file(), server.bound());
         let _address = address.inspect_err(|error| tracing::warn!(%error, "commands will not find this server"));
@@ -127,7 +150,8 @@ async fn serve(
         if let Err(error) = drive.engine().listens_on(&addresses).await {
             tracing::warn!(%error, "where this node listens could not be noted");
         }
-        anyhow::Ok(server.run(|| drive.jobs().reclaim_now()).await)
+        let whole = server.run(|| drive.jobs().reclaim_now()).await;
+        anyhow::Ok(mounts.stop().await && whole)
     }
     .await;
     let closed = drive.close().await;

@@ -104,6 +104,11 @@ impl Region {
         Some(self.hold(Some(permit)))
     }
 
+    /// Bytes that are given out.
+    pub(crate) fn used_bytes(&self) -> usize {
+        self.units.saturating_sub(self.permits.available_permits()) * self.unit_bytes
+    }
+
     /// Whether less than half of it is free.
     pub(crate) fn is_crowded(&self) -> bool {
         self.permits.available_permits() < self.units / 2

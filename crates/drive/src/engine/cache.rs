@@ -113,6 +113,11 @@ impl Cache {
         tokio::spawn(flight.run(bytes, Some(hold), open));
     }
 
+    /// Bytes that its blocks take.
+    pub(crate) fn used_bytes(&self) -> usize {
+        self.0.working.used_bytes() + self.0.pinned.used_bytes()
+    }
+
     /// Lets go of everything that nobody uses.
     pub(crate) fn clear(&self) {
         let mut table = self.0.lock();

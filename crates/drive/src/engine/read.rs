@@ -214,6 +214,11 @@ impl Reading {
         Ok(ids)
     }
 
+    /// The id that a block of zeros has.
+    pub(crate) fn id_of_zeros(&self) -> Result<BlockId> {
+        Ok(self.keys.id(&vec![0; to_usize(self.block_bytes())?]))
+    }
+
     /// Whether it lies in the catalogue's row.
     pub(crate) const fn is_inline(&self) -> bool {
         self.content.inline.is_some()

@@ -4,21 +4,21 @@ use super::Engine;
 use super::access::Entered;
 use super::intake::Intake;
 use super::read::{Chunks, Reading};
-use crate::{ContentStream, Deferring, NewNode, OpenContent, Room, Save, Tree};
+use crate::{Condition, ContentStream, Deferring, NewNode, OpenContent, Room, Save, Tree};
 use async_trait::async_trait;
 use bytes::Bytes;
 use futures_util::{StreamExt, stream};
 use holdfast_auth::Session;
-use holdfast_base::limits::BLOCK_BYTES;
-use holdfast_base::{BlockId, ByteRange, ContentId, Error, ErrorKind, NodeId, NodeName, Result};
+use holdfast_base::limits::{BLOCK_BYTES, FILE_BYTES_MAX};
+use holdfast_base::{AccountId, BlockId, ByteRange, ContentId, Error, ErrorKind, NodeId, NodeName, Result, SpaceId};
 use holdfast_meta::{
-    Applied, Batch, Change, Content, Durable, Entry, Guard, NewAttributes, NewContent, NewEntry, Posix, Rename,
+    Applied, Batch, Change, Content, Durable, Entry, Expect, Guard, NewAttributes, NewContent, NewEntry, Posix, Rename,
     Renamed, Rewrite, Role, Unlink, XattrRule,
 };
 use parking_lot::Mutex;
 use std::ops::Range;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 use tokio::sync::broadcast;
 
@@ -31,6 +31,8 @@ struct EngineTree {
     who: Arc<Session>,
     space: String,
     root: NodeId,
+    /// The id of a block of zeros, once somebody looked for holes.
+    zeros: Arc<OnceLock<BlockId>>,
     entered: Mutex<(Arc<Entered>, Instant)>,
 }
 
@@ -46,7 +48,22 @@ impl Engine {
         }
         let root = self.view(&entered).await?.root.id;
         let entered = Mutex::new((Arc::new(entered), Instant::now()));
-        Ok(Arc::new(EngineTree { engine: self.clone(), who, space: space.to_owned(), root, entered }))
+        let zeros = Arc::default();
+        Ok(Arc::new(EngineTree { engine: self.clone(), who, space: space.to_owned(), root, zeros, entered }))
+    }
+}
+
+impl Engine {
+    /// Makes changes that a mount of an account answered before its end, as far as the account may make them now. What is in them is sealed already.
+    pub async fn apply_answered(
+        &self,
+        account: AccountId,
+        space: SpaceId,
+        batch: Batch,
+    ) -> Result<Vec<Result<Applied>>> {
+        let now_ms = self.shared.clock.now_ms();
+        let guard = Guard { account, expect: Expect::Any, tokens: Vec::new(), through: Vec::new(), now_ms };
+        self.shared.catalogue.apply(space, batch, &guard, Durable::Soon).await
     }
 }
 
@@ -133,7 +150,18 @@ impl Tree for EngineTree {
         let entered = self.enter(Role::Reader).await?;
         let reading = self.reading(&entered, content).await?;
         let chunks = Chunks::new(reading.clone());
-        Ok(Arc::new(Opened { id: content, reading, chunks, read_to: AtomicU64::new(0) }))
+        let (zeros, read_to) = (self.zeros.clone(), AtomicU64::new(0));
+        Ok(Arc::new(Opened { id: content, reading, chunks, zeros, read_to }))
+    }
+
+    async fn has_holes(&self, content: ContentId, blocks_max: u64) -> Result<bool> {
+        let open = self.open(content).await?;
+        for index in 0..(open.size() / BLOCK_BYTES as u64).min(blocks_max) {
+            if open.is_hole(index).await? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
     async fn create(&self, new: NewNode, content: Bytes, durable: Durable) -> Result<Entry> {
@@ -163,6 +191,35 @@ impl Tree for EngineTree {
         let length = Some(save.body.len());
         let after_bytes = save.size - save.body.end;
         let ready = target.store(Intake::new(body, length, Vec::new()), length, before, (after, after_bytes)).await?;
+        let catalogue = &self.engine.shared.catalogue;
+        let commit = |content| {
+            let Save { node, base, posix, keep, .. } = save;
+            catalogue.rewrite(entered.space.id, Rewrite { node, base, content, posix, keep }, &guard, save.durable)
+        };
+        ready.commit(&target, commit).await
+    }
+
+    async fn extend(&self, save: Save, body: ContentStream, (content, range): (ContentId, ByteRange)) -> Result<Entry> {
+        let (entered, guard) = self.enter_to_write().await?;
+        let block = BLOCK_BYTES as u64;
+        let source = self.reading(&entered, content).await?;
+        let whole = source.has_blocks_of(BLOCK_BYTES)
+            && range.start.is_multiple_of(block)
+            && (range.end.is_multiple_of(block) || range.end == source.size())
+            && save.body.end.is_multiple_of(block);
+        let fits = !range.is_empty()
+            && range.end <= source.size()
+            && save.body.end.checked_add(range.len()) == Some(save.size)
+            && save.size <= FILE_BYTES_MAX;
+        if !whole || !fits {
+            let message = "what is to be copied is not made of whole blocks";
+            return Err(Error::new(ErrorKind::Unsupported, message));
+        }
+        let (before, _) = self.kept(&entered, &Save { size: save.body.end, ..save.clone() }).await?;
+        let ids = source.block_ids(range.start / block..range.end.div_ceil(block)).await?;
+        let target = self.engine.target(&entered, entered.keys(&self.who)?)?;
+        let length = Some(save.body.len());
+        let ready = target.store(Intake::new(body, length, Vec::new()), length, before, (ids, range.len())).await?;
         let catalogue = &self.engine.shared.catalogue;
         let commit = |content| {
             let Save { node, base, posix, keep, .. } = save;
@@ -222,6 +279,18 @@ impl Tree for EngineTree {
     fn changes(&self) -> broadcast::Receiver<Change> {
         self.engine.shared.catalogue.changes()
     }
+
+    fn condition(&self) -> Condition {
+        let bytes = self.engine.shared.downloads.cache.used_bytes();
+        Condition { cache_bytes: u64::try_from(bytes).ok(), ..Condition::default() }
+    }
+
+    fn forget(&self, content: Option<ContentId>) {
+        // Blocks are kept by their ids, which a content shares with others.
+        if content.is_none() {
+            self.engine.shared.downloads.cache.clear();
+        }
+    }
 }
 
 #[async_trait]
@@ -257,6 +326,8 @@ struct Opened {
     id: ContentId,
     reading: Arc<Reading>,
     chunks: Chunks,
+    /// See [`EngineTree::zeros`].
+    zeros: Arc<OnceLock<BlockId>>,
     /// Where the last read ended: one that goes on from there has the next block fetched.
     read_to: AtomicU64,
 }
@@ -273,6 +344,20 @@ impl OpenContent for Opened {
 
     fn grain(&self) -> Option<u64> {
         self.reading.has_blocks_of(BLOCK_BYTES).then_some(BLOCK_BYTES as u64)
+    }
+
+    async fn is_hole(&self, index: u64) -> Result<bool> {
+        // The end of a file is a block of another length, with another id.
+        if self.grain().is_none() || self.reading.length_of(index) < BLOCK_BYTES as u64 {
+            return Ok(false);
+        }
+        let zeros = if let Some(zeros) = self.zeros.get() {
+            *zeros
+        } else {
+            let zeros = self.reading.id_of_zeros()?;
+            *self.zeros.get_or_init(|| zeros)
+        };
+        Ok(self.chunks.block(index).await? == zeros)
     }
 
     async fn read(&self, range: ByteRange) -> Result<Vec<u8>> {

@@ -111,10 +111,11 @@ fn answered(state: &mut State, (number, change): (u64, Deferred), answer: Result
         }
         Err(error) if is_pointless(&change, &error) => {
             tracing::warn!(%node, %error, "a change of attributes came too late: the file is gone");
+            state.refused.remove(&number);
             state.view.done(&change, None);
         }
         Err(error) => {
-            if state.refused.insert(number) {
+            if state.refused.insert(number, error.message().to_owned()).is_none() {
                 tracing::error!(%node, %error, "a change was refused after it was answered: it stays in the journal and is tried again");
                 metrics::counter!("holdfast_mount_refused_total").increment(1);
                 let trouble = Trouble { kind: error.kind(), message: error.message().to_owned() };
@@ -184,8 +185,11 @@ async fn look(shared: &Shared, tried: &mut Instant) {
     }
 }
 
-/// Hands over what mounts before this left. Answers what was refused.
-pub(super) async fn go_through(inner: &dyn Deferring, left: &[Left]) -> Result<Vec<(Deferred, Error)>> {
+/// Hands over what mounts before this left, with `apply`. Answers what was refused; the rest is not on disk yet.
+pub(super) async fn go_through<F>(left: &[Left], apply: impl Fn(Batch) -> F) -> Result<Vec<(Deferred, Error)>>
+where
+    F: Future<Output = Result<Vec<Result<Applied>>>>,
+{
     let mut refused = Vec::new();
     let mut changes = 0;
     for journal in left {
@@ -195,7 +199,7 @@ pub(super) async fn go_through(inner: &dyn Deferring, left: &[Left]) -> Result<V
             let some: Vec<(u64, Deferred)> = rest.drain(..count).cloned().collect();
             changes += some.len();
             let batch = Batch { journal: journal.id, changes: some.clone() };
-            let answers = inner.apply(batch, Durable::Soon).await;
+            let answers = apply(batch).await;
             let answers =
                 answers.map_err(|error| error.context("what the last mount answered, and did not hand over"))?;
             for ((_, change), answer) in some.into_iter().zip(answers) {
@@ -211,7 +215,6 @@ pub(super) async fn go_through(inner: &dyn Deferring, left: &[Left]) -> Result<V
         }
     }
     if changes > 0 {
-        inner.settle().await?;
         tracing::debug!(changes, refused = refused.len(), "the journal of the last mount was gone through");
     }
     Ok(refused)
@@ -233,7 +236,7 @@ pub(super) async fn park_again(
     let number = state.journal.append(&change)?;
     state.view.add(&change, entry);
     state.parked_nodes.insert(change.node());
-    state.refused.insert(number);
+    state.refused.insert(number, error.message().to_owned());
     state.troubles.insert(change.node(), Trouble { kind: error.kind(), message: error.message().to_owned() });
     state.parked.push_back((number, change));
     Ok(())

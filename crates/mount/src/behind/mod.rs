@@ -16,13 +16,18 @@
 //! again, and is told to whoever closes or syncs the file next. The journal is gone through again at the next start.
 
 mod apply;
+mod condition;
 mod frame;
 mod journal;
+mod recover;
 mod tree;
 mod view;
 
+pub use recover::{note_owner, recover};
+
+use crate::meter::waits_for;
 use holdfast_base::{Error, ErrorKind, NodeId, Result, SpaceId};
-use holdfast_drive::{Deferred, Deferring, Entry, Tree};
+use holdfast_drive::{Deferred, Deferring, Durable, Entry, Tree};
 use journal::Journal;
 use parking_lot::Mutex;
 use std::collections::{HashMap, HashSet, VecDeque};
@@ -86,8 +91,8 @@ struct State {
     /// Changes that were refused, and those that must come after them, in order.
     parked: VecDeque<(u64, Deferred)>,
     parked_nodes: HashSet<NodeId>,
-    /// Numbers of those that the log and the file's next closing know of.
-    refused: HashSet<u64>,
+    /// Those that the log and the file's next closing know of, and why.
+    refused: HashMap<u64, String>,
     /// Errors that nobody was told yet.
     troubles: HashMap<NodeId, Trouble>,
     /// Why the last batch failed as a whole, and how many did.
@@ -167,7 +172,10 @@ impl Behind {
         let lock = lock(folder)?;
         let root = inner.entry(inner.root()).await?.ok_or_else(|| Error::not_found("the space has no root folder"))?;
         let left = journal::left_in(folder)?;
-        let refused = apply::go_through(&*inner, &left).await?;
+        let refused = apply::go_through(&left, |batch| inner.apply(batch, Durable::Soon)).await?;
+        if !left.is_empty() {
+            inner.settle().await?;
+        }
         let numbers = if inner.may_change().await.is_ok() { inner.reserve(NUMBERS).await? } else { 0..0 };
         let free_bytes = inner.room().await?.free_bytes;
         let mut state = State {
@@ -177,7 +185,7 @@ impl Behind {
             under_way: None,
             parked: VecDeque::new(),
             parked_nodes: HashSet::new(),
-            refused: HashSet::new(),
+            refused: HashMap::new(),
             troubles: HashMap::new(),
             failure: None,
             failures: 0,
@@ -274,7 +282,7 @@ impl Shared {
             self.hurried.store(true, Ordering::Release);
             self.hurry.notify_one();
             self.work.notify_one();
-            progress.await;
+            waits_for("the journal to be handed over", progress).await;
         }
     }
 
@@ -293,7 +301,7 @@ impl Shared {
                 self.reserve().await?;
             } else if full {
                 self.work.notify_one();
-                progress.await;
+                waits_for("room in the journal", progress).await;
             } else {
                 return Ok(());
             }

@@ -8,7 +8,7 @@ use bytes::Bytes;
 use futures_util::{StreamExt, TryStreamExt, stream};
 use holdfast_base::{ByteRange, ContentId, Error, ErrorKind, NodeId, NodeName, Result};
 use holdfast_drive::{
-    Change, ContentStream, Deferred, Durable, Entry, NewAttributes, NewContent, NewEntry, NewNode, NodeKind,
+    Change, Condition, ContentStream, Deferred, Durable, Entry, NewAttributes, NewContent, NewEntry, NewNode, NodeKind,
     OpenContent, Posix, Rename, Renamed, Rewrite, Room, Save, Tree, Unlink, XattrRule,
 };
 use std::sync::Arc;
@@ -71,6 +71,10 @@ impl Tree for Behind {
         }
     }
 
+    async fn has_holes(&self, content: ContentId, blocks_max: u64) -> Result<bool> {
+        self.shared.inner.has_holes(content, blocks_max).await
+    }
+
     async fn create(&self, new: NewNode, content: Bytes, durable: Durable) -> Result<Entry> {
         let sealed = match durable {
             Durable::Soon => self.shared.inner.seal_small(&content)?,
@@ -109,6 +113,12 @@ impl Tree for Behind {
         self.shared.flush().await?;
         self.shared.refuse_parked(save.node)?;
         self.shared.inner.save(save, stream::once(async move { Ok(Bytes::from(plain)) }).boxed()).await
+    }
+
+    async fn extend(&self, save: Save, body: ContentStream, tail: (ContentId, ByteRange)) -> Result<Entry> {
+        self.shared.flush().await?;
+        self.shared.refuse_parked(save.node)?;
+        self.shared.inner.extend(save, body, tail).await
     }
 
     async fn set_attributes(&self, node: NodeId, change: NewAttributes, usual: Posix) -> Result<Entry> {
@@ -184,6 +194,17 @@ impl Tree for Behind {
 
     fn changes(&self) -> broadcast::Receiver<Change> {
         self.shared.inner.changes()
+    }
+
+    fn condition(&self) -> Condition {
+        Condition { deferred: self.shared.waiting(), ..self.shared.inner.condition() }
+    }
+
+    fn forget(&self, content: Option<ContentId>) {
+        self.shared.inner.forget(content);
+        if content.is_none() {
+            self.shared.state.lock().absent.clear();
+        }
     }
 }
 

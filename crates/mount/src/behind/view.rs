@@ -73,6 +73,11 @@ impl View {
         self.content_bytes
     }
 
+    /// How many changes wait.
+    pub(super) fn changes(&self) -> u64 {
+        self.nodes.values().map(|waiting| u64::from(waiting.changes)).sum()
+    }
+
     pub(super) fn touched(&self, folder: NodeId) -> Option<Touched> {
         self.touched.get(&folder).copied()
     }

@@ -95,6 +95,27 @@ impl Blocks {
         self.kept.lock().slots.contains_key(&key)
     }
 
+    /// Bytes that are kept.
+    pub(super) fn bytes(&self) -> u64 {
+        self.kept.lock().bytes as u64
+    }
+
+    /// Lets go of a content's blocks, or of all.
+    pub(super) fn forget(&self, content: Option<ContentId>) {
+        let mut kept = self.kept.lock();
+        let Some(content) = content else {
+            *kept = Kept { uses: kept.uses, ..Kept::default() };
+            return;
+        };
+        let keys: Vec<Key> = kept.slots.keys().filter(|(of, _)| *of == content).copied().collect();
+        for key in keys {
+            if let Some(slot) = kept.slots.remove(&key) {
+                kept.by_use.remove(&slot.used);
+                kept.bytes -= slot.bytes;
+            }
+        }
+    }
+
     /// Size and grain of a content, if they are known: they never change.
     pub(super) fn facts(&self, content: ContentId) -> Option<crate::wire::Opened> {
         self.facts.lock().get(&content).copied()

@@ -9,7 +9,7 @@ use holdfast_drive::Change;
 use http_body_util::BodyStream;
 use hyper::body::Incoming;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Longest silence after which names and attributes are still believed: three signs of life may be late.
 const SILENCE: Duration = Duration::from_secs(3);
@@ -28,6 +28,7 @@ pub(super) async fn listen(shared: Arc<Shared>) {
         shared.tell(None);
         if let Err(error) = heard {
             tracing::debug!(%error, "the stream of changes ended");
+            shared.away_since.lock().get_or_insert_with(Instant::now);
             tokio::time::sleep(PAUSE).await;
         }
     }
@@ -49,6 +50,7 @@ async fn follow(shared: &Shared, body: Incoming) -> Result<()> {
             let event = wire::message::<Event>(&found)?;
             if std::mem::take(&mut is_first) {
                 shared.names.trust(true);
+                *shared.away_since.lock() = None;
                 shared.tell(None);
             }
             match event {

@@ -33,8 +33,9 @@ use holdfast_base::{Error, ErrorKind, NodeId, Result};
 use holdfast_drive::Change;
 use link::Link;
 use names::Names;
+use parking_lot::Mutex;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tokio::sync::{Semaphore, broadcast};
 use tokio::task::JoinHandle;
 
@@ -75,6 +76,8 @@ pub(crate) struct Shared {
     changes: broadcast::Sender<Change>,
     repeated: Semaphore,
     hello: Hello,
+    /// When the stream of changes ended and could not be had again.
+    away_since: Mutex<Option<Instant>>,
 }
 
 /// A space of a server. Dropping it ends the connection.
@@ -109,6 +112,7 @@ impl Remote {
             changes: broadcast::Sender::new(CHANGES),
             repeated: Semaphore::new(REPEATED_BYTES_ALL),
             hello,
+            away_since: Mutex::default(),
         });
         let listening = tokio::spawn(events::listen(shared.clone()));
         Ok(Self { shared, listening })

@@ -8,10 +8,10 @@ use super::{REPEATED_BYTES_MAX, Remote, again};
 use crate::wire::{self, Call, HOLD_MAX, Opened, Value};
 use async_trait::async_trait;
 use bytes::Bytes;
-use holdfast_base::{ContentId, Error, ErrorKind, NodeId, NodeName, Result};
+use holdfast_base::{ByteRange, ContentId, Error, ErrorKind, NodeId, NodeName, Result};
 use holdfast_drive::{
-    Change, ContentStream, Durable, Entry, NewAttributes, NewNode, OpenContent, Posix, Rename, Renamed, Room, Save,
-    Tree, Unlink, XattrRule,
+    Change, Condition, ContentStream, Durable, Entry, NewAttributes, NewNode, OpenContent, Posix, Rename, Renamed,
+    Room, Save, Tree, Unlink, XattrRule,
 };
 use parking_lot::Mutex;
 use std::sync::Arc;
@@ -178,6 +178,20 @@ impl Tree for Remote {
         }
     }
 
+    async fn extend(&self, save: Save, _body: ContentStream, tail: (ContentId, ByteRange)) -> Result<Entry> {
+        if !save.body.is_empty() {
+            return Err(Error::new(ErrorKind::Unsupported, "what is sent is saved in the usual way"));
+        }
+        let Outcome { result, unknown } = self.change(Call::Extend(save.clone(), tail), Lost::Repeat).await;
+        match result {
+            Err(error) if unknown && matches!(error.kind(), ErrorKind::PreconditionFailed | ErrorKind::Unavailable) => {
+                let found: Option<Entry> = self.ask(Call::Entry(save.node)).await?;
+                found.filter(|found| again::is_saved(found, &save)).ok_or(error)
+            }
+            result => result.inspect(|entry| self.shared.names.remember(entry)),
+        }
+    }
+
     async fn set_attributes(&self, node: NodeId, change: NewAttributes, usual: Posix) -> Result<Entry> {
         let changed = self.change(Call::SetAttributes(node, change, usual), Lost::Repeat).await.result;
         changed.inspect(|entry| self.shared.names.remember(entry))
@@ -261,5 +275,17 @@ impl Tree for Remote {
 
     fn changes(&self) -> broadcast::Receiver<Change> {
         self.shared.changes.subscribe()
+    }
+
+    fn condition(&self) -> Condition {
+        let away = self.shared.away_since.lock().map(|since| since.elapsed());
+        Condition { away, cache_bytes: Some(self.shared.blocks.bytes()), deferred: None }
+    }
+
+    fn forget(&self, content: Option<ContentId>) {
+        self.shared.blocks.forget(content);
+        if content.is_none() {
+            self.shared.names.forget();
+        }
     }
 }

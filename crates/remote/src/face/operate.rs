@@ -48,6 +48,12 @@ pub(super) async fn operate(seat: &Seat, call: Call, mut body: ContentStream) ->
             let change = (name, value.map(|value| value.to_vec()), rule);
             tree.set_xattr(node, change, usual).await.map(done)
         }
+        Call::Extend(save, tail) => {
+            if !save.body.is_empty() {
+                return Err(Error::new(ErrorKind::Unsupported, "only what is sent with a save can be between"));
+            }
+            tree.extend(save, futures_util::stream::empty().boxed(), tail).await.map(done)
+        }
         Call::Settle() => tree.settle().await.map(done),
     }
 }
@@ -82,7 +88,7 @@ pub(super) fn did(call: &Call, space: &str) -> Option<Did> {
             named("file.make-folder", new.parent, &new.name)
         }
         Call::Create(new, ..) => named("file.write", new.parent, &new.name),
-        Call::Save(save) => numbered("file.write", save.node),
+        Call::Save(save) | Call::Extend(save, _) => numbered("file.write", save.node),
         Call::SetAttributes(node, ..) | Call::SetXattr(node, ..) => numbered("file.properties", *node),
         Call::Unlink(unlink) => named("file.remove", unlink.parent, &unlink.name),
         Call::Rename(rename) => named("file.move", rename.from.0, &rename.from.1),

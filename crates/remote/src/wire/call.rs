@@ -86,6 +86,8 @@ calls! {
     15 SetXattr(node: NodeId, change: (String, Option<Bytes>, XattrRule), usual: (Posix, i64));
     /// Answers nothing.
     16 Settle();
+    /// Nothing is sent, and these bytes of a content stand behind what is kept; answers the entry.
+    32 Extend(save: Save, tail: (ContentId, ByteRange));
 }
 
 /// What a client is told first.

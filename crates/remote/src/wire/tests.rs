@@ -39,7 +39,7 @@ fn calls() -> Vec<Call> {
         Call::Open(ContentId(4)),
         Call::Read(ContentId(4), ByteRange { start: 0, end: 1 }),
         Call::Create(new, Bytes::from_static(b"target"), Durable::Now),
-        Call::Save(save),
+        Call::Save(save.clone()),
         Call::SetAttributes(NodeId(3), change, posix()),
         Call::Unlink(unlink),
         Call::Rename(Rename { from, to, taken: Taken::Exchange, leave }),
@@ -48,6 +48,7 @@ fn calls() -> Vec<Call> {
         Call::Xattrs(NodeId(1)),
         Call::SetXattr(NodeId(1), ("user.x".into(), Some(Bytes::new()), XattrRule::Create), (posix(), 1)),
         Call::Settle(),
+        Call::Extend(save, (ContentId(4), ByteRange { start: 1 << 20, end: 5 << 20 })),
     ]
 }
 

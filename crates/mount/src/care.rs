@@ -1,0 +1,145 @@
+//! What is told of a mount, and what it is told to do, beside what the kernel asks.
+
+use crate::core::Core;
+use crate::status::{JournalStatus, Refused, Status};
+use fuser::INodeNo;
+use holdfast_base::{Error, NodeId, NodeName, Result};
+use holdfast_drive::{Condition, Durable, Entry, NodeKind, Waiting};
+use std::collections::HashSet;
+use std::time::Duration;
+
+/// Nodes below a folder that are looked at to forget them.
+const EVICTED_MAX: usize = 100_000;
+/// Members of a folder that are listed at a time.
+const PAGE: usize = 512;
+
+/// What of a status never changes.
+#[derive(Debug, Clone)]
+pub(crate) struct About {
+    pub(crate) at: String,
+    pub(crate) target: String,
+    pub(crate) space: String,
+    pub(crate) read_only: bool,
+    pub(crate) since_ms: i64,
+}
+
+impl Core {
+    /// How the mount does. Waits for nobody.
+    pub(crate) fn status(&self, about: About) -> Status {
+        let files = self.files.all();
+        let unsaved: Vec<u64> = files.iter().filter_map(|file| file.shown().unsaved_bytes).collect();
+        let Condition { away, cache_bytes, deferred } = self.tree.condition();
+        let (operations_under_way, under_way) = self.meter.under_way();
+        let About { at, target, space, read_only, since_ms } = about;
+        Status {
+            at,
+            target,
+            space,
+            read_only,
+            process: std::process::id(),
+            since_ms,
+            away_ms: away.map(milliseconds),
+            open_files: files.len() as u64,
+            unsaved_files: unsaved.len() as u64,
+            unsaved_bytes: unsaved.iter().sum(),
+            cache_bytes,
+            journal: deferred.map(journal),
+            operations_under_way,
+            under_way,
+            operations: self.meter.operations(),
+        }
+    }
+
+    /// Has everything that was written so far on disk; answers how many files had something to be saved. What cannot be saved stays, and is told.
+    pub(crate) async fn flush_all(&self) -> Result<u64> {
+        let (mut saved, mut failed, mut first) = (0, 0, None);
+        for file in self.files.all() {
+            if file.shown().unsaved_bytes.is_none() {
+                continue;
+            }
+            match file.save(self, Durable::Now).await {
+                Ok(()) => saved += 1,
+                Err(error) => {
+                    failed += 1;
+                    let name = file.shown().entry.node.name;
+                    first.get_or_insert_with(|| error.context(name));
+                }
+            }
+        }
+        // Whatever else is doing so: when this answers, it is done.
+        self.tree.settle().await?;
+        match first {
+            Some(error) => Err(error.context(format!("{failed} files could not be saved, first"))),
+            None => Ok(saved),
+        }
+    }
+
+    /// Lets go of content in memory, of a file, of all files below a folder, or of all; answers the inodes that the kernel is to forget the content of.
+    pub(crate) async fn evict(&self, path: Option<&str>) -> Result<HashSet<INodeNo>> {
+        let Some(path) = path else {
+            self.tree.forget(None);
+            let open = self.files.all();
+            let known = self.forget_known(|_| true).into_iter().chain(open.iter().map(|file| file.id));
+            return Ok(known.map(|node| self.ino(node)).collect());
+        };
+        let mut found = vec![self.find(path).await?];
+        let mut forgotten = HashSet::new();
+        let mut looked = 0;
+        while let Some(entry) = found.pop() {
+            looked += 1;
+            if looked > EVICTED_MAX {
+                return Err(Error::invalid(format!("{path} has more than {EVICTED_MAX} nodes below it: evict all")));
+            }
+            if entry.node.kind == NodeKind::Folder {
+                let mut after = None;
+                loop {
+                    let page = self.tree.list(entry.node.id, after.as_ref(), PAGE).await?;
+                    after = page.last().map(|entry| NodeName::new(&entry.node.name)).transpose()?;
+                    let is_last = page.len() < PAGE;
+                    found.extend(page);
+                    if is_last || found.len() > EVICTED_MAX {
+                        break;
+                    }
+                }
+            } else {
+                if entry.node.content.is_some() {
+                    self.tree.forget(entry.node.content);
+                }
+                forgotten.insert(entry.node.id);
+            }
+        }
+        self.forget_known(|node| forgotten.contains(&node));
+        Ok(forgotten.into_iter().map(|node| self.ino(node)).collect())
+    }
+
+    /// The node at a path from the mount's root.
+    async fn find(&self, path: &str) -> Result<Entry> {
+        let missing = || Error::not_found(format!("there is no {path} in the mount"));
+        let mut entry = self.tree.entry(self.tree.root()).await?.ok_or_else(missing)?;
+        for name in path.split('/').filter(|name| !matches!(*name, "" | ".")) {
+            entry = self.tree.lookup(entry.node.id, &NodeName::new(name)?).await?.ok_or_else(missing)?;
+        }
+        Ok(entry)
+    }
+
+    /// Files whose content the kernel may have, that are not to be taken for known any more.
+    fn forget_known(&self, is_wanted: impl Fn(NodeId) -> bool) -> Vec<NodeId> {
+        let mut known = self.known.lock();
+        let gone: Vec<NodeId> = known.keys().copied().filter(|node| is_wanted(*node)).collect();
+        for node in &gone {
+            known.remove(node);
+        }
+        gone
+    }
+}
+
+fn journal(waiting: Waiting) -> JournalStatus {
+    let Waiting { changes, bytes, oldest_ns, refused, reasons, failure } = waiting;
+    let age = |ns: i64| u64::try_from(crate::attributes::now_ns().saturating_sub(ns) / 1_000_000).unwrap_or(0);
+    let reasons = reasons.into_iter().map(|(name, reason)| Refused { name, reason }).collect();
+    JournalStatus { changes, bytes, oldest_ms: oldest_ns.map(age), refused, reasons, failure }
+}
+
+fn milliseconds(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,150 @@
+//! How the kernel's requests are worked out: on the thread they came in on, or while that takes others; counted, and under way meanwhile.
+
+use crate::core::{Core, too_large};
+use crate::errno::{Answer, Told};
+use crate::folder::DOTS;
+use crate::meter::{Kind, Op};
+use fuser::{Errno, FileHandle, FopenFlags, Generation, INodeNo, ReplyEmpty, ReplyEntry, ReplyXattr, Request};
+use holdfast_drive::{Durable, Entry};
+use std::ffi::OsStr;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::runtime::Handle as Runtime;
+
+/// Numbers of nodes are never used twice.
+pub(crate) const GENERATION: Generation = Generation(0);
+/// Longest that a request about names and attributes waits.
+const DEADLINE: Duration = Duration::from_mins(1);
+/// Saving so much at a close is as quick as handing it over.
+pub(crate) const QUICK_BYTES: u64 = 64 << 10;
+
+/// The file system as fuser drives it.
+pub(crate) struct Face {
+    pub(crate) core: Arc<Core>,
+    runtime: Runtime,
+    /// How long the kernel believes names and attributes.
+    pub(crate) believed: Duration,
+    /// Whether what is written past the kernel's cache takes out of it what it had of the file (Linux 6.6).
+    pub(crate) past_cache: bool,
+}
+
+impl Face {
+    pub(crate) const fn new(core: Arc<Core>, runtime: Runtime, believed: Duration) -> Self {
+        Self { core, runtime, believed, past_cache: false }
+    }
+
+    /// How a file is open: whoever only writes does so past the kernel's cache. That saves a copy, and a question before the first write to
+    /// each file: for `security.capability`, which writing through the cache takes away. What has extended attributes is written through it.
+    pub(crate) fn opened(&self, flags: i32, keep: bool, xattrs: u32) -> FopenFlags {
+        let mut how = if keep { FopenFlags::FOPEN_KEEP_CACHE } else { FopenFlags::empty() };
+        let only_writes = flags & libc::O_ACCMODE == libc::O_WRONLY;
+        how.set(FopenFlags::FOPEN_DIRECT_IO, self.past_cache && only_writes && xattrs == 0);
+        how
+    }
+
+    /// A request begins.
+    pub(crate) fn op(&self, kind: Kind, request: &Request, ino: INodeNo, name: Option<&OsStr>) -> Op {
+        self.core.meter.begin(kind, request.pid(), ino.0, name)
+    }
+
+    /// Works a request out here.
+    pub(crate) fn now<T>(&self, op: Op, work: impl Future<Output = Answer<T>>) -> Answer<T> {
+        let work = async { tokio::time::timeout(DEADLINE, work).await.unwrap_or(Err(Errno::ETIMEDOUT)) };
+        self.runtime.block_on(op.run(work))
+    }
+
+    /// Works a request out while this thread takes others, and then answers.
+    pub(crate) fn later<T: Send + 'static>(
+        &self,
+        op: Op,
+        work: impl Future<Output = Answer<T>> + Send + 'static,
+        answer: impl FnOnce(Answer<T>) + Send + 'static,
+    ) {
+        self.runtime.spawn(async move { answer(op.run(work).await) });
+    }
+
+    pub(crate) fn answer_entry(&self, made: Answer<Entry>, reply: ReplyEntry) {
+        match made {
+            Ok(entry) => reply.entry(&self.believed, &self.core.shown(&entry), GENERATION),
+            Err(error) => reply.error(error),
+        }
+    }
+
+    pub(crate) fn answer_empty(done: Answer<()>, reply: ReplyEmpty) {
+        match done {
+            Ok(()) => reply.ok(),
+            Err(error) => reply.error(error),
+        }
+    }
+
+    /// Saves a file at a flush or sync and answers.
+    pub(crate) fn save(&self, op: Op, number: FileHandle, durable: Durable, reply: ReplyEmpty) {
+        let handle = match self.core.handle(number.0) {
+            Ok(handle) => handle,
+            Err(error) => return reply.error(error),
+        };
+        if !handle.writes && durable == Durable::Soon {
+            // What others wrote is theirs to be told about.
+            return reply.ok();
+        }
+        let quick = handle.file.shown().entry.node.size <= QUICK_BYTES;
+        let core = self.core.clone();
+        let work = async move { handle.file.save_and_tell(&core, durable).await.map_err(|error| too_large(&error)) };
+        if quick {
+            Self::answer_empty(self.now(op, work), reply);
+        } else {
+            self.later(op, work, move |done| Self::answer_empty(done, reply));
+        }
+    }
+
+    /// Lists a folder; `add` answers whether the reply is full.
+    pub(crate) fn list(
+        &self,
+        (request, ino): (&Request, INodeNo),
+        number: FileHandle,
+        offset: u64,
+        mut add: impl FnMut(u64, &str, &Entry) -> bool,
+        mut dot: impl FnMut(u64, &str, &Entry) -> bool,
+    ) -> Answer<()> {
+        let listing = self.core.folders.get(number.0).ok_or(Errno::EBADF)?;
+        let core = &self.core;
+        self.now(self.op(Kind::List, request, ino, None), async move {
+            let mut listing = listing.lock().await;
+            if offset < DOTS {
+                let own = core.entry(listing.folder).await?;
+                let above = match own.node.parent {
+                    Some(parent) => core.entry(parent).await?,
+                    None => own.clone(),
+                };
+                for (number, name, entry) in [(0, ".", &own), (1, "..", &above)] {
+                    if number >= offset && dot(number + 1, name, entry) {
+                        return Ok(());
+                    }
+                }
+            }
+            let mut next = offset.max(DOTS);
+            loop {
+                let page = listing.from(core, next).await.told()?;
+                if page.is_empty() {
+                    return Ok(());
+                }
+                for entry in page {
+                    next += 1;
+                    if add(next, &entry.node.name, entry) {
+                        return Ok(());
+                    }
+                }
+            }
+        })
+    }
+}
+
+/// Answers a value, or how long it is.
+pub(crate) fn answer_xattr(value: Answer<Vec<u8>>, size: u32, reply: ReplyXattr) {
+    match value {
+        Err(error) => reply.error(error),
+        Ok(value) if size == 0 => reply.size(u32::try_from(value.len()).unwrap_or(u32::MAX)),
+        Ok(value) if value.len() > size as usize => reply.error(Errno::ERANGE),
+        Ok(value) => reply.data(&value),
+    }
+}
