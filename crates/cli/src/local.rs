@@ -86,6 +86,7 @@ impl Local {
             tokens: Vec::new(),
             through: Vec::new(),
             now_ms,
+            mount: 0,
         }
     }
 

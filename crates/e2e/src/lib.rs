@@ -6,6 +6,7 @@
 //! | [`burst`] | clients that work at random until the server is gone, and judge what is left of their work |
 //! | [`engines`] | the database and the store a drive lies on |
 //! | [`objects`] | its packs, as whoever runs the store reaches them |
+//! | [`closed`] | files that are made until their mount is gone, and what has to be there of them |
 //! | [`cluster`] | several nodes that serve one drive |
 //! | [`balancer`] | the balancers of `deploy/balancer`, running |
 //! | [`browser`] | what a browser does at the API: sessions, visits of links, uploads in parts |
@@ -27,6 +28,7 @@ pub mod balancer;
 pub mod browser;
 pub mod burst;
 pub mod care;
+pub mod closed;
 pub mod cluster;
 pub mod corpus;
 pub mod disk;

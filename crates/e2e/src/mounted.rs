@@ -219,13 +219,3 @@ pub fn run(command: &mut Command) -> Outcome<String> {
     }
     Err(format!("{command:?}: {status}\n{said}{}", String::from_utf8_lossy(&stderr)).into())
 }
-
-/// Closes a file and says what came of it.
-#[expect(unsafe_code, reason = "the standard library does not say what close answered")]
-pub fn close(file: fs::File) -> std::io::Result<()> {
-    use std::os::fd::IntoRawFd;
-    let number = file.into_raw_fd();
-    // SAFETY: the number was this file's alone and is used no more.
-    let closed = unsafe { libc::close(number) };
-    if closed == 0 { Ok(()) } else { Err(std::io::Error::last_os_error()) }
-}

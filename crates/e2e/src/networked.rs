@@ -21,19 +21,21 @@ pub struct Net {
     pub token: String,
     port: u16,
     plain: u16,
+    metrics: u16,
 }
 
 impl Net {
     /// A new drive, whose server comes back at the same address when it is started again.
     pub fn new() -> Outcome<Self> {
-        let (port, plain) = (free_port()?, free_port()?);
+        let (port, plain, metrics) = (free_port()?, free_port()?, free_port()?);
         let rig = Rig::with(|options| {
             let options = options.argument("--tls-self-signed").argument("--listen");
             let options = options.argument(&format!("https://127.0.0.1:{port}")).argument("--listen");
-            options.argument(&format!("http://127.0.0.1:{plain}"))
+            let options = options.argument(&format!("http://127.0.0.1:{plain}"));
+            options.argument("--metrics-listen").argument(&format!("127.0.0.1:{metrics}"))
         })?;
         let token = make_token(rig.server.options())?;
-        Ok(Self { rig, token, port, plain })
+        Ok(Self { rig, token, port, plain, metrics })
     }
 
     /// Its address.
@@ -44,6 +46,14 @@ impl Net {
     /// A client of another face, signed in.
     pub fn client(&self) -> Client {
         Client::new(SocketAddr::from(([127, 0, 0, 1], self.plain))).with_account(NAME, PASSWORD)
+    }
+
+    /// Calls of mounts that the server had since it started.
+    pub fn calls(&self) -> Outcome<u64> {
+        let mut client = Client::new(SocketAddr::from(([127, 0, 0, 1], self.metrics)));
+        let page = String::from_utf8(client.get("/metrics")?.expect_status(200)?.body.clone())?;
+        let counts = page.lines().filter(|line| line.starts_with("holdfast_wire_calls_total{"));
+        counts.map(|line| Ok(line.rsplit(' ').next().unwrap_or_default().parse::<u64>()?)).sum()
     }
 
     /// Its certificate.
@@ -65,6 +75,27 @@ impl Net {
         if !at.exists() {
             fs::create_dir(&at)?;
         }
-        Mount::begin(self.command(&at, arguments)?, &self.token, at)
+        let mut command = self.command(&at, arguments)?;
+        // Any test can be run with it.
+        if std::env::var_os("HOLDFAST_MOUNT_WRITE_BEHIND").is_some() && !arguments.contains(&"--write-behind") {
+            let first = self.first(name);
+            fs::create_dir_all(&first[2])?;
+            command.args(first);
+        }
+        Mount::begin(command, &self.token, at)
+    }
+
+    /// Arguments of a mount on a folder of this name that answers first, with a journal of its own.
+    pub fn first(&self, name: &str) -> [String; 3] {
+        let cache = self.rig.scratch().join(format!("cache-{name}"));
+        ["--write-behind".into(), "--cache".into(), cache.display().to_string()]
+    }
+
+    /// Mounts so, with more arguments.
+    pub fn mount_first(&self, name: &str, arguments: &[&str]) -> Outcome<Mount> {
+        let first = self.first(name);
+        fs::create_dir_all(&first[2])?;
+        let all: Vec<&str> = first.iter().map(String::as_str).chain(arguments.iter().copied()).collect();
+        self.mount(name, &all)
     }
 }

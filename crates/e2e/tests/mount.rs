@@ -107,7 +107,7 @@ fn restore(ground: &Ground, version: i64) -> Outcome {
         let account = catalogue.account_by_name(NAME).await?.ok_or("no account")?.id;
         let (space, _) = catalogue.space_by_name(NAME, account).await?.ok_or("no space")?;
         let (expect, tokens, through) = (Expect::Any, Vec::new(), Vec::new());
-        let guard = Guard { account, expect, tokens, through, now_ms: SystemClock.now_ms() };
+        let guard = Guard { account, expect, tokens, through, now_ms: SystemClock.now_ms(), mount: 0 };
         catalogue.restore_version(space.id, &DrivePath::parse("f.txt")?, version, &guard).await?;
         Ok(catalogue.close().await?)
     })

@@ -9,57 +9,14 @@ use std::time::Duration;
 
 use holdfast_e2e::Outcome;
 use holdfast_e2e::care::expect_clean;
+use holdfast_e2e::closed::{check, close, write_until_it_ends};
 use holdfast_e2e::knob::knob;
-use holdfast_e2e::mounted::{Ground, Mount, close};
+use holdfast_e2e::mounted::{Ground, Mount};
 use holdfast_e2e::rig::{HOME, NAME, PASSWORD};
 use holdfast_testkit::rng::Prng;
 
 /// Writers beside each other.
 const WRITERS: u64 = 4;
-
-fn content(seed: u64) -> Vec<u8> {
-    let mut random = Prng::new(seed);
-    let length = [0, 1, 700, 4_096, 4_096, 9_000, 100_000][usize::try_from(random.below(7)).unwrap_or(0)];
-    let mut bytes = vec![0; length];
-    random.fill(&mut bytes);
-    bytes
-}
-
-/// Writes files in folders of its own until the mount is gone; answers those that were closed.
-fn write_until_it_ends(at: &Path, round: u64, writer: u64) -> BTreeMap<String, u64> {
-    let mut closed = BTreeMap::new();
-    for number in 0_u64.. {
-        let (folder, seed) = (format!("{round}-{writer}-{}", number / 50), (round << 40) | (writer << 32) | number);
-        if number % 50 == 0 && fs::create_dir(at.join(&folder)).is_err() {
-            return closed;
-        }
-        let name = format!("{folder}/{number}");
-        let written = write_one(&at.join(&name), &content(seed), number % 16 == 7);
-        if written.is_err() {
-            return closed;
-        }
-        closed.insert(name.clone(), seed);
-        if number % 16 == 3 {
-            let other = format!("{name}-renamed");
-            closed.remove(&name);
-            if fs::rename(at.join(&name), at.join(&other)).is_err() {
-                return closed;
-            }
-            closed.insert(other, seed);
-        }
-    }
-    closed
-}
-
-/// Makes, writes and closes a file; not all are synced, but some.
-fn write_one(path: &Path, bytes: &[u8], synced: bool) -> std::io::Result<()> {
-    let mut file = OpenOptions::new().write(true).create_new(true).open(path)?;
-    file.write_all(bytes)?;
-    if synced {
-        file.sync_all()?;
-    }
-    close(file)
-}
 
 /// `HOLDFAST_MOUNT_ROUNDS` kills, at whatever moment, under four writers.
 #[test]
@@ -87,37 +44,6 @@ fn every_file_that_was_closed_is_whole_after_any_number_of_kills() -> Outcome {
     }
     assert!(closed.len() > 1_000, "only {} files were written", closed.len());
     ground.with(|at| check(at, &closed))
-}
-
-/// Every file is there with its bytes, and what is there besides is empty or whole.
-fn check(at: &Path, closed: &BTreeMap<String, u64>) -> Outcome {
-    for (name, seed) in closed {
-        let path = at.join(name);
-        let found = fs::read(&path).map_err(|error| format!("{name}: {error}"))?;
-        assert!(found == content(*seed), "{name} has {} bytes and is not whole", found.len());
-    }
-    for folder in fs::read_dir(at)? {
-        let folder = folder?;
-        assert!(!folder.file_name().to_string_lossy().contains("(2)"), "{folder:?} was made twice");
-        for file in fs::read_dir(folder.path())? {
-            let file = file?;
-            let name = format!("{}/{}", folder.file_name().to_string_lossy(), file.file_name().to_string_lossy());
-            assert!(!name.contains('('), "{name} was made twice");
-            if closed.contains_key(&name) {
-                continue;
-            }
-            let (start, number) = name.split_once('/').ok_or("a folder")?;
-            let mut parts = start.split('-').map(str::parse);
-            let (round, writer): (u64, u64) = (parts.next().ok_or("a round")??, parts.next().ok_or("a writer")??);
-            let number: u64 = number.trim_end_matches("-renamed").parse()?;
-            let found = fs::read(file.path())?;
-            assert!(
-                found.is_empty() || found == content((round << 40) | (writer << 32) | number),
-                "{name} is no whole file"
-            );
-        }
-    }
-    Ok(())
 }
 
 /// Closes many files and kills the mount at once: the last of them are in its journal only.

@@ -12,9 +12,10 @@ use std::path::{Path, PathBuf};
 
 use holdfast_e2e::Outcome;
 use holdfast_e2e::care::expect_clean;
+use holdfast_e2e::closed::close;
 use holdfast_e2e::disk::{MountedDisk, Template, mount, run_chains};
 use holdfast_e2e::knob::knob;
-use holdfast_e2e::mounted::{Mount, close};
+use holdfast_e2e::mounted::Mount;
 use holdfast_testkit::crashdisk::{Action, Config, Fault, OpKind};
 use holdfast_testkit::rng::Prng;
 

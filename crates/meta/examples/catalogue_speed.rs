@@ -116,6 +116,7 @@ fn guard(account: AccountId, index: usize) -> Guard {
         tokens: Vec::new(),
         through: Vec::new(),
         now_ms: i64::try_from(index).unwrap_or(0),
+        mount: 0,
     }
 }
 

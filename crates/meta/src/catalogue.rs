@@ -50,6 +50,8 @@ pub struct Guard {
     pub through: Vec<Through>,
     /// Time of the change.
     pub now_ms: i64,
+    /// The mount on another machine that asks, by a random number; 0 is none: those who follow the space are told ([`Change::by`]).
+    pub mount: u64,
 }
 
 /// Result of walking a path.
@@ -145,8 +147,21 @@ pub struct MovedBlock {
 pub struct Change {
     /// The space.
     pub space: SpaceId,
+    /// Its count before the change.
+    pub since: i64,
     /// Its count after the change; see [`Space::seq`].
     pub seq: i64,
+    /// The mount that made it ([`Guard::mount`]), if all of it from `since` to `seq` is that mount's; otherwise 0.
+    pub by: u64,
+}
+
+impl Change {
+    /// This change and one after it as one.
+    #[must_use]
+    pub fn and(self, later: Self) -> Self {
+        let is_one = self.by == later.by && self.seq == later.since;
+        Self { seq: later.seq.max(self.seq), by: if is_one { self.by } else { 0 }, ..self }
+    }
 }
 
 /// The database of a drive. See the module for what every method promises.
@@ -431,6 +446,11 @@ pub trait Catalogue: Send + Sync + 'static {
     ) -> Result<Entry>;
     /// Gives out up to so many numbers for nodes and contents that nobody else gets, at least one.
     async fn reserve(&self, count: u32) -> Result<Range<i64>>;
+    /// The same for a mount on another machine: they are remembered as given to this account for this space, for
+    /// [`GIVEN_MS`](crate::GIVEN_MS) at least unless the account takes very many.
+    async fn give(&self, space: SpaceId, account: AccountId, count: u32, now_ms: i64) -> Result<Range<i64>>;
+    /// Whether numbers were given to this account for this space, one answer each.
+    async fn given(&self, space: SpaceId, account: AccountId, numbers: Vec<i64>) -> Result<Vec<bool>>;
     /// Makes changes that a mount answered before, in one transaction; an answer for each, in order, and one that is refused takes back none
     /// of the others. What was answered well before is [`Applied::Before`], what was refused is tried again. More than
     /// [`BATCH_CHANGES_MAX`](crate::BATCH_CHANGES_MAX) changes are `TooLarge`.

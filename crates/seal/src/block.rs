@@ -194,6 +194,18 @@ pub fn inline_part(record: &[u8]) -> &[u8] {
     &record[FRAME_BYTES..record.len() - SUM_BYTES]
 }
 
+/// Bytes of the plaintext of a tiny content, as far as that can be told without a key: none if it is cut, or is of a shape that nothing sealed
+/// has. What is stored is never more than the plaintext and 80 bytes, so whoever pays for the one pays for the other.
+pub fn inline_bytes(sealed: &[u8]) -> Option<u64> {
+    let header = Header::parse(sealed.get(BlockId::BYTES..BlockId::BYTES + HEADER_BYTES)?).ok()?;
+    let is_whole = sealed.len() == BlockId::BYTES + HEADER_BYTES + header.packed_bytes + TAG_BYTES;
+    let is_packed = match header.codec {
+        CodecId::None => header.packed_bytes == header.raw_bytes,
+        CodecId::Lz4 | CodecId::Zstd => header.packed_bytes < header.raw_bytes,
+    };
+    (is_whole && is_packed).then_some(header.raw_bytes as u64)
+}
+
 /// Whether a whole record is as it was written, as far as can be told without a key: block `id` of `space`, right length, right sum.
 pub fn record_is_intact(space: Uid, id: BlockId, record: &[u8]) -> bool {
     let Some((body, sum)) = record.split_last_chunk::<SUM_BYTES>() else { return false };

@@ -294,7 +294,14 @@ impl Field {
     }
 
     fn guard(&self) -> Guard {
-        Guard { account: self.account, expect: Expect::Any, tokens: Vec::new(), through: Vec::new(), now_ms: 1 }
+        Guard {
+            account: self.account,
+            expect: Expect::Any,
+            tokens: Vec::new(),
+            through: Vec::new(),
+            now_ms: 1,
+            mount: 0,
+        }
     }
 
     async fn folder(&self, at: &str) -> Result<()> {

@@ -8,12 +8,14 @@ use anyhow::Context;
 use clap::Args;
 use holdfast_auth::{Proof, Secret};
 use holdfast_base::Error;
+use holdfast_drive::Tree;
 use holdfast_mount::control::Released;
 use holdfast_mount::{MountOptions, Mounted, note_owner, with_journal};
 use holdfast_remote::client::{Options, Remote, Roots, Target};
 use holdfast_server::{DataDir, LocalDrive, MetricsListener};
 use serde_json::json;
 use std::io::{BufRead, BufReader, Write};
+use std::os::unix::fs::DirBuilderExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
@@ -55,11 +57,12 @@ pub(crate) struct MountArgs {
     #[arg(long)]
     allow_other: bool,
     /// Folder for what is written, not saved yet and too much for memory, instead of one in the data directory or for temporary files. It
-    /// is encrypted there.
+    /// is encrypted there. From a server with --write-behind, also for the journal, instead of one among
+    /// the state of the account that mounts (~/.local/state/holdfast/mounts): it must be the same each time.
     #[arg(long, value_name = "DIR")]
     cache: Option<PathBuf>,
-    /// On a data directory: answer small changes when they are in a journal there, a moment before the catalogue has them. What is closed
-    /// survives the end of the mount either way.
+    /// Answer small changes when they are in a journal on this machine, a moment before the catalogue or the server has them. What is closed
+    /// survives the end of the mount either way; from a server, content of such changes is sealed here, and writing goes on while it is away.
     #[arg(long)]
     write_behind: bool,
     /// Serve Prometheus metrics of the mount on this address.
@@ -96,7 +99,6 @@ impl MountArgs {
             refuse(self.user.is_some(), "--user", of)?;
             refuse(self.password_file.is_some(), "--password-file", of)?;
             refuse(self.config.is_some(), "--config", "on a data directory")?;
-            refuse(self.write_behind, "--write-behind", "on a data directory")?;
             let target = self.drive.parse()?;
             let file = self.token_file.as_deref().ok_or_else(|| {
                 Error::invalid(
@@ -111,6 +113,16 @@ impl MountArgs {
         let user = self.user.clone().ok_or_else(|| Error::invalid("--user NAME is missing: whose space is it?"))?;
         let password = secret::present(&user, self.password_file.as_deref())?;
         Ok(Source::Directory(PathBuf::from(&self.drive), user, password))
+    }
+
+    /// Where journals of mounts from servers are; none if this account has no place for such things.
+    fn journals(&self) -> Option<PathBuf> {
+        let state = || {
+            let named = std::env::var_os("XDG_STATE_HOME").map(PathBuf::from).filter(|path| path.is_absolute());
+            let home = || Some(PathBuf::from(std::env::var_os("HOME")?).join(".local/state"));
+            Some(named.or_else(home)?.join("holdfast"))
+        };
+        Some(self.cache.clone().or_else(state)?.join("mounts"))
     }
 
     fn options(&self, name: String, of: (String, String), scratch: PathBuf) -> MountOptions {
@@ -151,13 +163,37 @@ async fn from_server(
         deadline: Duration::from_secs(u64::from(args.deadline)),
         ..Options::new(target)
     };
-    let remote = Remote::connect(options, token).await?;
+    let server = options.target.to_string().replace("://", "-");
+    let mut remote = Remote::connect(options, token).await?;
     let of = (args.drive.trim_end_matches('/').to_owned(), remote.space().to_owned());
     let name = format!("{}#{}", of.0, of.1);
     let scratch = args.cache.clone().unwrap_or_else(std::env::temp_dir);
     let options = MountOptions { believed: BELIEVED, follow: true, ..args.options(name, of, scratch) };
-    let _released = stay(Mounted::start(Arc::new(remote), &args.at, &options)?, signals, json).await?;
+    let keys = remote.take_keys(token).await;
+    let tree: Arc<dyn Tree> = match (keys, args.journals()) {
+        // What a mount before this answered is handed over in any case.
+        (Ok(space), Some(journals)) => {
+            let journal = journals.join(format!("{server}-{space}"));
+            if args.write_behind {
+                private_folder(&journal)?;
+            }
+            with_journal(Arc::new(remote), &journal, args.write_behind).await?
+        }
+        (Ok(_), None) if args.write_behind => {
+            let why = "there is no place for the journal: name one with --cache DIR, or set XDG_STATE_HOME or HOME";
+            return Err(Error::invalid(why).into());
+        }
+        (Err(error), _) if args.write_behind => return Err(error.into()),
+        _ => Arc::new(remote),
+    };
+    let _released = stay(Mounted::start(tree, &args.at, &options)?, signals, json).await?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// A folder that only this account may look into: names are in clear in a journal.
+fn private_folder(path: &Path) -> anyhow::Result<()> {
+    let made = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(path);
+    Ok(made.map_err(|error| Error::from(error).context(path.display()))?)
 }
 
 async fn on_directory(

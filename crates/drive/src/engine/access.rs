@@ -71,7 +71,7 @@ impl Engine {
     pub(crate) fn guard(&self, who: &Session, entered: &Entered, conditions: Conditions) -> Guard {
         let Conditions { expect, tokens } = conditions;
         let through = entered.through().into_iter().collect();
-        Guard { account: who.account, expect, tokens, through, now_ms: self.shared.clock.now_ms() }
+        Guard { account: who.account, expect, tokens, through, now_ms: self.shared.clock.now_ms(), mount: 0 }
     }
 
     /// Refuses a write that is bound to fail before its body is read. The commit tests all of this again, in its transaction.

@@ -237,6 +237,7 @@ impl Claimed {
             tokens: Vec::new(),
             through: self.through.clone(),
             now_ms,
+            mount: 0,
         };
         let ended =
             shared.catalogue.finish_resumable(self.claim, content, name_taken, remembered(now_ms), &guard).await;

@@ -4,6 +4,7 @@ use super::Engine;
 use super::access::Entered;
 use super::intake::Intake;
 use super::read::{Chunks, Reading};
+use super::small;
 use crate::{Condition, ContentStream, Deferring, NewNode, OpenContent, Room, Save, Tree};
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -34,11 +35,24 @@ struct EngineTree {
     /// The id of a block of zeros, once somebody looked for holes.
     zeros: Arc<OnceLock<BlockId>>,
     entered: Mutex<(Arc<Entered>, Instant)>,
+    /// By which name a mount on another machine asks; 0 for one on this.
+    mount: u64,
+    /// What is handed over comes from another machine.
+    far: bool,
 }
 
 impl Engine {
     /// A space for a mount, with what the session may do there.
     pub async fn tree(&self, who: Arc<Session>, space: &str) -> Result<Arc<dyn Deferring>> {
+        self.tree_of(who, space, 0, false).await
+    }
+
+    /// The same for a mount on another machine, which names itself by a random number so that it knows its own changes ([`Change::by`]).
+    pub async fn far_tree(&self, who: Arc<Session>, space: &str, mount: u64) -> Result<Arc<dyn Deferring>> {
+        self.tree_of(who, space, mount, true).await
+    }
+
+    async fn tree_of(&self, who: Arc<Session>, space: &str, mount: u64, far: bool) -> Result<Arc<dyn Deferring>> {
         let entered = self.enter(&who, space, Role::Reader).await?;
         if entered.view.is_some() {
             return Err(Error::new(
@@ -49,7 +63,8 @@ impl Engine {
         let root = self.view(&entered).await?.root.id;
         let entered = Mutex::new((Arc::new(entered), Instant::now()));
         let zeros = Arc::default();
-        Ok(Arc::new(EngineTree { engine: self.clone(), who, space: space.to_owned(), root, zeros, entered }))
+        let space = space.to_owned();
+        Ok(Arc::new(EngineTree { engine: self.clone(), who, space, root, zeros, entered, mount, far }))
     }
 }
 
@@ -62,7 +77,7 @@ impl Engine {
         batch: Batch,
     ) -> Result<Vec<Result<Applied>>> {
         let now_ms = self.shared.clock.now_ms();
-        let guard = Guard { account, expect: Expect::Any, tokens: Vec::new(), through: Vec::new(), now_ms };
+        let guard = Guard { account, expect: Expect::Any, tokens: Vec::new(), through: Vec::new(), now_ms, mount: 0 };
         self.shared.catalogue.apply(space, batch, &guard, Durable::Soon).await
     }
 }
@@ -88,7 +103,7 @@ impl EngineTree {
     async fn enter_to_write(&self) -> Result<(Arc<Entered>, Guard)> {
         let entered = self.enter(Role::Editor).await?;
         let guard = self.engine.guard(&self.who, &entered, crate::Conditions::default());
-        Ok((entered, guard))
+        Ok((entered, Guard { mount: self.mount, ..guard }))
     }
 
     async fn reading(&self, entered: &Entered, content: ContentId) -> Result<Arc<Reading>> {
@@ -300,23 +315,32 @@ impl Deferring for EngineTree {
     }
 
     async fn reserve(&self, count: u32) -> Result<Range<i64>> {
-        self.enter(Role::Editor).await?;
-        self.engine.shared.catalogue.reserve(count).await
+        let (entered, guard) = self.enter_to_write().await?;
+        let catalogue = &self.engine.shared.catalogue;
+        if self.far {
+            catalogue.give(entered.space.id, guard.account, count, guard.now_ms).await
+        } else {
+            catalogue.reserve(count).await
+        }
     }
 
     fn seal_small(&self, plain: &[u8]) -> Result<Option<NewContent>> {
         let entered = self.entered.lock().0.clone();
-        self.engine.seal_small(&entered, entered.keys(&self.who)?, plain)
+        let keys = entered.keys(&self.who)?;
+        small::seal(&keys, small::codec_of(entered.space.compression), plain)
     }
 
     fn open_small(&self, content: &NewContent) -> Result<Vec<u8>> {
         let entered = self.entered.lock().0.clone();
         let keys = entered.keys(&self.who)?;
-        Engine::open_small(&keys, content)
+        small::open(&keys, content)
     }
 
     async fn apply(&self, batch: Batch, durable: Durable) -> Result<Vec<Result<Applied>>> {
         let (entered, guard) = self.enter_to_write().await?;
+        if self.far {
+            return self.engine.apply_far((&*self.who, &*entered), batch, &guard, durable).await;
+        }
         self.engine.shared.catalogue.apply(entered.space.id, batch, &guard, durable).await
     }
 }

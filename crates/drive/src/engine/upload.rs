@@ -26,12 +26,13 @@ use super::intake::Intake;
 use super::packer::PackLease;
 use super::receive::Received;
 use super::resume::expiry;
+use super::small::codec_of;
 use super::upload_runs::{Runs, cut_runs};
 use super::workers::Tools;
 use super::{Engine, Shared};
 use holdfast_base::limits::BLOCK_BYTES;
 use holdfast_base::{BlockId, ContentId, Error, ErrorKind, Result, SpaceId};
-use holdfast_meta::{Catalogue, Compression, Missing, NewContent, NewUpload, StagedRun, UploadClaim};
+use holdfast_meta::{Catalogue, Missing, NewContent, NewUpload, StagedRun, UploadClaim};
 use holdfast_seal::block::{RECORD_PREFIX_BYTES, inline_part};
 use holdfast_seal::{BlockKeys, Codec};
 use std::collections::VecDeque;
@@ -160,11 +161,7 @@ impl Engine {
             shared: self.shared.clone(),
             space: entered.space.id,
             keys,
-            codec: match entered.space.compression {
-                Compression::None => Codec::None,
-                Compression::Lz4 => Codec::Lz4,
-                Compression::Zstd(level) => Codec::Zstd(level),
-            },
+            codec: codec_of(entered.space.compression),
             nonce,
         })
     }

@@ -3,8 +3,8 @@
 use super::stage::{Stage, inline, kind};
 use crate::catalogue::Catalogue;
 use crate::types::{
-    Applied, BATCH_CHANGES_MAX, Batch, Deferred, Durable, Entry, Leave, NewAttributes, NewContent, NewEntry, NodeKind,
-    Posix, Rewrite, Unlink,
+    Applied, BATCH_CHANGES_MAX, Batch, Deferred, Durable, Entry, GIVEN_MS, Leave, NewAttributes, NewContent, NewEntry,
+    NodeKind, Posix, Rewrite, Unlink,
 };
 use holdfast_base::{ContentId, ErrorKind, NodeId, NodeName, Result};
 use std::sync::Arc;
@@ -243,6 +243,35 @@ pub async fn times_of_folders_and_attributes_come_in_order(catalogue: &Arc<dyn C
     );
     assert!(matches!(answers[1], Ok(Applied::Gone(node)) if node == file));
     assert_eq!(mount.entry(folder).await.posix.map(|posix| posix.mtime_ns), Some(NOW_NS + 50));
+}
+
+pub async fn numbers_that_were_given_are_remembered(catalogue: &Arc<dyn Catalogue>) {
+    let stage = Stage::new(catalogue).await;
+    let (bo, _) = Stage::account(catalogue, "bo").await;
+    let (space, ana) = (stage.space, stage.account.id);
+    let given =
+        async |account, numbers: &[i64]| catalogue.given(space, account, numbers.to_vec()).await.expect("looks");
+    let one = catalogue.give(space, ana, 100, 1_000).await.expect("gives");
+    let two = catalogue.give(space, ana, 5, 2_000).await.expect("gives");
+    let folder = stage.folder("d").await.id.0;
+    let three = catalogue.give(space, ana, 5, 3_000).await.expect("gives");
+    let asked = [one.start, one.end - 1, two.start, three.end - 1, folder, one.start - 1, three.end, i64::MAX, -1];
+    assert_eq!(given(ana, &asked).await, [true, true, true, true, false, false, false, false, false]);
+    assert_eq!(given(bo.id, &asked[..4]).await, [false; 4], "to nobody else");
+    // They are forgotten when others are given a long time after.
+    let late = catalogue.give(space, bo.id, 1, 3_001 + GIVEN_MS).await.expect("gives");
+    assert_eq!(given(ana, &asked[..4]).await, [false; 4]);
+    assert_eq!(given(bo.id, &[late.start]).await, [true]);
+}
+
+pub async fn a_folder_has_no_content(catalogue: &Arc<dyn Catalogue>) {
+    let mount = Mount::new(catalogue).await;
+    let (_, make) = mount.create(mount.root, "d", NodeKind::Folder);
+    let Deferred::Create { id, new, .. } = make else { unreachable!("it makes a folder") };
+    let new = NewEntry { content: inline(5), ..new };
+    let answers = mount.apply(vec![(1, Deferred::Create { id, new, content_id: ContentId(mount.number()) })]).await;
+    assert_eq!(answers[0].as_ref().err().map(holdfast_base::Error::kind), Some(ErrorKind::InvalidInput));
+    assert!(mount.stage.tree().await.is_empty());
 }
 
 pub async fn numbers_are_given_out_once(catalogue: &Arc<dyn Catalogue>) {

@@ -116,7 +116,8 @@ macro_rules! catalogue_conformance {
                 extended_attributes_are_set_by_rule_and_bounded;
             deferred: what_is_made_and_written_in_one_batch_is_there_once, going_through_a_journal_again_changes_nothing,
                 one_refusal_spoils_nothing_else, what_was_refused_may_come_again, what_others_did_meanwhile_is_kept_beside,
-                times_of_folders_and_attributes_come_in_order, numbers_are_given_out_once;
+                times_of_folders_and_attributes_come_in_order, numbers_are_given_out_once,
+                numbers_that_were_given_are_remembered, a_folder_has_no_content;
             administration: entries_are_found_newest_first_by_every_filter, the_log_is_bounded_by_age_and_number,
                 a_change_is_written_with_its_note_or_not_at_all, nodes_say_how_they_do, what_is_stored_is_summed;
             model: random_operations_do_what_the_model_does;

@@ -1,7 +1,7 @@
 //! Spaces and their members.
 
 use super::stage::{self, Stage, kind, path, slot};
-use crate::catalogue::Catalogue;
+use crate::catalogue::{Catalogue, Change, Guard};
 use crate::types::{AccountChange, Compression, NewSlot, NewSpace, Retention, Role, SlotKind, SpaceChange};
 use holdfast_base::{AccountId, ErrorKind, SpaceId, Uid};
 use std::sync::Arc;
@@ -153,6 +153,16 @@ pub async fn changes_are_told_after_they_are_made(catalogue: &Place) {
     let told = [changes.recv().await.expect("is told"), changes.recv().await.expect("is told")];
     assert_eq!(told.map(|change| (change.space, change.seq)), [(stage.space, before + 1), (stage.space, before + 2)]);
     assert!(changes.try_recv().is_err(), "a refusal changes nothing");
+    assert_eq!(told.map(|change| (change.since, change.by)), [(before, 0), (before + 1, 0)]);
+    // Whoever asks by a name of its own knows its changes by that.
+    let guard = Guard { mount: 7, ..stage.guard() };
+    stage.try_write("g", 1, &guard).await.expect("writes");
+    let change = changes.recv().await.expect("is told");
+    assert_eq!((change.since, change.seq, change.by), (before + 2, before + 3, 7));
+    let (one, two) = (change, Change { since: before + 3, seq: before + 4, ..change });
+    assert_eq!(one.and(two), Change { since: before + 2, seq: before + 4, ..change });
+    assert_eq!(one.and(Change { by: 8, ..two }).by, 0);
+    assert_eq!(one.and(Change { since: before + 4, seq: before + 5, ..two }).by, 0, "something is in between");
 }
 
 pub async fn a_change_needs_its_writer_to_be_there_still(catalogue: &Place) {

@@ -229,7 +229,7 @@ impl Stage {
 
 /// A guard of an account.
 pub fn guard_of(account: AccountId, now_ms: i64) -> Guard {
-    Guard { account, expect: Expect::Any, tokens: Vec::new(), through: Vec::new(), now_ms }
+    Guard { account, expect: Expect::Any, tokens: Vec::new(), through: Vec::new(), now_ms, mount: 0 }
 }
 
 /// A slot of a kind.

@@ -24,7 +24,7 @@ const TAIL_ROWS: usize = 16;
 
 /// Every table, in an order in which no row refers to one that comes later.
 #[rustfmt::skip]
-pub(super) const TABLES: [Table; 40] = [
+pub(super) const TABLES: [Table; 41] = [
     table("account", 1, &["id", "uid", "name", "admin", "disabled", "public_key", "quota_bytes", "generation", "created_ms"]),
     table(
         "space",
@@ -98,6 +98,7 @@ pub(super) const TABLES: [Table; 40] = [
     table("xattr", 2, &["node_id", "name", "value"]),
     table("held", 1, &["node_id", "until_ms", "forget"]),
     table("journal", 1, &["id", "space_id", "last", "missed", "seen_ms"]),
+    table("given", 1, &["start_id", "end_id", "space_id", "account_id", "given_ms"]),
     table(
         "version",
         2,

@@ -65,12 +65,14 @@ impl Teller {
         if changes.is_empty() {
             return;
         }
-        let mut latest = BTreeMap::new();
-        latest.extend(changes.iter().map(|change| (change.space, change.seq)));
-        for (&space, &seq) in &latest {
-            self.0.hear(space, seq);
+        let mut all: BTreeMap<SpaceId, Change> = BTreeMap::new();
+        for change in changes {
+            all.entry(change.space).and_modify(|all| *all = all.and(*change)).or_insert(*change);
         }
-        self.0.known().outgoing.append(&mut latest);
+        for change in all.values() {
+            self.0.hear(*change);
+        }
+        self.0.known().outgoing.extend(all.values().map(|change| (change.space, change.seq)));
         self.0.more.notify_one();
     }
 }
@@ -81,14 +83,21 @@ impl Shared {
     }
 
     /// Passes a change on, unless it was told before.
-    fn hear(&self, space: SpaceId, seq: i64) {
+    fn hear(&self, change: Change) {
         let mut known = self.known();
-        let told = known.told.entry(space).or_insert(i64::MIN);
-        if *told < seq {
-            *told = seq;
+        let told = known.told.entry(change.space).or_insert(i64::MIN);
+        if *told < change.seq {
+            // What another node changed before this and was not heard of yet is not told any more, so this stands for it.
+            let by = if *told == change.since { change.by } else { 0 };
+            *told = change.seq;
             // Under the lock, so that counts of a space are told in order. Nobody may be listening.
-            let _ = self.changes.send(Change { space, seq });
+            let _ = self.changes.send(Change { by, ..change });
         }
+    }
+
+    /// The same of a change that somebody made.
+    fn hear_of(&self, space: SpaceId, seq: i64) {
+        self.hear(Change { space, since: seq - 1, seq, by: 0 });
     }
 }
 
@@ -218,7 +227,7 @@ impl Follower {
             return Ok(());
         }
         for (&space, &seq) in &now {
-            self.shared.hear(space, seq);
+            self.shared.hear_of(space, seq);
         }
         // Spaces that are gone need not be remembered.
         self.shared.known().told.retain(|space, _| now.contains_key(space));
@@ -228,7 +237,7 @@ impl Follower {
     fn hear(&self, payload: &str) {
         for (space, seq) in payload.split(' ').filter_map(|pair| pair.split_once(':')) {
             if let (Ok(space), Ok(seq)) = (space.parse(), seq.parse()) {
-                self.shared.hear(SpaceId(space), seq);
+                self.shared.hear_of(SpaceId(space), seq);
             }
         }
     }

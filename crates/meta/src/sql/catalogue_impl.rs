@@ -4,8 +4,8 @@ use super::codec::{rows, unsigned};
 use super::engine::{Engine, Ops, Reading};
 use super::seam::Link;
 use super::{
-    accounts, audit, factors, identities, index, members, metering, monitor, packs, posix, properties, resumable,
-    searches, shares, slots, spaces, state, tree_read, xattrs,
+    accounts, audit, factors, identities, index, members, metering, monitor, numbers, packs, posix, properties,
+    resumable, searches, shares, slots, spaces, state, tree_read, xattrs,
 };
 use crate::catalogue::{
     Attempts, Catalogue, Change, Changed, Found, Guard, Missing, MovedBlock, NewUpload, Relocation,
@@ -721,6 +721,14 @@ impl<E: Engine> Catalogue for E {
 
     async fn reserve(&self, count: u32) -> Result<Range<i64>> {
         Ops(self).reserve(count).await
+    }
+
+    async fn give(&self, space: SpaceId, account: AccountId, count: u32, now_ms: i64) -> Result<Range<i64>> {
+        Ops(self).give(space, account, count, now_ms).await
+    }
+
+    async fn given(&self, space: SpaceId, account: AccountId, asked: Vec<i64>) -> Result<Vec<bool>> {
+        self.read(Reading::Point, move |link| numbers::given(link, space, account, &asked)).await
     }
 
     async fn apply(

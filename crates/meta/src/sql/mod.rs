@@ -40,6 +40,7 @@ mod locks;
 mod members;
 mod metering;
 mod monitor;
+mod numbers;
 mod packs;
 mod posix;
 mod posix_batch;

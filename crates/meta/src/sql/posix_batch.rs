@@ -23,8 +23,8 @@ use super::state::SpaceState;
 use super::tx::Tx;
 use crate::catalogue::Guard;
 use crate::types::{
-    Applied, BATCH_CHANGES_MAX, Batch, Deferred, Durable, NewContent, NewEntry, NodeKind, Posix, Rewrite, Special,
-    to_ms,
+    Applied, BATCH_CHANGES_MAX, Batch, Deferred, Durable, GIVEN_MS, NewContent, NewEntry, NodeKind, Posix, Rewrite,
+    Special, to_ms,
 };
 use holdfast_base::{ContentId, Error, ErrorKind, NodeId, NodeName, Result, SpaceId};
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
@@ -34,10 +34,10 @@ use std::ops::Range;
 const NAMES_TRIED_MAX: u32 = 1_000;
 /// Refused changes that are remembered of a journal; a mount stops long before.
 const MISSED_MAX: usize = 65_536;
-/// A journal that was not heard of for so long is forgotten when another of its space begins: 90 days.
-const FORGOTTEN_MS: i64 = 90 * 86_400_000;
+/// Journals of a space that are remembered, the latest; each start of a mount begins one.
+const JOURNALS_MAX: i64 = 1_024;
 /// Numbers that are given out at a time at most.
-const RESERVED_MAX: u32 = 65_536;
+pub(super) const RESERVED_MAX: u32 = 65_536;
 
 impl<E: Engine> Ops<'_, E> {
     /// On disk before they are used: a journal may survive a power cut that the catalogue's last changes did not.
@@ -119,7 +119,10 @@ impl Journal {
         let found = sql::first(tx, sql, (&id, space.0), |row| Ok((row.get::<u64>(0)?, row.get::<Vec<u8>>(1)?)))?;
         let Some((last, missed)) = found else {
             let sql = "DELETE FROM journal WHERE space_id = ?1 AND seen_ms < ?2";
-            sql::put(tx, sql, (space.0, now_ms.saturating_sub(FORGOTTEN_MS)))?;
+            sql::put(tx, sql, (space.0, now_ms.saturating_sub(GIVEN_MS)))?;
+            let sql = "DELETE FROM journal WHERE space_id = ?1 AND seen_ms <= (SELECT seen_ms FROM journal WHERE space_id = ?1 \
+                       ORDER BY seen_ms DESC LIMIT 1 OFFSET ?2)";
+            sql::put(tx, sql, (space.0, JOURNALS_MAX))?;
             return Ok(Self { id, space, before: 0, last: 0, missed: BTreeSet::new() });
         };
         let (numbers, _) = missed.as_chunks::<8>();
@@ -279,6 +282,10 @@ impl Run<'_, '_> {
             Some(old) => (old.node.parent.unwrap_or(at.0), NodeName::new(&old.node.name)?),
             None => at.clone(),
         };
+        if rewrite.content != NewContent::Empty && self.is_content(content_id)? {
+            // It was saved, and changed again since, by a journal that nobody remembers.
+            return Ok(Applied::Before);
+        }
         let content = NewContent::Empty;
         let new = NewEntry { parent, name, kind: NodeKind::File, posix: as_saved(rewrite), content };
         let (bytes, (new, _)) = (self.content((&rewrite.content, content_id))?, self.free_place(&new, 2)?);
@@ -293,6 +300,11 @@ impl Run<'_, '_> {
             self.refuse_number(id.0)?;
         }
         insert_small(self.tx, &self.state, content, id)
+    }
+
+    fn is_content(&self, id: ContentId) -> Done<bool> {
+        let sql = "SELECT 1 FROM content WHERE id = ?1 AND space_id = ?2";
+        Ok(sql::first(self.tx, sql, (id.0, self.state.id.0), |_| Ok(()))?.is_some())
     }
 
     fn refuse_number(&self, id: i64) -> Done<()> {

@@ -92,6 +92,9 @@ pub(super) fn add_entry(
     bytes: Bytes,
     created_ms: i64,
 ) -> Done<Entry> {
+    if new.kind == NodeKind::Folder && (bytes.content.is_some() || new.posix.special != Special::None) {
+        return refuse(ErrorKind::InvalidInput, "a folder has no content, and is nothing else");
+    }
     state.used += signed(bytes.size);
     let node = Node {
         id,

@@ -10,7 +10,7 @@ use super::query as sql;
 use super::seam::Link;
 use super::shares;
 use super::tx::Tx;
-use crate::catalogue::Guard;
+use crate::catalogue::{Change, Guard};
 use crate::types::{Account, Retention, Role, Space};
 use holdfast_base::size::format_bytes;
 use holdfast_base::{AccountId, Error, ErrorKind, SpaceId};
@@ -35,6 +35,8 @@ pub(super) struct SpaceState {
     pub(super) versions_dropped: i64,
     before: i64,
     seq_before: i64,
+    /// The mount that asks, or 0.
+    by: u64,
 }
 
 /// What an account is to a space that it changes.
@@ -53,7 +55,7 @@ impl SpaceState {
     /// account was disabled. What began long ago must not end in a space that its writer was put out of meanwhile.
     pub(super) fn load_for(tx: &Tx<'_>, id: SpaceId, guard: &Guard) -> Done<Self> {
         let found = Self::find_with_role(tx, id, guard.account)?;
-        let (state, Writer { role, disabled }) = found.ok_or_else(|| Error::not_found("there is no such space"))?;
+        let (mut state, Writer { role, disabled }) = found.ok_or_else(|| Error::not_found("there is no such space"))?;
         if guard.through.iter().any(|through| through.space == id) {
             shares::check(tx, &state, guard)?;
         } else {
@@ -62,6 +64,7 @@ impl SpaceState {
         if disabled {
             return refuse(ErrorKind::Forbidden, "this account was disabled: ask an administrator");
         }
+        state.by = guard.mount;
         Ok(state)
     }
 
@@ -99,6 +102,7 @@ impl SpaceState {
                 locks: row.get(13)?,
                 versions_dropped: row.get(14)?,
                 before: used + reserved,
+                by: 0,
             };
             let disabled = row.get::<Option<bool>>(16)?.unwrap_or(false);
             Ok((state, Writer { role: row.get(15)?, disabled }))
@@ -126,7 +130,7 @@ impl SpaceState {
         let sums = (self.id.0, self.seq, used, version, reserved, raw, sealed, self.versions_dropped, self.locks);
         sql::put(tx, sql, sums)?;
         if self.seq != self.seq_before {
-            tx.changed(self.id, self.seq);
+            tx.changed(Change { space: self.id, since: self.seq_before, seq: self.seq, by: self.by });
         }
         Ok(())
     }

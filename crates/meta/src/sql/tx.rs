@@ -117,8 +117,8 @@ impl<'c> Tx<'c> {
     }
 
     /// Notes that a space counted a change, for those who follow it.
-    pub(crate) fn changed(&self, space: SpaceId, seq: i64) {
-        self.changes.borrow_mut().push(Change { space, seq });
+    pub(crate) fn changed(&self, change: Change) {
+        self.changes.borrow_mut().push(change);
     }
 
     /// What was noted, by an operation whose transaction is going to be committed.

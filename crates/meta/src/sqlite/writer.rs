@@ -156,8 +156,8 @@ struct Worker {
     stopped: bool,
 }
 
-/// Changes of a batch, the last of each space.
-type Changes = BTreeMap<SpaceId, i64>;
+/// Changes of a batch, those of a space as one.
+type Changes = BTreeMap<SpaceId, Change>;
 
 /// Runs what is handed over until it is told to stop.
 fn work(worker: &Mutex<Worker>, mut jobs: mpsc::Receiver<Message>) {
@@ -234,9 +234,9 @@ impl Worker {
     }
 
     fn tell(&self, changes: &Changes) {
-        for (&space, &seq) in changes {
+        for change in changes.values() {
             // Nobody may be listening.
-            let _ = self.changes.send(Change { space, seq });
+            let _ = self.changes.send(*change);
         }
     }
 
@@ -287,7 +287,11 @@ fn in_savepoint(connection: &Connection, ids: &Counter<'_>, job: &mut dyn Job, c
     sql::run(connection, "SAVEPOINT operation", ())?;
     let tx = Tx::new(connection, ids, job.scope());
     match job.run(&tx) {
-        Ran::Well => changes.extend(tx.into_changes().iter().map(|change| (change.space, change.seq))),
+        Ran::Well => {
+            for change in tx.into_changes() {
+                changes.entry(change.space).and_modify(|all| *all = all.and(change)).or_insert(change);
+            }
+        }
         // A full disk or an I/O error ends the whole transaction: then what was done before in this batch is gone, too.
         Ran::Failed(error) if connection.is_autocommit() => return Err(error.into()),
         Ran::Refused | Ran::Failed(_) => {

@@ -6,6 +6,9 @@ use holdfast_base::{ContentId, NodeId, NodeName};
 /// Changes of one batch at most: one transaction, some ten milliseconds.
 pub const BATCH_CHANGES_MAX: usize = 256;
 
+/// How long it is remembered to whom numbers were given, and how far a journal was gone through: 90 days.
+pub const GIVEN_MS: i64 = 90 * 86_400_000;
+
 /// A change that was answered before the catalogue had it. Its numbers were reserved, so whoever made it could go on with what it made.
 /// Contents are empty or inline.
 #[derive(Debug, Clone, PartialEq, Eq)]

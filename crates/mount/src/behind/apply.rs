@@ -158,11 +158,12 @@ fn park(state: &mut State, (number, change): (u64, Deferred)) {
 
 /// Every second: room, numbers, and after a while what was refused.
 async fn look(shared: &Shared, tried: &mut Instant) {
-    let numbers_left = {
+    let (left, old) = {
         let state = shared.state.lock();
-        state.numbers.end - state.numbers.start
+        // Who writes nothing needs no other numbers.
+        (state.numbers.end - state.numbers.start, state.since_bytes > 0 && state.are_old())
     };
-    if numbers_left < super::NUMBERS_LOW && shared.inner.may_change().await.is_ok() {
+    if (left < super::NUMBERS_LOW || old) && shared.inner.may_change().await.is_ok() {
         // Whoever needs one asks for it.
         let _ = shared.reserve().await;
     }

@@ -49,6 +49,11 @@ const PARKED_MAX: usize = 1_024;
 /// Numbers that are reserved at a time, and how few are left when more are fetched.
 const NUMBERS: u32 = 8_192;
 const NUMBERS_LOW: i64 = 2_048;
+/// Numbers are used for so long without asking for fresh ones: a server remembers of very many only the latest to whom it gave them.
+const NUMBERS_FRESH: Duration = Duration::from_mins(30);
+/// How long fresh ones are waited for while there are others, and when they are asked for again.
+const NUMBERS_WAIT: Duration = Duration::from_secs(1);
+const NUMBERS_AGAIN: Duration = Duration::from_mins(1);
 /// Room that is left for what others write meanwhile: with less, each change is asked for.
 const ROOM_BYTES: u64 = 16 << 20;
 /// That a name was not there is believed for so long.
@@ -99,6 +104,8 @@ struct State {
     failure: Option<(ErrorKind, String)>,
     failures: u64,
     numbers: Range<i64>,
+    /// When others are asked for.
+    numbers_until: Instant,
     /// Room in the space when it was last asked for.
     free_bytes: Option<u64>,
     /// Bytes written since.
@@ -128,6 +135,10 @@ impl State {
     /// Whether any change up to a number is not in the tree and not refused.
     fn waits_for(&self, number: u64) -> bool {
         self.under_way.is_some_and(|first| first <= number) || self.queue.iter().any(|(other, _)| *other <= number)
+    }
+
+    fn are_old(&self) -> bool {
+        Instant::now() >= self.numbers_until
     }
 
     fn is_idle(&self) -> bool {
@@ -190,6 +201,7 @@ impl Behind {
             failure: None,
             failures: 0,
             numbers,
+            numbers_until: Instant::now() + NUMBERS_FRESH,
             free_bytes,
             since_bytes: 0,
             absent: HashMap::new(),
@@ -286,19 +298,31 @@ impl Shared {
         }
     }
 
-    /// Waits until there is room for a change and numbers for it.
+    /// Waits until there is room for a change and numbers for it. Where nothing can be handed over, that ends when the attempt under way does.
     async fn make_ready(&self) -> Result<()> {
         self.inner.may_change().await?;
+        let mut failures = None;
         loop {
             let progress = self.progress.notified();
             tokio::pin!(progress);
             progress.as_mut().enable();
-            let (full, left) = {
+            let (full, left, old) = {
                 let state = self.state.lock();
-                (state.is_full(), state.numbers.end - state.numbers.start)
+                if let Some((kind, message)) = &state.failure
+                    && failures.is_some_and(|before| state.failures > before)
+                {
+                    return Err(Error::new(*kind, format!("as much waits to be handed over as can wait: {message}")));
+                }
+                let full = state.is_full();
+                if full && failures.is_none() {
+                    failures = Some(state.failures);
+                }
+                (full, state.numbers.end - state.numbers.start, state.are_old())
             };
             if left < 2 {
                 self.reserve().await?;
+            } else if old {
+                self.renew().await;
             } else if full {
                 self.work.notify_one();
                 waits_for("room in the journal", progress).await;
@@ -311,19 +335,29 @@ impl Shared {
     /// Fetches numbers, if there are few.
     async fn reserve(&self) -> Result<()> {
         let _one = self.reserving.lock().await;
-        let left = |state: &State| state.numbers.end - state.numbers.start;
-        if left(&self.state.lock()) >= NUMBERS_LOW {
+        let is_enough = |state: &State| state.numbers.end - state.numbers.start >= NUMBERS_LOW && !state.are_old();
+        if is_enough(&self.state.lock()) {
             return Ok(());
         }
         let numbers = self.inner.reserve(NUMBERS).await?;
         let mut state = self.state.lock();
-        if state.numbers.end == numbers.start {
+        let old = state.are_old();
+        state.numbers_until = Instant::now() + NUMBERS_FRESH;
+        if state.numbers.end == numbers.start && !old {
             state.numbers.end = numbers.end;
         } else {
             // A few numbers are lost; there are enough.
             state.numbers = numbers;
         }
         Ok(())
+    }
+
+    /// Fetches other numbers, if that is quick: those that are here will do a while longer.
+    async fn renew(&self) {
+        let renewed = tokio::time::timeout(NUMBERS_WAIT, self.reserve()).await;
+        if !matches!(renewed, Ok(Ok(()))) {
+            self.state.lock().numbers_until = Instant::now() + NUMBERS_AGAIN;
+        }
     }
 
     fn generation(&self, folder: NodeId) -> &AtomicU64 {

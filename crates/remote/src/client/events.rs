@@ -20,7 +20,7 @@ const PAUSE: Duration = Duration::from_millis(250);
 pub(super) async fn listen(shared: Arc<Shared>) {
     loop {
         let heard = match shared.link.listen().await {
-            Ok(body) => follow(&shared, body).await,
+            Ok((body, voice)) => follow(&shared, body, voice).await,
             Err(error) => Err(error),
         };
         // What happens until the next stream is there is not known.
@@ -35,7 +35,7 @@ pub(super) async fn listen(shared: Arc<Shared>) {
 }
 
 /// Follows a stream to its end, which comes in good order.
-async fn follow(shared: &Shared, body: Incoming) -> Result<()> {
+async fn follow(shared: &Shared, body: Incoming, voice: u64) -> Result<()> {
     let mut frames = BodyStream::new(body);
     let mut buffer = BytesMut::new();
     let mut is_first = true;
@@ -44,6 +44,7 @@ async fn follow(shared: &Shared, body: Incoming) -> Result<()> {
         let frame = frame.map_err(|_| Error::unavailable("the server is silent"))?;
         let Some(frame) = frame else { return Ok(()) };
         let frame = frame.map_err(|error| Error::unavailable("the connection ended").with_source(error))?;
+        shared.link.hear();
         let Ok(data) = frame.into_data() else { continue };
         buffer.extend_from_slice(&data);
         while let Some(found) = wire::split(&mut buffer, ANSWER_BYTES_MAX)? {
@@ -55,7 +56,9 @@ async fn follow(shared: &Shared, body: Incoming) -> Result<()> {
             }
             match event {
                 Event::Beat => {}
-                Event::Changed(seq) => {
+                // What came of it is known by its answer.
+                Event::Own(_) if voice == shared.voice.now() => {}
+                Event::Changed(seq) | Event::Own(seq) => {
                     shared.names.forget();
                     shared.tell(Some(seq));
                 }
@@ -72,6 +75,7 @@ impl Shared {
     /// Tells whoever listens that something changed; without a count, that something may have.
     fn tell(&self, seq: Option<i64>) {
         // Nobody need listen.
-        let _ = self.changes.send(Change { space: self.hello.space, seq: seq.unwrap_or(0) });
+        let seq = seq.unwrap_or(0);
+        let _ = self.changes.send(Change { space: self.hello.space, since: seq, seq, by: 0 });
     }
 }

@@ -1,5 +1,6 @@
 //! The connection, and what is tried again on the next one.
 
+use super::voice::Voice;
 use super::{Options, Target};
 use crate::wire::{self, ANSWER_BYTES_MAX, Call, MEDIA_TYPE, Value};
 use bytes::Bytes;
@@ -14,6 +15,7 @@ use hyper::client::conn::http2::{Builder, SendRequest};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use parking_lot::Mutex;
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -37,6 +39,8 @@ const REFUSED_FOR: Duration = Duration::from_secs(2);
 const STREAM_WINDOW_BYTES: u32 = 2 << 20;
 /// See [`STREAM_WINDOW_BYTES`].
 const WINDOW_BYTES: u32 = 32 << 20;
+/// Silence after which the server counts as away: its stream of changes gives a sign of life each second.
+const GONE: Duration = Duration::from_secs(5);
 /// Bytes that moving content gets a second for.
 const BYTES_A_SECOND: u64 = 128 << 10;
 
@@ -61,6 +65,14 @@ pub(super) struct Outcome<T> {
     pub(super) result: Result<T>,
     /// An earlier try got no answer, so it may have been done by that.
     pub(super) unknown: bool,
+}
+
+impl<T> Outcome<T> {
+    /// Whether it was done once, or refused and not done.
+    pub(super) fn is_certain(&self) -> bool {
+        let doubt = [ErrorKind::Timeout, ErrorKind::Unavailable, ErrorKind::Damaged, ErrorKind::Internal];
+        !self.unknown && self.result.as_ref().err().is_none_or(|error| !doubt.contains(&error.kind()))
+    }
 }
 
 /// What is to be done about a request without an answer that the server may have got.
@@ -90,10 +102,13 @@ pub(super) struct Link {
     refused: Mutex<Option<(Instant, String)>>,
     /// The last operation that came to an end had no answer within its time.
     away: AtomicBool,
+    /// When anything came from the server last.
+    heard: Mutex<Instant>,
+    voice: Arc<Voice>,
 }
 
 impl Link {
-    pub(super) fn new(options: &Options, token: &Secret) -> Result<Self> {
+    pub(super) fn new(options: &Options, token: &Secret, voice: Arc<Voice>) -> Result<Self> {
         let target = options.target.clone();
         let tls = target.encrypted.then(|| options.roots.config()).transpose()?.map(TlsConnector::from);
         let mut authorization = HeaderValue::try_from(format!("Bearer {}", token.expose()))
@@ -107,8 +122,8 @@ impl Link {
         };
         let (call, events) = (uri(wire::CALL)?, uri(wire::EVENTS)?);
         let (line, refused, deadline) = (tokio::sync::Mutex::default(), Mutex::default(), options.deadline);
-        let away = AtomicBool::new(false);
-        Ok(Self { target, tls, authorization, call, events, deadline, line, refused, away })
+        let (away, heard) = (AtomicBool::new(false), Mutex::new(Instant::now()));
+        Ok(Self { target, tls, authorization, call, events, deadline, line, refused, away, heard, voice })
     }
 
     /// Asks without trying again.
@@ -186,7 +201,23 @@ impl Link {
 
     /// Whether the server is not to be reached at present, as far as anybody found out.
     pub(super) fn is_away(&self) -> bool {
-        self.away.load(Ordering::Relaxed)
+        self.away.load(Ordering::Relaxed) || self.silence() >= GONE
+    }
+
+    /// Something came from the server.
+    pub(super) fn hear(&self) {
+        *self.heard.lock() = Instant::now();
+    }
+
+    fn silence(&self) -> Duration {
+        self.heard.lock().elapsed()
+    }
+
+    /// Waits until the server was silent for so long that it counts as away.
+    pub(super) async fn gone(&self) {
+        while let Some(left) = GONE.checked_sub(self.silence()).filter(|left| !left.is_zero()) {
+            tokio::time::sleep(left).await;
+        }
     }
 
     fn late(&self) -> Error {
@@ -200,17 +231,20 @@ impl Link {
         let status = answer.status();
         let body = Limited::new(answer.into_body(), ANSWER_BYTES_MAX).collect().await;
         let body = body.map_err(|error| Broke { sent: true, error: self.broken("its answer broke off", error) })?;
+        self.hear();
         Ok((status, body.to_bytes()))
     }
 
-    /// Opens the stream of changes.
-    pub(super) async fn listen(&self) -> Result<Incoming> {
+    /// Opens the stream of changes; also answers by which number this mount named itself for it.
+    pub(super) async fn listen(&self) -> Result<(Incoming, u64)> {
+        let voice = self.voice.now();
         let request = self.request(Method::GET, &self.events, full(Bytes::new()))?;
         let answer = timeout(self.deadline, self.exchange(request)).await.map_err(|_| self.late())?;
         let answer = answer.map_err(|broke| broke.error)?;
         self.away.store(false, Ordering::Relaxed);
+        self.hear();
         if answer.status() == StatusCode::OK {
-            return Ok(answer.into_body());
+            return Ok((answer.into_body(), voice));
         }
         let status = answer.status();
         let body = timeout(self.deadline, Limited::new(answer.into_body(), ANSWER_BYTES_MAX).collect()).await;
@@ -221,6 +255,7 @@ impl Link {
     fn request(&self, method: Method, uri: &Uri, body: Body) -> Result<Request<Body>> {
         let request = Request::builder().method(method).uri(uri.clone());
         let request = request.header(AUTHORIZATION, self.authorization.clone()).header(CONTENT_TYPE, MEDIA_TYPE);
+        let request = request.header(wire::MOUNT, self.voice.now());
         request.body(body).map_err(|error| Error::internal("a request could not be made").with_source(error))
     }
 

@@ -7,30 +7,38 @@
 //! sent again. The others are recognised by what they left ([`again`]): a file that was made by the times it was made with, in nanoseconds; a
 //! save by the times it sets; a rename by the node at the new name; a removal by the name being free.
 //!
-//! **Names and attributes** are answered from memory while the stream of changes is alive, and forgotten with every change of the space
-//! ([`names`]). **Content** is kept in blocks of 1 MiB by its number, which never means another content ([`blocks`]); reading on
+//! **Names and attributes** are answered from memory while the stream of changes is alive, and forgotten with every change of the space that
+//! is not this mount's own ([`names`]). **Content** is kept in blocks of 1 MiB by its number, which never means another content ([`blocks`]); reading on
 //! fetches ahead, 1 block and then twice as many up to 16.
+//!
+//! **Answering first** ([`Deferring`](holdfast_drive::Deferring)): with the keys that its token opens ([`keys`]), it seals small content by itself, and hands
+//! over many changes with one request ([`deferring`]).
 //!
 //! A save keeps what it sent until it is answered, to send it again; one over [`REPEATED_BYTES_MAX`] is not repeated but ends in
 //! `Unavailable`, and the mount has it still and saves it at the next close or sync.
 
 mod again;
 mod blocks;
+mod deferring;
 mod events;
+mod keys;
 mod link;
 mod names;
 mod opened;
 mod replay;
 mod target;
 mod tree;
+mod voice;
 
 pub use target::{Roots, Target};
 
 use crate::wire::{self, Call, Hello};
 use blocks::Blocks;
+use deferring::Role;
 use holdfast_auth::Secret;
-use holdfast_base::{Error, ErrorKind, NodeId, Result};
+use holdfast_base::{Error, ErrorKind, NodeId, Result, Uid};
 use holdfast_drive::Change;
+use keys::Sealing;
 use link::Link;
 use names::Names;
 use parking_lot::Mutex;
@@ -38,6 +46,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::sync::{Semaphore, broadcast};
 use tokio::task::JoinHandle;
+use voice::Voice;
 
 /// What a save may have to send again is kept up to this size.
 pub const REPEATED_BYTES_MAX: u64 = 16 << 20;
@@ -78,18 +87,22 @@ pub(crate) struct Shared {
     hello: Hello,
     /// When the stream of changes ended and could not be had again.
     away_since: Mutex<Option<Instant>>,
+    voice: Arc<Voice>,
+    role: Role,
 }
 
 /// A space of a server. Dropping it ends the connection.
 pub struct Remote {
     shared: Arc<Shared>,
+    sealing: Option<Sealing>,
     listening: JoinHandle<()>,
 }
 
 impl Remote {
     /// Connects, within a tokio runtime of several threads. The first failure is the answer: nobody waits for a wrong address or token.
     pub async fn connect(options: Options, token: &Secret) -> Result<Self> {
-        let link = Link::new(&options, token)?;
+        let voice = Arc::new(Voice::new());
+        let link = Link::new(&options, token, voice.clone())?;
         let url = options.target.to_string();
         let hello: Hello = link.ask_once(&Call::Hello()).await.map_err(|error| match error.kind() {
             ErrorKind::Unauthenticated => Error::new(
@@ -107,15 +120,27 @@ impl Remote {
         }
         let shared = Arc::new(Shared {
             link,
-            names: Names::default(),
+            names: Names::new(voice.clone()),
             blocks: Blocks::new(options.blocks_bytes),
             changes: broadcast::Sender::new(CHANGES),
             repeated: Semaphore::new(REPEATED_BYTES_ALL),
             hello,
             away_since: Mutex::default(),
+            voice,
+            role: Role::default(),
         });
         let listening = tokio::spawn(events::listen(shared.clone()));
-        Ok(Self { shared, listening })
+        Ok(Self { shared, sealing: None, listening })
+    }
+
+    /// Fetches what its token opens, so that it can seal by itself; answers the space's random name.
+    pub async fn take_keys(&mut self, token: &Secret) -> Result<Uid> {
+        let keys: wire::Keys = self.shared.link.ask(&Call::Keys()).await?;
+        if keys.space != self.shared.hello.space {
+            return Err(Error::not_found("the space was replaced by another while it was mounted"));
+        }
+        self.sealing = Some(Sealing::open(&keys, token)?);
+        Ok(keys.space_uid)
     }
 
     /// What the space is called.

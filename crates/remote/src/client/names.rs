@@ -1,19 +1,36 @@
-//! Names and attributes that were asked before.
+//! Names and attributes that were asked before, or that this mount made.
 //!
-//! They are believed while the stream of changes is alive, and none of them any more after a change of the space. A count grows each time;
-//! an answer is remembered only if the count is what it was when the question was sent, so nothing of before a change is ever put back. While the
-//! server does not answer, what was known last is better than nothing: then it is what is shown.
+//! They are believed while the stream of changes is alive, and none of them any more after somebody else changed the space. A count grows each time;
+//! an answer is remembered only if the count is what it was when the question was sent ([`Mark`]), so nothing of before a change is ever put back.
+//!
+//! What this mount changes, it knows by itself ([`Names::begin`]): when a change was answered, the answer is what is known. Two that overlap, and a question
+//! that was under way meanwhile, leave nothing behind: which came first is not known. A change whose end is not known is treated as somebody else's,
+//! whenever it happens ([`Voice`]).
+//!
+//! Of a folder whose members are all known, others are known not to be there. While the server does not answer, what was known last is better than
+//! nothing: then it is what is shown.
 
+use super::voice::Voice;
 use holdfast_base::{NodeId, NodeName};
-use holdfast_drive::Entry;
+use holdfast_drive::{Entry, NodeKind};
 use parking_lot::Mutex;
 use std::collections::HashMap;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 /// Entries, and names, remembered at most. At this many all are forgotten.
 const KNOWN_MAX: usize = 64 << 10;
-
 /// A count that is never reached: what was learnt at it is not believed while the server is there.
 const NEVER: u64 = u64::MAX;
+/// Places in which own changes are remembered; nodes and names share them.
+const PLACES: usize = 8_192;
+/// Folders that are being listed page by page, and folders in which names were looked for in vain, remembered at most.
+const FOLDERS_MAX: usize = 256;
+/// Names that are looked for in vain in a folder until all of it is asked for.
+const MISSES: u32 = 3;
+/// Time between two such questions: in a space that others change all the time, each is soon worth nothing.
+const LIST_AGAIN: Duration = Duration::from_secs(2);
 
 /// What is known of a name in a folder.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -23,29 +40,93 @@ pub(super) enum Member {
     Unknown,
 }
 
-#[derive(Default)]
-pub(super) struct Names(Mutex<Known>);
+/// What was known when a question was sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Mark {
+    count: u64,
+    own: u64,
+    cleared: u64,
+}
 
-#[derive(Default)]
+/// What a change is about.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(super) enum About {
+    Entry(NodeId),
+    Name(NodeId, NodeName),
+}
+
+impl About {
+    fn place(&self) -> usize {
+        let mut hasher = DefaultHasher::new();
+        self.hash(&mut hasher);
+        usize::try_from(hasher.finish() % PLACES as u64).unwrap_or(0)
+    }
+}
+
+pub(super) struct Names {
+    known: Mutex<Known>,
+    voice: Arc<Voice>,
+}
+
 struct Known {
     trusted: bool,
     count: u64,
+    /// Own changes that began or ended.
+    own: u64,
+    /// For each place, the last of those.
+    changed: Vec<u64>,
+    /// How often all was forgotten for want of room.
+    cleared: u64,
     /// Each with the count it was learnt at.
     entries: HashMap<NodeId, (u64, Entry)>,
     members: HashMap<(NodeId, NodeName), (u64, Option<NodeId>)>,
+    /// Folders all of whose members are known.
+    complete: HashMap<NodeId, u64>,
+    /// Folders that are being listed, and the last name so far.
+    listed: HashMap<NodeId, (Mark, NodeName)>,
+    /// How often a name was looked for in vain, and at which count.
+    missed: HashMap<NodeId, (u64, u32)>,
+    list_again: Instant,
 }
 
 impl Known {
+    fn new() -> Self {
+        Self {
+            trusted: false,
+            count: 0,
+            own: 0,
+            changed: vec![0; PLACES],
+            cleared: 0,
+            entries: HashMap::new(),
+            members: HashMap::new(),
+            complete: HashMap::new(),
+            listed: HashMap::new(),
+            missed: HashMap::new(),
+            list_again: Instant::now(),
+        }
+    }
+
     fn make_room(&mut self) {
         if self.entries.len() >= KNOWN_MAX || self.members.len() >= KNOWN_MAX {
             self.entries.clear();
             self.members.clear();
+            self.complete.clear();
+            self.cleared += 1;
         }
+    }
+
+    const fn mark(&self) -> Mark {
+        Mark { count: self.count, own: self.own, cleared: self.cleared }
     }
 
     /// Whether what was learnt at this count is believed.
     const fn holds(&self, learnt: u64) -> bool {
         self.trusted && learnt == self.count
+    }
+
+    /// Whether nobody changed what this is about since a mark, neither others nor this mount.
+    fn is_since(&self, mark: Mark, about: &About) -> bool {
+        self.holds(mark.count) && self.changed[about.place()] <= mark.own
     }
 
     /// A member of a folder, of what was learnt at counts that are good.
@@ -56,157 +137,257 @@ impl Known {
                 entry.map_or(Member::Unknown, |(_, entry)| Member::Is(entry.clone()))
             }
             Some((learnt, None)) if good(*learnt) => Member::IsNone,
+            None if self.complete.get(&folder).is_some_and(|learnt| good(*learnt)) => Member::IsNone,
             _ => Member::Unknown,
+        }
+    }
+
+    fn put(&mut self, learnt: u64, entry: &Entry) {
+        self.make_room();
+        self.entries.insert(entry.node.id, (learnt, entry.clone()));
+        if let (Some(folder), Ok(name)) = (entry.node.parent, NodeName::new(&entry.node.name)) {
+            self.members.insert((folder, name), (learnt, Some(entry.node.id)));
+        }
+    }
+
+    /// The count at which an answer is learnt; none if this mount changed what it is about meanwhile. What others may have changed meanwhile is good
+    /// enough for when the server is away.
+    fn at(&self, mark: Mark, about: &About) -> Option<u64> {
+        let at = if self.holds(mark.count) { mark.count } else { NEVER };
+        (self.changed[about.place()] <= mark.own).then_some(at)
+    }
+
+    /// Whether what is learnt at a count may take the place of what is there: not of what is believed, if it is not.
+    fn may_replace(&self, there: Option<u64>, at: u64) -> bool {
+        at != NEVER || !there.is_some_and(|learnt| self.holds(learnt))
+    }
+
+    fn learn(&mut self, mark: Mark, entry: &Entry) {
+        let at = self.at(mark, &About::Entry(entry.node.id));
+        let there = self.entries.get(&entry.node.id).map(|(learnt, _)| *learnt);
+        if let Some(at) = at.filter(|at| self.may_replace(there, *at)) {
+            self.make_room();
+            self.entries.insert(entry.node.id, (at, entry.clone()));
+        }
+    }
+
+    fn learn_name(&mut self, mark: Mark, folder: NodeId, name: &NodeName, found: Option<&Entry>) {
+        if let Some(entry) = found {
+            self.learn(mark, entry);
+        }
+        let (key, at) = ((folder, name.clone()), self.at(mark, &About::Name(folder, name.clone())));
+        let there = self.members.get(&key).map(|(learnt, _)| *learnt);
+        if let Some(at) = at.filter(|at| self.may_replace(there, *at)) {
+            self.make_room();
+            self.members.insert(key, (at, found.map(|entry| entry.node.id)));
+        }
+    }
+
+    /// The count at which what came of a change is learnt.
+    fn learnt(&self, mark: Mark, entry: &Entry) -> u64 {
+        let name = entry.node.parent.zip(NodeName::new(&entry.node.name).ok());
+        let name = name.is_none_or(|(folder, name)| self.is_since(mark, &About::Name(folder, name)));
+        if name && self.is_since(mark, &About::Entry(entry.node.id)) { self.count } else { NEVER }
+    }
+
+    /// What this is about is to be asked for.
+    fn doubt(&mut self, about: &[About]) {
+        self.make_room();
+        for about in about {
+            match about {
+                About::Entry(node) => {
+                    if let Some((learnt, _)) = self.entries.get_mut(node) {
+                        *learnt = NEVER;
+                    }
+                }
+                About::Name(folder, name) => {
+                    self.members.insert((*folder, name.clone()), (NEVER, None));
+                }
+            }
+        }
+    }
+
+    fn touch(&mut self, about: &[About]) {
+        self.own += 1;
+        for about in about {
+            self.changed[about.place()] = self.own;
         }
     }
 }
 
 impl Names {
+    /// Nothing is known, and nothing is believed until the stream of changes is there.
+    pub(super) fn new(voice: Arc<Voice>) -> Self {
+        Self { known: Mutex::new(Known::new()), voice }
+    }
+
     /// Something changed: what is known is believed no more, except while the server is away.
     pub(super) fn forget(&self) {
-        self.0.lock().count += 1;
+        self.known.lock().count += 1;
+    }
+
+    /// A change of this mount has an end that is not known: it may happen yet, and is somebody else's then.
+    pub(super) fn lost(&self) {
+        self.voice.change();
+        self.forget();
     }
 
     /// This mount changed what a name means, or is about to: what it meant is not to come back.
     pub(super) fn forget_name(&self, folder: NodeId, name: &NodeName) {
-        self.0.lock().members.remove(&(folder, name.clone()));
+        self.known.lock().members.remove(&(folder, name.clone()));
     }
 
     /// Whether the stream of changes is alive from now on.
     pub(super) fn trust(&self, trusted: bool) {
-        let mut known = self.0.lock();
+        let mut known = self.known.lock();
         known.count += 1;
         known.trusted = trusted;
     }
 
     /// To be shown with what is learnt from a question that is sent after this.
-    pub(super) fn count(&self) -> u64 {
-        self.0.lock().count
+    pub(super) fn mark(&self) -> Mark {
+        self.known.lock().mark()
     }
 
     pub(super) fn entry(&self, node: NodeId) -> Option<Entry> {
-        let known = self.0.lock();
+        let known = self.known.lock();
         known.entries.get(&node).filter(|(learnt, _)| known.holds(*learnt)).map(|(_, entry)| entry.clone())
     }
 
     /// An entry as it was when it was last asked for.
     pub(super) fn entry_before(&self, node: NodeId) -> Option<Entry> {
-        self.0.lock().entries.get(&node).map(|(_, entry)| entry.clone())
+        self.known.lock().entries.get(&node).map(|(_, entry)| entry.clone())
     }
 
     /// A member of a folder, or that there is none, as far as it is known.
     pub(super) fn lookup(&self, folder: NodeId, name: &NodeName) -> Member {
-        let known = self.0.lock();
+        let known = self.known.lock();
         known.member(folder, name, |learnt| known.holds(learnt))
     }
 
     /// The same as it was when it was last asked for.
     pub(super) fn lookup_before(&self, folder: NodeId, name: &NodeName) -> Member {
-        self.0.lock().member(folder, name, |_| true)
+        self.known.lock().member(folder, name, |_| true)
     }
 
     /// Remembers an entry.
-    pub(super) fn learn(&self, count: u64, entry: &Entry) {
-        let mut known = self.0.lock();
-        if known.holds(count) {
-            known.make_room();
-            known.entries.insert(entry.node.id, (count, entry.clone()));
-        }
+    pub(super) fn learn(&self, mark: Mark, entry: &Entry) {
+        self.known.lock().learn(mark, entry);
     }
 
     /// Remembers what this mount made of a node, for when the server is away; what others did at the same time is not known.
     pub(super) fn remember(&self, entry: &Entry) {
-        let mut known = self.0.lock();
-        known.make_room();
-        known.entries.insert(entry.node.id, (NEVER, entry.clone()));
-        if let (Some(folder), Ok(name)) = (entry.node.parent, NodeName::new(&entry.node.name)) {
-            known.members.insert((folder, name), (NEVER, Some(entry.node.id)));
-        }
+        self.known.lock().put(NEVER, entry);
     }
 
     /// Remembers what a name in a folder means.
-    pub(super) fn learn_name(&self, count: u64, folder: NodeId, name: &NodeName, found: Option<&Entry>) {
-        let mut known = self.0.lock();
-        if known.holds(count) {
-            known.make_room();
-            if let Some(entry) = found {
-                known.entries.insert(entry.node.id, (count, entry.clone()));
+    pub(super) fn learn_name(&self, mark: Mark, folder: NodeId, name: &NodeName, found: Option<&Entry>) {
+        self.known.lock().learn_name(mark, folder, name, found);
+    }
+
+    /// Remembers a page of a folder's members, those after a name; `last` if there are no more. When every page followed the one before it, all
+    /// members are known.
+    pub(super) fn learn_page(&self, mark: Mark, folder: NodeId, after: Option<&NodeName>, page: &[Entry], last: bool) {
+        let mut known = self.known.lock();
+        let begun = match after {
+            None => Some(mark),
+            Some(after) => known.listed.remove(&folder).filter(|(_, to)| to == after).map(|(begun, _)| begun),
+        };
+        let mut to = None;
+        for entry in page {
+            let Ok(name) = NodeName::new(&entry.node.name) else { return };
+            known.learn_name(mark, folder, &name, Some(entry));
+            to = Some(name);
+        }
+        let Some(begun) = begun.filter(|begun| known.holds(begun.count) && known.cleared == begun.cleared) else {
+            return;
+        };
+        if last {
+            known.complete.insert(folder, begun.count);
+        } else if let Some(to) = to {
+            if known.listed.len() >= FOLDERS_MAX {
+                known.listed.clear();
             }
-            known.members.insert((folder, name.clone()), (count, found.map(|entry| entry.node.id)));
+            known.listed.insert(folder, (begun, to));
+        }
+    }
+
+    /// A name was looked for in vain; answers whether it is time to ask for the whole folder.
+    pub(super) fn missed(&self, folder: NodeId) -> bool {
+        let mut known = self.known.lock();
+        if known.missed.len() >= FOLDERS_MAX {
+            known.missed.clear();
+        }
+        let count = known.count;
+        let missed = known.missed.entry(folder).or_default();
+        *missed = if missed.0 == count { (count, missed.1.saturating_add(1)) } else { (count, 1) };
+        let is_time = missed.1 == MISSES && known.list_again <= Instant::now();
+        if is_time {
+            known.list_again = Instant::now() + LIST_AGAIN;
+        }
+        is_time
+    }
+
+    /// This mount begins to change something.
+    pub(super) fn begin(&self, about: Vec<About>) -> Changing<'_> {
+        let mut known = self.known.lock();
+        let entries = about.iter().filter_map(|about| match about {
+            About::Entry(node) => known.entries.get(node),
+            About::Name(..) => None,
+        });
+        let before = entries.filter(|(learnt, _)| known.holds(*learnt)).map(|(_, entry)| entry.clone()).collect();
+        known.touch(&about);
+        let mark = known.mark();
+        drop(known);
+        Changing { names: self, about, mark, before, settled: false }
+    }
+}
+
+/// A change of this mount. Dropped before it is settled, its end is not known.
+pub(super) struct Changing<'n> {
+    names: &'n Names,
+    about: Vec<About>,
+    mark: Mark,
+    before: Vec<Entry>,
+    settled: bool,
+}
+
+impl Changing<'_> {
+    /// A node of those it is about as it was before, if that is known.
+    pub(super) fn before(&self, node: NodeId) -> Option<&Entry> {
+        self.before.iter().find(|entry| entry.node.id == node)
+    }
+
+    /// The change was made or refused for certain, and this is what came of it, the last word of a node behind the others. Folders in `made` are
+    /// new, and empty.
+    pub(super) fn settle(mut self, entries: &[Entry], made: &[NodeId]) {
+        self.settled = true;
+        let names = self.names;
+        let mut known = names.known.lock();
+        // Where another change of this mount was under way at the same time, which came first is not known.
+        let learnt: Vec<u64> = entries.iter().map(|entry| known.learnt(self.mark, entry)).collect();
+        known.touch(&self.about);
+        known.doubt(&self.about);
+        for (entry, learnt) in entries.iter().zip(learnt) {
+            known.put(learnt, entry);
+            // What this mount made is known whole when the server is away, whether it is believed now or not.
+            if entry.node.kind == NodeKind::Folder && made.contains(&entry.node.id) {
+                known.complete.insert(entry.node.id, learnt);
+            }
+        }
+    }
+}
+
+impl Drop for Changing<'_> {
+    fn drop(&mut self) {
+        if !self.settled {
+            self.names.lost();
+            let mut known = self.names.known.lock();
+            known.touch(&self.about);
+            known.doubt(&self.about);
         }
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use holdfast_base::SpaceId;
-    use holdfast_drive::{Node, NodeKind};
-
-    fn entry(id: i64) -> Entry {
-        let node = Node {
-            id: NodeId(id),
-            space: SpaceId(1),
-            parent: Some(NodeId(1)),
-            name: "a".into(),
-            kind: NodeKind::File,
-            content: None,
-            size: 0,
-            seq: 1,
-            created_ms: 0,
-            modified_ms: 0,
-            has_properties: false,
-        };
-        Entry { node, posix: None }
-    }
-
-    #[test]
-    fn nothing_is_believed_without_the_stream_of_changes() {
-        let names = Names::default();
-        let name = NodeName::new("a").expect("name");
-        names.learn_name(names.count(), NodeId(1), &name, Some(&entry(7)));
-        assert_eq!(names.lookup(NodeId(1), &name), Member::Unknown);
-        names.trust(true);
-        names.learn_name(names.count(), NodeId(1), &name, Some(&entry(7)));
-        assert_eq!(names.lookup(NodeId(1), &name), Member::Is(entry(7)));
-        assert_eq!(names.entry(NodeId(7)), Some(entry(7)));
-        names.trust(false);
-        assert_eq!((names.lookup(NodeId(1), &name), names.entry(NodeId(7))), (Member::Unknown, None));
-        assert_eq!(names.lookup_before(NodeId(1), &name), Member::Is(entry(7)), "what was known last");
-        assert_eq!(names.entry_before(NodeId(7)), Some(entry(7)));
-        names.trust(true);
-        names.remember(&entry(8));
-        assert_eq!(names.lookup(NodeId(1), &name), Member::Unknown, "asked for again while the server is there");
-        assert_eq!(names.lookup_before(NodeId(1), &name), Member::Is(entry(8)));
-        names.forget_name(NodeId(1), &name);
-        assert_eq!(names.lookup_before(NodeId(1), &name), Member::Unknown, "this mount changed it");
-    }
-
-    #[test]
-    fn an_answer_from_before_a_change_is_not_put_back() {
-        let names = Names::default();
-        names.trust(true);
-        let name = NodeName::new("a").expect("name");
-        let before = names.count();
-        names.forget();
-        names.learn(before, &entry(7));
-        names.learn_name(before, NodeId(1), &name, None);
-        assert_eq!((names.entry(NodeId(7)), names.lookup(NodeId(1), &name)), (None, Member::Unknown));
-        names.learn_name(names.count(), NodeId(1), &name, None);
-        assert_eq!(names.lookup(NodeId(1), &name), Member::IsNone, "that there is none is known, too");
-    }
-
-    #[test]
-    fn however_many_names_are_asked_for_memory_has_its_bound() {
-        let names = Names::default();
-        names.trust(true);
-        let count = names.count();
-        for number in 0..(3 * KNOWN_MAX) {
-            let name = NodeName::new(&format!("n{number}")).expect("name");
-            names.learn_name(count, NodeId(1), &name, None);
-            names.learn(count, &entry(i64::try_from(number).expect("fits")));
-        }
-        let known = names.0.lock();
-        assert!(known.entries.len() <= KNOWN_MAX && known.members.len() <= KNOWN_MAX);
-    }
-}
+mod tests;

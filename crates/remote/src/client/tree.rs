@@ -1,11 +1,11 @@
 //! [`Tree`], operation by operation.
 
 use super::link::{Lost, Outcome};
-use super::names::Member;
+use super::names::{About, Member};
 use super::opened::{Progress, RemoteContent};
 use super::replay::Replay;
 use super::{REPEATED_BYTES_MAX, Remote, again};
-use crate::wire::{self, Call, HOLD_MAX, Opened, Value};
+use crate::wire::{self, Call, HOLD_MAX, LIST_MAX, Opened, Value};
 use async_trait::async_trait;
 use bytes::Bytes;
 use holdfast_base::{ByteRange, ContentId, Error, ErrorKind, NodeId, NodeName, Result};
@@ -28,19 +28,58 @@ impl Remote {
         self.shared.link.ask(&call).await
     }
 
-    /// Changes something. What is known is forgotten before and after: in between, others may ask and be told of either.
+    /// Changes something about many nodes or names. What is known is forgotten before and after: in between, others may ask and be told of either.
     async fn change<T: Value>(&self, call: Call, lost: Lost) -> Outcome<T> {
-        self.shared.names.forget();
+        let names = &self.shared.names;
+        let changing = names.begin(Vec::new());
+        names.forget();
         let outcome = self.shared.link.call(&call, lost).await;
-        self.shared.names.forget();
+        names.forget();
+        if outcome.is_certain() {
+            changing.settle(&[], &[]);
+        }
         outcome
+    }
+
+    /// The rest of what a question may be answered with: what was known last, once the server is away.
+    async fn or_before<T>(&self, ask: impl Future<Output = Result<T>>, before: impl Fn() -> Option<T>) -> Result<T> {
+        let link = &self.shared.link;
+        if link.is_away()
+            && let Some(known) = before()
+        {
+            return Ok(known);
+        }
+        let mut ask = Box::pin(ask);
+        let found = tokio::select! {
+            biased;
+            found = &mut ask => found,
+            () = link.gone() => match before() {
+                Some(known) => return Ok(known),
+                None => ask.await,
+            },
+        };
+        match found {
+            Err(error) if link.is_away() => before().ok_or(error),
+            found => found,
+        }
+    }
+
+    /// Asks for a folder as a whole where names are looked for in vain.
+    async fn missed(&self, folder: NodeId) {
+        let (link, names) = (&self.shared.link, &self.shared.names);
+        if !link.is_away()
+            && names.missed(folder)
+            && let Err(error) = self.list(folder, None, LIST_MAX).await
+        {
+            tracing::debug!(%error, "a folder could not be asked for as a whole");
+        }
     }
 
     /// A member as the server has it now.
     async fn look(&self, folder: NodeId, name: &NodeName) -> Result<Option<Entry>> {
-        let count = self.shared.names.count();
+        let mark = self.shared.names.mark();
         let found: Option<Entry> = self.ask(Call::Lookup(folder, name.clone())).await?;
-        self.shared.names.learn_name(count, folder, name, found.as_ref());
+        self.shared.names.learn_name(mark, folder, name, found.as_ref());
         Ok(found)
     }
 
@@ -76,21 +115,15 @@ impl Tree for Remote {
         if let Some(known) = names.entry(node) {
             return Ok(Some(known));
         }
-        let before = || names.entry_before(node);
-        if self.shared.link.is_away()
-            && let Some(entry) = before()
-        {
-            return Ok(Some(entry));
-        }
-        let count = names.count();
-        let found: Option<Entry> = match self.ask(Call::Entry(node)).await {
-            Err(error) if self.shared.link.is_away() => before().map(Some).ok_or(error)?,
-            found => found?,
+        let ask = async {
+            let mark = names.mark();
+            let found: Option<Entry> = self.ask(Call::Entry(node)).await?;
+            if let Some(found) = &found {
+                names.learn(mark, found);
+            }
+            Ok(found)
         };
-        if let Some(found) = &found {
-            names.learn(count, found);
-        }
-        Ok(found)
+        self.or_before(ask, || names.entry_before(node).map(Some)).await
     }
 
     async fn lookup(&self, folder: NodeId, name: &NodeName) -> Result<Option<Entry>> {
@@ -103,28 +136,20 @@ impl Tree for Remote {
                     Member::IsNone => Some(None),
                     Member::Unknown => None,
                 };
-                if self.shared.link.is_away()
-                    && let Some(found) = before()
-                {
-                    return Ok(found);
+                let found = self.or_before(self.look(folder, name), before).await?;
+                if found.is_none() {
+                    self.missed(folder).await;
                 }
-                match self.look(folder, name).await {
-                    Err(error) if self.shared.link.is_away() => before().ok_or(error),
-                    found => found,
-                }
+                Ok(found)
             }
         }
     }
 
     async fn list(&self, folder: NodeId, after: Option<&NodeName>, limit: usize) -> Result<Vec<Entry>> {
-        let count = self.shared.names.count();
-        let limit = u32::try_from(limit).unwrap_or(u32::MAX);
-        let found: Vec<Entry> = self.ask(Call::List(folder, after.cloned(), limit)).await?;
-        for entry in &found {
-            if let Ok(name) = NodeName::new(&entry.node.name) {
-                self.shared.names.learn_name(count, folder, &name, Some(entry));
-            }
-        }
+        let (mark, limit) = (self.shared.names.mark(), limit.min(LIST_MAX));
+        let asked = u32::try_from(limit).unwrap_or(u32::MAX);
+        let found: Vec<Entry> = self.ask(Call::List(folder, after.cloned(), asked)).await?;
+        self.shared.names.learn_page(mark, folder, after, &found, found.len() < limit);
         Ok(found)
     }
 
@@ -151,8 +176,22 @@ impl Tree for Remote {
 
     async fn create(&self, new: NewNode, content: Bytes, durable: Durable) -> Result<Entry> {
         let size = content.len() as u64;
-        self.shared.names.forget_name(new.parent, &new.name);
-        let Outcome { result, unknown } = self.change(Call::Create(new.clone(), content, durable), Lost::Repeat).await;
+        let about = vec![About::Name(new.parent, new.name.clone()), About::Entry(new.parent)];
+        let changing = self.shared.names.begin(about);
+        let call = Call::Create(new.clone(), content, durable);
+        let outcome = self.shared.link.call::<Entry>(&call, Lost::Repeat).await;
+        if outcome.is_certain() {
+            let folder = changing.before(new.parent).map(|folder| touched(folder, new.posix.ctime_ns));
+            if let Ok(entry) = &outcome.result {
+                let known: Vec<Entry> = std::iter::once(entry.clone()).chain(folder).collect();
+                changing.settle(&known, &[entry.node.id]);
+            } else {
+                changing.settle(&[], &[]);
+            }
+            return outcome.result;
+        }
+        drop(changing);
+        let Outcome { result, unknown } = outcome;
         match result {
             Err(error) if unknown && error.kind() == ErrorKind::AlreadyExists => {
                 let found = self.look(new.parent, &new.name).await?;
@@ -166,9 +205,14 @@ impl Tree for Remote {
         let kept = u32::try_from(save.body.len().min(REPEATED_BYTES_MAX)).unwrap_or(u32::MAX);
         let room = self.shared.repeated.acquire_many(kept).await;
         let _room = room.map_err(|_| Error::internal("nobody closes this"))?;
-        self.shared.names.forget();
-        let Outcome { result, unknown } = self.send_save(&save, body).await;
-        self.shared.names.forget();
+        let changing = self.shared.names.begin(vec![About::Entry(save.node)]);
+        let outcome = self.send_save(&save, body).await;
+        if outcome.is_certain() {
+            changing.settle(outcome.result.as_ref().map_or(&[], std::slice::from_ref), &[]);
+            return outcome.result;
+        }
+        drop(changing);
+        let Outcome { result, unknown } = outcome;
         match result {
             Err(error) if unknown && matches!(error.kind(), ErrorKind::PreconditionFailed | ErrorKind::Unavailable) => {
                 let found: Option<Entry> = self.ask(Call::Entry(save.node)).await?;
@@ -193,8 +237,15 @@ impl Tree for Remote {
     }
 
     async fn set_attributes(&self, node: NodeId, change: NewAttributes, usual: Posix) -> Result<Entry> {
-        let changed = self.change(Call::SetAttributes(node, change, usual), Lost::Repeat).await.result;
-        changed.inspect(|entry| self.shared.names.remember(entry))
+        let changing = self.shared.names.begin(vec![About::Entry(node)]);
+        let call = Call::SetAttributes(node, change, usual);
+        let outcome = self.shared.link.call::<Entry>(&call, Lost::Repeat).await;
+        if outcome.is_certain() {
+            changing.settle(outcome.result.as_ref().map_or(&[], std::slice::from_ref), &[]);
+            return outcome.result;
+        }
+        drop(changing);
+        outcome.result.inspect(|entry| self.shared.names.remember(entry))
     }
 
     async fn unlink(&self, unlink: Unlink) -> Result<NodeId> {
@@ -288,4 +339,14 @@ impl Tree for Remote {
             self.shared.names.forget();
         }
     }
+}
+
+/// A folder's entry after a member of it changed: what the catalogue writes with that.
+pub(super) fn touched(folder: &Entry, now_ns: i64) -> Entry {
+    let mut folder = folder.clone();
+    folder.node.modified_ms = now_ns.div_euclid(1_000_000);
+    if let Some(posix) = &mut folder.posix {
+        (posix.mtime_ns, posix.ctime_ns) = (now_ns, now_ns);
+    }
+    folder
 }

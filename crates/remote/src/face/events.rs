@@ -1,6 +1,6 @@
 //! The stream of changes of a space.
 //!
-//! It tells that something changed, not what: whoever listens forgets what it believes. Between changes there is a sign of life every
+//! It tells that something changed, not what: whoever listens forgets what it believes, unless the change was its own. Between changes there is a sign of life every
 //! [`BEAT`], so that a client knows within a few seconds that it can no longer believe anything. It ends by itself after [`LASTS`], and
 //! the client asks again: so a credential that was revoked is found out, and a balancer gets its chance.
 
@@ -24,6 +24,8 @@ const LASTS: Duration = Duration::from_secs(10);
 
 struct Listener {
     seat: Arc<Seat>,
+    /// How whoever listens names itself; 0 if it does not.
+    mount: u64,
     space: SpaceId,
     changes: broadcast::Receiver<Change>,
     stopping: watch::Receiver<bool>,
@@ -34,13 +36,14 @@ struct Listener {
 /// A stream of frames from now on. Its first is there at once: what is asked after it came misses no change.
 pub(super) async fn stream(
     seat: Arc<Seat>,
+    mount: u64,
     stopping: watch::Receiver<bool>,
 ) -> Result<impl Stream<Item = Result<Frame<Bytes>, Infallible>> + Send + 'static> {
     let changes = seat.tree.changes();
     let root = seat.tree.entry(seat.tree.root()).await?;
     let space = root.ok_or_else(|| Error::not_found("the space is gone"))?.node.space;
-    let listener =
-        Listener { seat, space, changes, stopping, beat: tokio::time::interval(BEAT), until: Instant::now() + LASTS };
+    let (beat, until) = (tokio::time::interval(BEAT), Instant::now() + LASTS);
+    let listener = Listener { seat, mount, space, changes, stopping, beat, until };
     Ok(stream::unfold(listener, |mut listener| async {
         let event = listener.next().await?;
         Some((Ok(Frame::data(wire::frame(&event))), listener))
@@ -61,7 +64,7 @@ impl Listener {
                 () = stopped(&mut self.stopping) => return None,
                 () = tokio::time::sleep_until(self.until) => return None,
                 change = self.changes.recv() => match change {
-                    Ok(change) if change.space == self.space => return Some(self.latest(change.seq)),
+                    Ok(change) if change.space == self.space => return Some(self.latest(change)),
                     Ok(_) => {}
                     Err(broadcast::error::RecvError::Lagged(_)) => return Some(Event::Gap),
                     Err(broadcast::error::RecvError::Closed) => return None,
@@ -75,14 +78,15 @@ impl Listener {
         }
     }
 
-    /// Of changes that wait, the last stands for all.
-    fn latest(&mut self, mut seq: i64) -> Event {
+    /// Of changes that wait, one stands for all.
+    fn latest(&mut self, mut all: Change) -> Event {
         loop {
             match self.changes.try_recv() {
-                Ok(change) if change.space == self.space => seq = seq.max(change.seq),
+                Ok(change) if change.space == self.space => all = all.and(change),
                 Ok(_) => {}
                 Err(broadcast::error::TryRecvError::Lagged(_)) => return Event::Gap,
-                Err(_) => return Event::Changed(seq),
+                Err(_) if self.mount != 0 && all.by == self.mount => return Event::Own(all.seq),
+                Err(_) => return Event::Changed(all.seq),
             }
         }
     }

@@ -16,7 +16,7 @@ use holdfast_base::{Error, ErrorKind, Result};
 use holdfast_drive::ContentStream;
 use holdfast_drive::engine::Engine;
 use http::header::{ALLOW, CONTENT_TYPE, HeaderValue, RETRY_AFTER};
-use http::{Method, Request, Response, StatusCode};
+use http::{HeaderMap, Method, Request, Response, StatusCode};
 use http_body::Body;
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt, BodyStream, Full};
@@ -36,13 +36,16 @@ pub const CONTENTS_MAX: usize = 256;
 /// A body of an answer; it ends without an error, but may be cut off with its connection.
 pub type Answer = UnsyncBoxBody<Bytes, std::convert::Infallible>;
 
-/// What a request did, for the log of who did what: an action, and on what. In the extensions of answers to calls that change files.
+/// What a request did, for the log of who did what: an action, and on what. Answers to calls that change files have a `Vec` of them in their
+/// extensions, since one may hand over many changes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Did {
     /// As other faces call it.
     pub action: &'static str,
     /// Space, and the node as far as the call says it.
     pub object: String,
+    /// Status of its refusal, where it was refused and the call as a whole was not.
+    pub refused: Option<u16>,
 }
 
 /// Answers the protocol. A handle: clones are the same.
@@ -85,11 +88,12 @@ impl WireFace {
             return Err(Error::forbidden("the visitor of a link cannot mount what it leads to"));
         }
         let space = space_of(request.uri().query())?.unwrap_or_else(|| who.name.clone());
+        let mount = mount_of(request.headers())?;
         match (request.uri().path(), request.method()) {
-            (wire::CALL, &Method::POST) => self.call(who, &space, request.into_body()).await,
+            (wire::CALL, &Method::POST) => self.call(who, (&space, mount), request.into_body()).await,
             (wire::EVENTS, &Method::GET) => {
-                let seat = self.seat(who, &space).await?;
-                let stream = events::stream(seat, self.0.stopping.subscribe()).await?;
+                let seat = self.seat(who, &space, mount).await?;
+                let stream = events::stream(seat, mount, self.0.stopping.subscribe()).await?;
                 Ok(answer(StatusCode::OK, UnsyncBoxBody::new(http_body_util::StreamBody::new(stream))))
             }
             (wire::CALL | wire::EVENTS, method) => {
@@ -102,31 +106,42 @@ impl WireFace {
         }
     }
 
-    async fn call<B>(&self, who: Arc<Session>, space: &str, body: B) -> Result<Response<Answer>>
+    async fn call<B>(&self, who: Arc<Session>, (space, mount): (&str, u64), body: B) -> Result<Response<Answer>>
     where
         B: Body<Data = Bytes, Error = Error> + Send + Unpin + 'static,
     {
         let (call, body) = read_call(body).await?;
         metrics::counter!("holdfast_wire_calls_total", "operation" => call.name()).increment(1);
-        let seat = self.seat(who, space).await?;
-        let did = operate::did(&call, space);
-        let mut answered = match operate::operate(&seat, call, body).await {
+        let seat = self.seat(who.clone(), space, mount).await?;
+        let mut did: Vec<Did> = operate::did(&call, space).into_iter().collect();
+        let done = match call {
+            Call::Keys() => self.0.engine.handed_keys(&who, space).await.map(operate::keys),
+            Call::Apply(of, batch, durable) => {
+                let handed = operate::hand_over(&seat, of, batch, durable).await;
+                handed.map(|(frame, changes)| {
+                    did = changes;
+                    frame
+                })
+            }
+            call => operate::operate(&seat, call, body).await,
+        };
+        let mut answered = match done {
             Ok(frame) => answer(StatusCode::OK, whole(frame)),
             Err(error) => refusal(&error),
         };
-        if let Some(did) = did {
+        if !did.is_empty() {
             answered.extensions_mut().insert(did);
         }
         Ok(answered)
     }
 
-    async fn seat(&self, who: Arc<Session>, space: &str) -> Result<Arc<seat::Seat>> {
-        let known = self.0.seats.lock().find(&who, space);
+    async fn seat(&self, who: Arc<Session>, space: &str, mount: u64) -> Result<Arc<seat::Seat>> {
+        let known = self.0.seats.lock().find(&who, space, mount);
         let seat = if let Some(seat) = known {
             seat
         } else {
-            let tree = self.0.engine.tree(who.clone(), space).await?;
-            self.0.seats.lock().take(who, space, tree)
+            let tree = self.0.engine.far_tree(who.clone(), space, mount).await?;
+            self.0.seats.lock().take(who, (space, mount), tree)
         };
         seat.look().await?;
         Ok(seat)
@@ -141,6 +156,13 @@ fn space_of(query: Option<&str>) -> Result<Option<String>> {
     let name = percent_encoding::percent_decode_str(value).decode_utf8();
     let name = name.map_err(|_| Error::invalid("the space's name is not UTF-8"))?;
     Ok(Some(name.into_owned()))
+}
+
+/// How a mount names itself; 0 if it does not.
+fn mount_of(headers: &HeaderMap) -> Result<u64> {
+    let Some(name) = headers.get(wire::MOUNT) else { return Ok(0) };
+    let number = name.to_str().ok().and_then(|name| name.parse().ok());
+    number.ok_or_else(|| Error::invalid(format!("the header {} is a number", wire::MOUNT)))
 }
 
 /// Reads a call, and leaves what comes after it.

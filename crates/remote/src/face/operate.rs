@@ -2,12 +2,14 @@
 
 use super::Did;
 use super::seat::Seat;
-use crate::wire::{self, Call, HOLD_MAX, Hello, LIST_MAX, Opened, Value};
+use crate::wire::{self, Call, HOLD_MAX, Handed, Hello, Keys, LIST_MAX, NUMBERS_MAX, Opened, Value};
 use bytes::Bytes;
 use futures_util::StreamExt;
 use holdfast_base::limits::BLOCK_BYTES;
-use holdfast_base::{ByteRange, ContentId, Error, ErrorKind, Result};
-use holdfast_drive::ContentStream;
+use holdfast_base::{ByteRange, ContentId, Error, ErrorKind, NodeId, NodeName, Result, SpaceId};
+use holdfast_drive::engine::far::HandedKeys;
+use holdfast_drive::{Applied, Batch, ContentStream, Deferred, Durable, NodeKind};
+use std::collections::{BTreeSet, HashSet};
 
 /// Does what a call asks for. What follows a call that nothing may follow is an error before anything is done.
 pub(super) async fn operate(seat: &Seat, call: Call, mut body: ContentStream) -> Result<Bytes> {
@@ -55,6 +57,12 @@ pub(super) async fn operate(seat: &Seat, call: Call, mut body: ContentStream) ->
             tree.extend(save, futures_util::stream::empty().boxed(), tail).await.map(done)
         }
         Call::Settle() => tree.settle().await.map(done),
+        Call::MayChange() => tree.may_change().await.map(done),
+        Call::Reserve(of, count) => {
+            refuse_another(seat, of).await?;
+            tree.reserve(count.min(NUMBERS_MAX)).await.map(|numbers| done((numbers.start, numbers.end)))
+        }
+        Call::Keys() | Call::Apply(..) => Err(Error::internal("this call is done elsewhere")),
     }
 }
 
@@ -77,21 +85,81 @@ async fn read(seat: &Seat, content: ContentId, range: ByteRange) -> Result<Bytes
     open.read(range).await.map(|bytes| done(Bytes::from(bytes)))
 }
 
+/// What was made for one space is not for another that has its name by now.
+async fn refuse_another(seat: &Seat, of: SpaceId) -> Result<()> {
+    let root = seat.tree.entry(seat.tree.root()).await?;
+    if root.is_none_or(|root| root.node.space != of) {
+        return Err(Error::not_found("this is not the space that was mounted: is it gone, and another has its name?"));
+    }
+    Ok(())
+}
+
+/// What a client is handed to seal by itself.
+pub(super) fn keys(keys: HandedKeys) -> Bytes {
+    let HandedKeys { account, slot, space, space_uid, wrapped, compression } = keys;
+    done(Keys { account, slot: slot.into(), space, space_uid, wrapped: wrapped.into(), compression })
+}
+
+/// Makes changes that a mount answered; with what is written down of them.
+pub(super) async fn hand_over(seat: &Seat, of: SpaceId, batch: Batch, durable: Durable) -> Result<(Bytes, Vec<Did>)> {
+    refuse_another(seat, of).await?;
+    let touched: BTreeSet<NodeId> = batch.changes.iter().filter_map(|(_, change)| change.folder()).collect();
+    let noted = did_together(&batch, &seat.space);
+    let answers = seat.tree.apply(batch, durable).await?;
+    let mut folders = Vec::with_capacity(touched.len());
+    for folder in touched {
+        folders.extend(seat.tree.entry(folder).await?);
+    }
+    let noted = noted.into_iter().zip(&answers).filter_map(|(did, answer)| match answer {
+        // It was written down then, or is when it is tried again.
+        Ok(Applied::Before) => None,
+        Err(error) if error.kind() == ErrorKind::Unavailable => None,
+        Ok(_) => did,
+        Err(error) => did.map(|did| Did { refused: Some(error.kind().status()), ..did }),
+    });
+    let noted = noted.collect();
+    Ok((done(Handed { answers, folders }), noted))
+}
+
+/// What is written down of each change, a file that is made and written being one thing.
+fn did_together(batch: &Batch, space: &str) -> Vec<Option<Did>> {
+    let mut made = HashSet::new();
+    let each = batch.changes.iter().map(|(_, change)| match change {
+        Deferred::Create { id, new, .. } => {
+            made.insert(*id);
+            let action = if new.kind == NodeKind::Folder { "file.make-folder" } else { "file.write" };
+            Some(named(action, space, new.parent, &new.name))
+        }
+        Deferred::Save { rewrite, .. } => {
+            (!made.contains(&rewrite.node)).then(|| numbered("file.write", space, rewrite.node))
+        }
+        Deferred::Attributes { node, .. } => Some(numbered("file.properties", space, *node)),
+        Deferred::Unlink { unlink, .. } => Some(named("file.remove", space, unlink.parent, &unlink.name)),
+    });
+    each.collect()
+}
+
+fn named(action: &'static str, space: &str, folder: NodeId, name: &NodeName) -> Did {
+    Did { action, object: format!("{space} #{folder}/{name}"), refused: None }
+}
+
+fn numbered(action: &'static str, space: &str, node: NodeId) -> Did {
+    Did { action, object: format!("{space} #{node}"), refused: None }
+}
+
 /// What is written down of a call that changes files.
 pub(super) fn did(call: &Call, space: &str) -> Option<Did> {
-    let named = |action, node: holdfast_base::NodeId, name: &holdfast_base::NodeName| {
-        Some(Did { action, object: format!("{space} #{node}/{name}") })
-    };
-    let numbered = |action, node: holdfast_base::NodeId| Some(Did { action, object: format!("{space} #{node}") });
+    let named = |action, node, name: &NodeName| Some(named(action, space, node, name));
+    let numbered = |action, node| Some(numbered(action, space, node));
     match call {
-        Call::Create(new, ..) if new.kind == holdfast_drive::NodeKind::Folder => {
-            named("file.make-folder", new.parent, &new.name)
-        }
+        Call::Create(new, ..) if new.kind == NodeKind::Folder => named("file.make-folder", new.parent, &new.name),
         Call::Create(new, ..) => named("file.write", new.parent, &new.name),
         Call::Save(save) | Call::Extend(save, _) => numbered("file.write", save.node),
         Call::SetAttributes(node, ..) | Call::SetXattr(node, ..) => numbered("file.properties", *node),
         Call::Unlink(unlink) => named("file.remove", unlink.parent, &unlink.name),
         Call::Rename(rename) => named("file.move", rename.from.0, &rename.from.1),
+        // If it fails as a whole; otherwise each change is noted.
+        Call::Apply(..) => Some(Did { action: "file.write", object: space.to_owned(), refused: None }),
         _ => None,
     }
 }

@@ -3,7 +3,7 @@
 use super::{CONTENTS_MAX, SEAT_IDLE, SEATS_MAX};
 use holdfast_auth::Session;
 use holdfast_base::{ContentId, Error, Result};
-use holdfast_drive::{OpenContent, Tree};
+use holdfast_drive::{Deferring, OpenContent};
 use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ const LOOK_EVERY: Duration = Duration::from_secs(1);
 
 /// A session's tree.
 pub(super) struct Seat {
-    pub(super) tree: Arc<dyn Tree>,
+    pub(super) tree: Arc<dyn Deferring>,
     pub(super) space: String,
     /// Kept, so that no other session gets its address while this is found by it.
     who: Arc<Session>,
@@ -66,26 +66,34 @@ impl Seat {
     }
 }
 
-/// All seats, by session and space. Sign-in gives the same session to the same credential as long as that is valid.
-#[derive(Default)]
-pub(super) struct Seats(HashMap<(usize, String), Arc<Seat>>);
+/// What a seat is found by: session, space, and how the mount names itself.
+type Key = (usize, String, u64);
 
-fn key(who: &Arc<Session>, space: &str) -> (usize, String) {
-    (Arc::as_ptr(who).addr(), space.to_owned())
+/// All seats. Sign-in gives the same session to the same credential as long as that is valid.
+#[derive(Default)]
+pub(super) struct Seats(HashMap<Key, Arc<Seat>>);
+
+fn key(who: &Arc<Session>, space: &str, mount: u64) -> Key {
+    (Arc::as_ptr(who).addr(), space.to_owned(), mount)
 }
 
 impl Seats {
-    pub(super) fn find(&self, who: &Arc<Session>, space: &str) -> Option<Arc<Seat>> {
-        self.0.get(&key(who, space)).cloned()
+    pub(super) fn find(&self, who: &Arc<Session>, space: &str, mount: u64) -> Option<Arc<Seat>> {
+        self.0.get(&key(who, space, mount)).cloned()
     }
 
     /// A new seat. Those nobody uses go first, and if there are none, all do: they are taken again with the next call.
-    pub(super) fn take(&mut self, who: Arc<Session>, space: &str, tree: Arc<dyn Tree>) -> Arc<Seat> {
+    pub(super) fn take(
+        &mut self,
+        who: Arc<Session>,
+        (space, mount): (&str, u64),
+        tree: Arc<dyn Deferring>,
+    ) -> Arc<Seat> {
         self.sweep();
         if self.0.len() >= SEATS_MAX {
             self.0.clear();
         }
-        let key = key(&who, space);
+        let key = key(&who, space, mount);
         let (used, looked, contents) = (Mutex::new(Instant::now()), Mutex::default(), Mutex::default());
         let seat = Arc::new(Seat { tree, space: space.to_owned(), who, used, looked, contents });
         self.0.insert(key, seat.clone());

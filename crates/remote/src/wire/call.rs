@@ -3,8 +3,10 @@
 use super::cbor::{Reader, Writer};
 use super::values::{Value, record};
 use bytes::Bytes;
-use holdfast_base::{ByteRange, ContentId, Error, NodeId, NodeName, Result, SpaceId};
-use holdfast_drive::{Durable, NewAttributes, NewNode, Posix, Rename, Save, Unlink, XattrRule};
+use holdfast_base::{ByteRange, ContentId, Error, NodeId, NodeName, Result, SpaceId, Uid};
+use holdfast_drive::{
+    Applied, Batch, Compression, Durable, Entry, NewAttributes, NewNode, Posix, Rename, Save, Unlink, XattrRule,
+};
 
 /// Defines [`Call`] with its encoding, so that an operation is one line here: its number, its name, its fields.
 macro_rules! calls {
@@ -86,6 +88,14 @@ calls! {
     15 SetXattr(node: NodeId, change: (String, Option<Bytes>, XattrRule), usual: (Posix, i64));
     /// Answers nothing.
     16 Settle();
+    /// Answers nothing.
+    17 MayChange();
+    /// Up to so many numbers for this space, [`NUMBERS_MAX`](super::NUMBERS_MAX) at most; answers the first, and the one after the last.
+    18 Reserve(space: SpaceId, count: u32);
+    /// Answers [`Keys`].
+    19 Keys();
+    /// Changes of this space; answers [`Handed`].
+    20 Apply(space: SpaceId, batch: Batch, durable: Durable);
     /// Nothing is sent, and these bytes of a content stand behind what is kept; answers the entry.
     32 Extend(save: Save, tail: (ContentId, ByteRange));
 }
@@ -112,7 +122,35 @@ pub struct Opened {
     pub grain: Option<u64>,
 }
 
+/// What a client needs to seal by itself, beside the secret of its token; see [`HandedKeys`](holdfast_drive::engine::far::HandedKeys).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Keys {
+    /// The account's random name.
+    pub account: Uid,
+    /// The slot that the token opens.
+    pub slot: Bytes,
+    /// The space.
+    pub space: SpaceId,
+    /// Its random name.
+    pub space_uid: Uid,
+    /// Its key, wrapped for the account.
+    pub wrapped: Bytes,
+    /// How its content is compressed.
+    pub compression: Compression,
+}
+
+/// What became of a batch.
+#[derive(Debug)]
+pub struct Handed {
+    /// An answer for each change, in order.
+    pub answers: Vec<Result<Applied>>,
+    /// The folders whose members it changed, as they are after it.
+    pub folders: Vec<Entry>,
+}
+
 record! {
+    Keys: 6 { account, slot, space, space_uid, wrapped, compression }
+    Handed: 2 { answers, folders }
     Hello: 4 { version, name, space, root }
     Opened: 2 { size, grain }
 }
@@ -126,6 +164,8 @@ pub enum Event {
     Changed(i64),
     /// Changes were missed: whatever is known may be wrong.
     Gap,
+    /// The same as [`Self::Changed`], by the mount that listens and nobody else.
+    Own(i64),
 }
 
 impl Value for Event {
@@ -134,6 +174,7 @@ impl Value for Event {
             Self::Beat => (0_u64, None::<i64>).put(out),
             Self::Changed(seq) => (1_u64, Some(*seq)).put(out),
             Self::Gap => (2_u64, None::<i64>).put(out),
+            Self::Own(seq) => (3_u64, Some(*seq)).put(out),
         }
     }
 
@@ -142,6 +183,7 @@ impl Value for Event {
             (0, None) => Ok(Self::Beat),
             (1, Some(seq)) => Ok(Self::Changed(seq)),
             (2, None) => Ok(Self::Gap),
+            (3, Some(seq)) => Ok(Self::Own(seq)),
             _ => Err(unknown()),
         }
     }

@@ -33,25 +33,35 @@ const TOO_MANY: u64 = 100;
 
 /// An error as a frame.
 pub fn encode_fault(error: &Error) -> Bytes {
+    frame(&parts(error, MESSAGE_BYTES_MAX))
+}
+
+/// Number of its kind, seconds, and so much of its message.
+pub(super) fn parts(error: &Error, bytes_max: usize) -> (u64, u32, String) {
     let (number, seconds) = match error.kind() {
         ErrorKind::TooManyRequests { retry_after_s } => (TOO_MANY, retry_after_s),
         kind => (KINDS.iter().position(|known| *known == kind).unwrap_or(KINDS.len() - 1) as u64, 0),
     };
-    let message = &error.message()[..error.message().floor_char_boundary(MESSAGE_BYTES_MAX)];
-    frame(&(number, seconds, message.to_owned()))
+    let message = &error.message()[..error.message().floor_char_boundary(bytes_max)];
+    (number, seconds, message.to_owned())
+}
+
+/// The error of such parts.
+pub(super) fn of_parts((number, seconds, message): (u64, u32, String)) -> Error {
+    let kind = usize::try_from(number).ok().and_then(|number| KINDS.get(number).copied());
+    let kind = match kind {
+        Some(kind) => kind,
+        None if number == TOO_MANY => ErrorKind::TooManyRequests { retry_after_s: seconds },
+        None => ErrorKind::Internal,
+    };
+    Error::new(kind, message)
 }
 
 /// An error as it came with a status. What has none of our frames came from somebody before the drive: a proxy, or the door of the server, whose
 /// words are text.
 pub fn decode_fault(status: u16, body: &[u8]) -> Error {
-    if let Ok((number, seconds, message)) = whole::<(u64, u32, String)>(body) {
-        let kind = usize::try_from(number).ok().and_then(|number| KINDS.get(number).copied());
-        let kind = match kind {
-            Some(kind) => kind,
-            None if number == TOO_MANY => ErrorKind::TooManyRequests { retry_after_s: seconds },
-            None => ErrorKind::Internal,
-        };
-        return Error::new(kind, message);
+    if let Ok(parts) = whole::<(u64, u32, String)>(body) {
+        return of_parts(parts);
     }
     let kind = match status {
         400 => ErrorKind::InvalidInput,

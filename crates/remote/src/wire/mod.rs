@@ -9,14 +9,16 @@
 //! | `POST /wire/v1/call?space=S` | a frame with a [`Call`]; after that of [`Call::Save`], the content | a frame with what the call answers |
 //! | `GET /wire/v1/events?space=S` | none | frames with an [`Event`] each, until the stream has had its time |
 //!
-//! An error has its status, and its kind and message in a frame. Without `space`, it is the account's own.
+//! An error has its status, and its kind and message in a frame. Without `space`, it is the account's own. A mount names itself by a random number in
+//! the header [`MOUNT`]; the stream of changes tells it of its own as [`Event::Own`].
 
 mod call;
 pub(crate) mod cbor;
+mod deferred;
 mod fault;
 mod values;
 
-pub use call::{Call, Event, Hello, Opened};
+pub use call::{Call, Event, Handed, Hello, Keys, Opened};
 pub use fault::{decode_fault, encode_fault};
 pub(crate) use values::Value;
 
@@ -40,6 +42,10 @@ pub const MEDIA_TYPE: &str = "application/cbor";
 pub const CALL_BYTES_MAX: usize = BLOCK_BYTES + (256 << 10);
 /// Longest answer: a thousand entries with the longest names, or a block.
 pub const ANSWER_BYTES_MAX: usize = 2 << 20;
+/// Header by which a mount names itself: a random number, in decimal.
+pub const MOUNT: &str = "holdfast-mount";
+/// Numbers that are given out with one call at most.
+pub const NUMBERS_MAX: u32 = 8_192;
 /// Members of a folder in an answer at most.
 pub const LIST_MAX: usize = 1_000;
 /// Nodes that are held with one call at most.
@@ -102,6 +108,8 @@ pub fn read_anything(bytes: &[u8]) {
         }
         let _ = message::<Event>(&found);
         let _ = message::<Hello>(&found);
+        let _ = message::<Keys>(&found);
+        let _ = message::<Handed>(&found);
         let _ = message::<Vec<holdfast_drive::Entry>>(&found);
         let _ = decode_fault(500, &found);
     }

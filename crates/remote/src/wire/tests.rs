@@ -1,8 +1,8 @@
 use super::*;
 use holdfast_base::{ByteRange, ContentId, NodeId, NodeName, SpaceId};
 use holdfast_drive::{
-    Durable, Entry, Leave, NewAttributes, NewNode, Node, NodeKind, Posix, Rename, Save, Special, Taken, Unlink,
-    XattrRule,
+    Applied, Batch, Deferred, Durable, Entry, Leave, NewAttributes, NewContent, NewEntry, NewNode, Node, NodeKind,
+    Posix, Rename, Rewrite, Save, Special, Taken, Unlink, XattrRule,
 };
 use proptest::prelude::*;
 
@@ -12,6 +12,25 @@ fn name(text: &str) -> NodeName {
 
 fn posix() -> Posix {
     Posix { special: Special::Link, mode: 0o4755, uid: 1, gid: u32::MAX, ctime_ns: i64::MIN, ..Posix::default() }
+}
+
+/// One change of each kind.
+fn batch() -> Batch {
+    let leave = Leave { now_ns: -1, held_until_ms: None, forget_after_ms: 0 };
+    let content = NewContent::Inline { size: 3, nonce: [1; 16], tag: [2; 16], sealed: vec![3; 99] };
+    let (parent, name) = (NodeId(7), name("ä"));
+    let new =
+        NewEntry { parent, name: name.clone(), kind: NodeKind::Folder, posix: posix(), content: NewContent::Empty };
+    let rewrite = Rewrite { node: NodeId(i64::MAX), base: Some(ContentId(1)), content, posix: posix(), keep: true };
+    let change = NewAttributes { mtime_ns: Some(-1), ctime_ns: 5, ..NewAttributes::default() };
+    let unlink = Unlink { parent, name: name.clone(), folder: true, leave };
+    let changes = [
+        Deferred::Create { id: NodeId(1), new, content_id: ContentId(0) },
+        Deferred::Save { rewrite, content_id: ContentId(9), at: (parent, name) },
+        Deferred::Attributes { node: NodeId(1), change, usual: posix() },
+        Deferred::Unlink { unlink, node: NodeId(1) },
+    ];
+    Batch { journal: [9; 16], changes: (1..).zip(changes).collect() }
 }
 
 /// One of each, with the ends of numbers in it.
@@ -48,6 +67,10 @@ fn calls() -> Vec<Call> {
         Call::Xattrs(NodeId(1)),
         Call::SetXattr(NodeId(1), ("user.x".into(), Some(Bytes::new()), XattrRule::Create), (posix(), 1)),
         Call::Settle(),
+        Call::MayChange(),
+        Call::Reserve(SpaceId(5), u32::MAX),
+        Call::Keys(),
+        Call::Apply(SpaceId(5), batch(), Durable::Soon),
         Call::Extend(save, (ContentId(4), ByteRange { start: 1 << 20, end: 5 << 20 })),
     ]
 }
@@ -87,6 +110,19 @@ fn the_bytes_of_version_1_stay_what_they_are() {
     };
     assert_eq!(hex(&frame(&entry)), "0000000f828b0201f6616101090a030420f4f6");
     assert_eq!(whole::<Entry>(&frame(&entry)).expect("reads"), entry);
+}
+
+#[test]
+fn what_became_of_each_change_arrives() {
+    let refused = Error::new(ErrorKind::NoSpace, "é".repeat(1_000));
+    let handed =
+        Handed { answers: vec![Ok(Applied::Gone(NodeId(4))), Err(refused), Ok(Applied::Before)], folders: vec![] };
+    let read = whole::<Handed>(&frame(&handed)).expect("reads");
+    let [Ok(Applied::Gone(NodeId(4))), Err(error), Ok(Applied::Before)] = &read.answers[..] else {
+        unreachable!("{read:?}")
+    };
+    assert_eq!(error.kind(), ErrorKind::NoSpace);
+    assert!(error.message().len() <= 400, "an answer has many");
 }
 
 #[test]
@@ -139,7 +175,7 @@ proptest! {
     }
 
     #[test]
-    fn a_message_with_any_byte_changed_is_refused_or_read_as_another(which in 0..17_usize, at in 0..400_usize, to: u8) {
+    fn a_message_with_any_byte_changed_is_refused_or_read_as_another(which in 0..21_usize, at in 0..800_usize, to: u8) {
         let mut bytes = frame(&calls()[which]).to_vec();
         let at = at % bytes.len();
         bytes[at] = to;

@@ -1,5 +1,6 @@
 //! Both ends against each other: a client and a server's face over a real engine, with a connection that is cut between them.
 
+mod deferring;
 mod rig;
 
 use bytes::Bytes;
@@ -11,7 +12,7 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 /// Waits until something that others do is seen, and answers how long that took.
-async fn until<F: Future<Output = bool>>(seen: impl Fn() -> F) -> Duration {
+pub(crate) async fn until<F: Future<Output = bool>>(seen: impl Fn() -> F) -> Duration {
     let began = Instant::now();
     while !seen().await {
         assert!(began.elapsed() < Duration::from_secs(10), "it is not seen");
@@ -20,7 +21,7 @@ async fn until<F: Future<Output = bool>>(seen: impl Fn() -> F) -> Duration {
     began.elapsed()
 }
 
-fn save(node: NodeId, base: Option<holdfast_base::ContentId>, size: u64, posix: Posix) -> Save {
+pub(crate) fn save(node: NodeId, base: Option<holdfast_base::ContentId>, size: u64, posix: Posix) -> Save {
     Save { node, base, body: ByteRange::whole(size), size, posix, keep: false, durable: Durable::Now }
 }
 

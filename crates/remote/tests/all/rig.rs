@@ -2,12 +2,12 @@
 
 use bytes::Bytes;
 use futures_util::{StreamExt, stream};
-use holdfast_auth::accounts::{NewPerson, Proof};
-use holdfast_auth::{Accounts, AuthOptions, Secret, Session};
+use holdfast_auth::accounts::{NewPerson, NewToken, Proof};
+use holdfast_auth::{Accounts, AuthOptions, Authenticator, Credential, Secret, Session};
 use holdfast_base::{Error, ManualClock};
 use holdfast_blob::memory::MemoryStore;
 use holdfast_drive::engine::{Engine, EngineOptions};
-use holdfast_drive::{ContentStream, Leave, NewNode, NodeKind, Posix, Tree};
+use holdfast_drive::{ContentStream, Deferring, Leave, NewNode, NodeKind, Posix};
 use holdfast_meta::sqlite::{Options as CatalogueOptions, SqliteCatalogue};
 use holdfast_remote::client::{Options, Remote};
 use holdfast_remote::face::WireFace;
@@ -27,7 +27,9 @@ pub(crate) const NAME: &str = "ana";
 
 pub(crate) struct Rig {
     pub(crate) engine: Engine,
+    /// Signed in with the token.
     pub(crate) who: Arc<Session>,
+    pub(crate) token: Secret,
     pub(crate) face: WireFace,
     pub(crate) address: SocketAddr,
     pub(crate) harm: Arc<Harm>,
@@ -57,16 +59,20 @@ impl Rig {
         let options = EngineOptions { pack_bytes: 8 << 20, ..EngineOptions::default() };
         let engine = Engine::start(catalogue.clone(), store, clock.clone(), options).await.expect("starts");
         let argon2 = Argon2Params { memory_kib: 8, passes: 1, lanes: 1 };
-        let accounts =
-            Accounts::new(catalogue, clock, &AuthOptions { argon2, ..AuthOptions::default() }).expect("makes");
+        let options = AuthOptions { argon2, ..AuthOptions::default() };
+        let accounts = Accounts::new(catalogue.clone(), clock.clone(), &options).expect("makes");
         let password = Secret::new("correct horse battery staple, twice");
         let person = NewPerson { name: NAME.into(), password: Some(password.clone()), ..NewPerson::default() };
         accounts.create(person).await.expect("makes an account");
-        let who = Arc::new(accounts.open(NAME, Proof::Password(&password)).await.expect("opens it"));
+        let owner = accounts.open(NAME, Proof::Password(&password)).await.expect("opens it");
+        let token = accounts.create_token(&owner, NewToken { label: "mount".into(), ..NewToken::default() }).await;
+        let token = token.expect("makes a token").token;
+        let doors = Authenticator::new(catalogue, clock, options).expect("starts");
+        let who = doors.sign_in(&Credential::Bearer(token.clone()), None).await.expect("signs in");
         let face = WireFace::new(engine.clone());
         let harm = Arc::new(Harm::default());
         let address = serve(face.clone(), who.clone(), harm.clone()).await;
-        Self { engine, who, face, address, harm, _folder: folder }
+        Self { engine, who, token, face, address, harm, _folder: folder }
     }
 
     pub(crate) async fn remote(&self) -> Remote {
@@ -76,11 +82,18 @@ impl Rig {
     pub(crate) async fn remote_within(&self, deadline: Duration) -> Remote {
         let target = format!("http://{}", self.address).parse().expect("an address");
         let options = Options { deadline, ..Options::new(target) };
-        Remote::connect(options, &Secret::new("a-token")).await.expect("connects")
+        Remote::connect(options, &self.token).await.expect("connects")
+    }
+
+    /// One that answers first.
+    pub(crate) async fn deferring(&self) -> Remote {
+        let mut remote = self.remote().await;
+        remote.take_keys(&self.token).await.expect("has keys");
+        remote
     }
 
     /// The same space without a network.
-    pub(crate) async fn local(&self) -> Arc<dyn Tree> {
+    pub(crate) async fn local(&self) -> Arc<dyn Deferring> {
         self.engine.tree(self.who.clone(), NAME).await.expect("opens")
     }
 }

@@ -300,12 +300,15 @@ impl Web {
         let note = self.journal.keeps_files().then(|| self.journal.note(&session.name, Some(client.address), ""));
         let mut answer = self.wire.handle(session, request).await;
         // What the call was about is known when it was read.
-        if let (Some(mut note), Some(Did { action, object })) = (note, answer.extensions_mut().remove()) {
-            (note.action, note.object) = (action.into(), object);
-            if !answer.status().is_success() {
-                answer.status().as_str().clone_into(&mut note.result);
+        if let (Some(note), Some(all)) = (note, answer.extensions_mut().remove::<Vec<Did>>()) {
+            for Did { action, object, refused } in all {
+                let mut note = AuditNote { action: action.into(), object, ..note.clone() };
+                let status = answer.status();
+                if let Some(status) = refused.or_else(|| (!status.is_success()).then(|| status.as_u16())) {
+                    note.result = status.to_string();
+                }
+                self.journal.add(note);
             }
-            self.journal.add(note);
         }
         answer.map(|body| body.map_err(|never| match never {}).boxed_unsync())
     }

@@ -1,0 +1,136 @@
+//! A mount on another machine: what it is handed, and what is looked at before it is believed.
+//!
+//! Such a mount answers its programs first and hands over what it answered in batches ([`crate::Deferring::apply`]), with content it sealed by
+//! itself and under numbers it chose. For that it is handed the slot that its app token opens, and the space's key as it is wrapped for the account:
+//! nothing that opens without the token's secret. What comes from it may be a lie, so each change is looked at by itself:
+//!
+//! - **numbers** of nodes and contents must have been given to this account for this space, so nobody takes or overwrites what is another's;
+//! - **content** must have the shape and size that it is said to have, and a tag by the space's key ([`super::small`]); quota counts its plain bytes,
+//!   which are never fewer than those that are stored, less a record's own;
+//! - **the journal's name** is bound to account and space, so nobody can say for another's journal that it was gone through.
+//!
+//! Roles, locks, quota and places are tested by the catalogue, as for everybody. What is refused is an answer to that change alone.
+
+use super::Engine;
+use super::access::Entered;
+use super::small::look_at;
+use holdfast_auth::Session;
+use holdfast_base::{Error, ErrorKind, Result, SpaceId, Uid};
+use holdfast_meta::{
+    Applied, BATCH_CHANGES_MAX, Batch, Compression, Deferred, Durable, Guard, NewContent, Role, SlotKind,
+};
+use holdfast_seal::BlockKeys;
+use holdfast_seal::proof::sha256;
+use std::collections::HashSet;
+
+/// What a client needs to seal by itself, beside the secret of its token.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HandedKeys {
+    /// The account's random name.
+    pub account: Uid,
+    /// The slot that the token opens: the account's key is in it.
+    pub slot: Vec<u8>,
+    /// The space.
+    pub space: SpaceId,
+    /// Its random name.
+    pub space_uid: Uid,
+    /// The space's key, wrapped for the account.
+    pub wrapped: Vec<u8>,
+    /// How its content is compressed.
+    pub compression: Compression,
+}
+
+impl Engine {
+    /// What a client that came with an app token may have; `Forbidden` to everybody else.
+    pub async fn handed_keys(&self, who: &Session, space: &str) -> Result<HandedKeys> {
+        let Entered { space, membership, view, .. } = self.enter(who, space, Role::Reader).await?;
+        let slots = self.shared.catalogue.slots(who.account).await?;
+        let own = slots.into_iter().find(|slot| slot.kind == SlotKind::Token && Some(slot.id) == who.slot);
+        let slot = own.filter(|_| view.is_none()).ok_or_else(|| {
+            Error::forbidden("keys are handed to whoever comes with an app token, for a space of which it is a member")
+        })?;
+        Ok(HandedKeys {
+            account: who.account_uid,
+            slot: slot.sealed,
+            space: space.id,
+            space_uid: space.uid,
+            wrapped: membership.wrapped_key,
+            compression: space.compression,
+        })
+    }
+
+    /// Makes changes that a mount on another machine answered.
+    pub(crate) async fn apply_far(
+        &self,
+        (who, entered): (&Session, &Entered),
+        batch: Batch,
+        guard: &Guard,
+        durable: Durable,
+    ) -> Result<Vec<Result<Applied>>> {
+        if batch.changes.len() > BATCH_CHANGES_MAX {
+            return Err(Error::new(ErrorKind::TooLarge, format!("a batch has {BATCH_CHANGES_MAX} changes at most")));
+        }
+        let (keys, space, catalogue) = (entered.keys(who)?, entered.space.id, &self.shared.catalogue);
+        let numbers: Vec<i64> = batch.changes.iter().flat_map(|(_, change)| numbers_of(change)).collect();
+        let given = catalogue.given(space, who.account, numbers.clone()).await?;
+        let own: HashSet<i64> = numbers.into_iter().zip(given).filter(|(_, given)| *given).map(|(it, _)| it).collect();
+        let journal = journal_of(who, space, batch.journal);
+        let (mut refused, mut changes) = (Vec::new(), Vec::new());
+        for change in batch.changes {
+            let looked = look_at_change(&keys, &own, &change.1);
+            if looked.is_ok() {
+                changes.push(change);
+            }
+            refused.push(looked.err());
+        }
+        let applied = if changes.is_empty() {
+            Vec::new()
+        } else {
+            catalogue.apply(space, Batch { journal, changes }, guard, durable).await?
+        };
+        let mut applied = applied.into_iter();
+        let missing = || Error::internal("a change was not answered");
+        let answers = refused.into_iter().map(|refused| match refused {
+            Some(error) => Ok(Err(error)),
+            None => applied.next().ok_or_else(missing),
+        });
+        answers.collect()
+    }
+}
+
+/// Numbers that a change uses for the first time.
+fn numbers_of(change: &Deferred) -> impl Iterator<Item = i64> + use<> {
+    let (node, content) = match change {
+        Deferred::Create { id, new, content_id } => {
+            (Some(id.0), (new.content != NewContent::Empty).then_some(*content_id))
+        }
+        Deferred::Save { rewrite, content_id, .. } => {
+            (None, (rewrite.content != NewContent::Empty).then_some(*content_id))
+        }
+        Deferred::Attributes { .. } | Deferred::Unlink { .. } => (None, None),
+    };
+    node.into_iter().chain(content.map(|content| content.0))
+}
+
+fn look_at_change(keys: &BlockKeys, own: &HashSet<i64>, change: &Deferred) -> Result<()> {
+    if let Some(number) = numbers_of(change).find(|number| !own.contains(number)) {
+        let message = format!(
+            "number {number} was not given to this account for this space, or so long ago that it is forgotten"
+        );
+        return Err(Error::invalid(message));
+    }
+    match change {
+        Deferred::Create { new, .. } => look_at(keys, &new.content),
+        Deferred::Save { rewrite, .. } => look_at(keys, &rewrite.content),
+        Deferred::Attributes { .. } | Deferred::Unlink { .. } => Ok(()),
+    }
+}
+
+/// What a client's journal is called in the catalogue.
+fn journal_of(who: &Session, space: SpaceId, journal: [u8; 16]) -> [u8; 16] {
+    let sum =
+        sha256(&[b"journal of a mount".as_slice(), &who.account_uid.0, &space.0.to_le_bytes(), &journal].concat());
+    let mut name = [0; 16];
+    name.copy_from_slice(&sum[..16]);
+    name
+}

@@ -1,0 +1,347 @@
+//! A mount from a server that answers small changes first: what a file system does, and mounts and servers that are killed or away meanwhile.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File, OpenOptions};
+use std::io::{ErrorKind, Write};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::sync::Mutex;
+use std::time::{Duration, Instant};
+
+use holdfast_e2e::Outcome;
+use holdfast_e2e::care::expect_clean;
+use holdfast_e2e::closed::{check, close, content, write_until_it_ends};
+use holdfast_e2e::filesystem::{behaves, errno, operations_are_the_same, same_trees};
+use holdfast_e2e::knob::knob;
+use holdfast_e2e::mounted::Mount;
+use holdfast_e2e::networked::Net;
+use holdfast_e2e::rig::{HOME, NAME};
+use holdfast_testkit::rng::Prng;
+
+/// Writers beside each other.
+const WRITERS: u64 = 4;
+/// Longest that a test waits for what should come soon, on a machine that does other things as well.
+const SOON: Duration = Duration::from_mins(1);
+
+fn until(what: &str, mut so: impl FnMut() -> bool) -> Outcome<Duration> {
+    let began = Instant::now();
+    while !so() {
+        if began.elapsed() > SOON {
+            return Err(format!("within {SOON:?} it is not so that {what}").into());
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    Ok(began.elapsed())
+}
+
+fn end(net: &mut Net, mount: Mount) -> Outcome {
+    mount.stop()?;
+    net.rig.stop()?;
+    expect_clean(net.rig.server.options())
+}
+
+#[test]
+fn it_behaves_as_any_file_system_and_random_operations_do_what_a_native_folder_does() -> Outcome {
+    let mut net = Net::new()?;
+    let mount = net.mount_first("mnt", &[])?;
+    behaves(mount.at())?;
+    let (native, at) = (tempfile::tempdir()?, mount.at().join("oracle"));
+    fs::create_dir(&at)?;
+    let (seed, steps) = (knob("HOLDFAST_MOUNT_SEED", 7), knob("HOLDFAST_MOUNT_NET_STEPS", 1_500));
+    operations_are_the_same(&at, native.path(), seed, steps)?;
+    mount.stop()?;
+    // One that does not answer first sees the same.
+    let mount = net.mount("mnt", &[])?;
+    same_trees(&mount.at().join("oracle"), native.path())?;
+    end(&mut net, mount)
+}
+
+#[test]
+fn a_small_file_is_far_less_than_a_request_and_another_mount_sees_it_soon() -> Outcome {
+    let mut net = Net::new()?;
+    let (mount, other) = (net.mount_first("mnt", &[])?, net.mount("other", &[])?);
+    let files = knob("HOLDFAST_MOUNT_NET_FILES", 400_u64);
+    let write_all = |folder: &Path| -> Outcome {
+        std::thread::scope(|scope| {
+            let writers: Vec<_> = (0..WRITERS)
+                .map(|writer| {
+                    scope.spawn(move || -> std::io::Result<()> {
+                        let mut bytes = [0; 4_096];
+                        for number in 0..files {
+                            Prng::new(number).fill(&mut bytes);
+                            let mut file = File::create_new(folder.join(format!("{writer}-{number}")))?;
+                            file.write_all(&bytes)?;
+                            close(file)?;
+                        }
+                        Ok(())
+                    })
+                })
+                .collect();
+            writers.into_iter().try_for_each(|writer| writer.join().expect("nobody panics")).map_err(Into::into)
+        })
+    };
+    // In a folder that the mount made, and in one that was there before.
+    net.client().mkcol(&format!("{HOME}/theirs"))?.expect_status(201)?;
+    until("the folder is seen", || mount.at().join("theirs").is_dir())?;
+    for name in ["ours", "theirs"] {
+        let folder = mount.at().join(name);
+        if name == "ours" {
+            fs::create_dir(&folder)?;
+        }
+        let (before, began) = (net.calls()?, Instant::now());
+        write_all(&folder)?;
+        let (took, calls) = (began.elapsed(), net.calls()? - before);
+        let made = WRITERS * files;
+        let each = calls as f64 / made as f64;
+        println!("{name}: {calls} requests for {made} files in {took:?}: {each:.3} each");
+        assert!(each <= 1.2, "{calls} requests for {made} files");
+    }
+    let seen = until("the other mount sees all", || {
+        fs::read_dir(other.at().join("ours")).is_ok_and(|all| all.count() as u64 == WRITERS * files)
+    })?;
+    println!("seen by another mount after {seen:?}");
+    let mut took = Vec::new();
+    for round in 0..20 {
+        let name = format!("seen{round}");
+        assert!(!other.at().join(&name).exists());
+        fs::write(mount.at().join(&name), "x")?;
+        took.push(until("a file is seen", || fs::read(other.at().join(&name)).is_ok_and(|found| found == b"x"))?);
+    }
+    took.sort();
+    println!("a file is seen after {:?} at the median, {:?} at most", took[10], took[19]);
+    assert!(took[10] < Duration::from_millis(250), "{took:?}");
+    other.stop()?;
+    end(&mut net, mount)
+}
+
+/// `HOLDFAST_MOUNT_NET_ROUNDS` kills of the mount, at whatever moment, under four writers; each third time the server goes first.
+#[test]
+fn every_file_that_was_closed_is_whole_after_any_number_of_kills_of_mount_and_server() -> Outcome {
+    let mut net = Net::new()?;
+    let mut closed = BTreeMap::new();
+    let mut random = Prng::new(knob("HOLDFAST_MOUNT_SEED", 11_u64));
+    for round in 0..knob("HOLDFAST_MOUNT_NET_ROUNDS", 12_u64) {
+        let mount = net.mount_first("mnt", &[])?;
+        check(mount.at(), &closed)?;
+        let at = mount.at().to_owned();
+        let written = Mutex::new(BTreeMap::new());
+        let server = &mut net.rig.server;
+        std::thread::scope(|scope| -> Outcome {
+            for writer in 0..WRITERS {
+                let (at, written) = (&at, &written);
+                scope.spawn(move || {
+                    let ours = write_until_it_ends(at, round, writer);
+                    written.lock().expect("nobody panics").extend(ours);
+                });
+            }
+            std::thread::sleep(Duration::from_millis(50 + random.below(250)));
+            if round % 3 == 2 {
+                server.kill_9()?;
+                std::thread::sleep(Duration::from_millis(random.below(100)));
+            }
+            mount.kill_9()
+        })?;
+        closed.extend(written.into_inner()?);
+        if round % 3 == 2 {
+            net.rig.start_again()?;
+        }
+    }
+    println!("{} files were closed", closed.len());
+    assert!(closed.len() > 200, "only {} files were written", closed.len());
+    let mount = net.mount_first("mnt", &[])?;
+    check(mount.at(), &closed)?;
+    end(&mut net, mount)
+}
+
+/// Makes small files in folders of its own until its standard input ends, and says how many; where they lag, how long. Or looks at them.
+const WRITERS_WITHOUT_SYNC: &str = r#"
+import json, os, random, sys, threading, time
+job, at = sys.argv[1:3]
+def content(writer, number):
+    return random.Random(writer * 1_000_000 + number).randbytes([10, 700, 4_000][number % 3])
+def write(writer):
+    os.mkdir(f"{at}/{writer}")
+    while not ended.is_set():
+        began = time.monotonic()
+        try:
+            with open(f"{at}/{writer}/{counts[writer]}", "xb") as file:
+                file.write(content(writer, counts[writer]))
+        except OSError as error:
+            errors.append(f"{writer}-{counts[writer]}: {error}")
+            return
+        lags[writer] = max(lags[writer], time.monotonic() - began)
+        counts[writer] += 1
+        with open(f"{said}", "w") as file: file.write(str(sum(counts)))
+        time.sleep(0.01)
+if job == "write":
+    said = sys.argv[3]
+    ended, counts, lags, errors = threading.Event(), [0] * 3, [0.0] * 3, []
+    threads = [threading.Thread(target=write, args=(writer,)) for writer in range(3)]
+    for thread in threads: thread.start()
+    sys.stdin.read()
+    ended.set()
+    for thread in threads: thread.join()
+    assert not errors, errors
+    print(json.dumps({"counts": counts, "lag": max(lags)}))
+else:
+    for writer, count in enumerate(json.loads(sys.argv[3])["counts"]):
+        names = os.listdir(f"{at}/{writer}")
+        assert len(names) == count, f"{len(names)} files of {writer} instead of {count}"
+        for number in range(count):
+            assert open(f"{at}/{writer}/{number}", "rb").read() == content(writer, number), f"{writer}-{number} is not whole"
+"#;
+
+fn python(job: &str, at: &Path, argument: &str) -> Command {
+    let mut command = Command::new("python3");
+    command.args(["-c", WRITERS_WITHOUT_SYNC, job]).arg(at).arg(argument);
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command
+}
+
+fn said(writers: Child) -> Outcome<String> {
+    // Waiting closes their standard input first.
+    let output = writers.wait_with_output()?;
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    Ok(String::from_utf8(output.stdout)?)
+}
+
+/// The server is killed, stays away longer than anybody would wait, and comes back; writers are a process of their own, see `mount_net`.
+#[test]
+fn writers_go_on_while_the_server_is_away_and_all_is_there_when_it_is_back() -> Outcome {
+    let mut net = Net::new()?;
+    let mount = net.mount_first("mnt", &["--deadline", "10"])?;
+    let progress = net.rig.scratch().join("progress");
+    let count = || fs::read_to_string(&progress).ok().and_then(|text| text.parse::<u64>().ok()).unwrap_or(0);
+    let writers = python("write", mount.at(), &progress.display().to_string()).spawn()?;
+    until("they write", || count() > 50)?;
+    net.rig.server.kill_9()?;
+    // For some seconds it is not known that it will not answer.
+    std::thread::sleep(Duration::from_secs(6));
+    let before = count();
+    std::thread::sleep(Duration::from_secs(4));
+    let meanwhile = count() - before;
+    println!("{meanwhile} files in 4 s while the server was away");
+    assert!(meanwhile > 50, "they went on: {meanwhile} files");
+    net.rig.start_again()?;
+    std::thread::sleep(Duration::from_secs(2));
+    let counts = said(writers)?;
+    println!("{}", counts.trim());
+    let file = File::open(mount.at())?;
+    until("what waits is on the server", || file.sync_all().is_ok())?;
+    drop(file);
+    let total: u64 = serde_json::from_str::<serde_json::Value>(&counts)?["counts"]
+        .as_array()
+        .ok_or("counts")?
+        .iter()
+        .filter_map(serde_json::Value::as_u64)
+        .sum();
+    assert!(total >= before + meanwhile);
+    // The log says that nothing could be handed over for a while.
+    let _ = mount.stop();
+    let mount = net.mount("mnt", &[])?;
+    said(python("look", mount.at(), counts.trim()).spawn()?)?;
+    end(&mut net, mount)
+}
+
+#[test]
+fn without_its_server_a_sync_fails_in_time_and_writers_wait_when_the_journal_is_full() -> Outcome {
+    let mut net = Net::new()?;
+    let mount = net.mount_first("mnt", &["--deadline", "2"])?;
+    let folder = mount.at().join("d");
+    fs::create_dir(&folder)?;
+    fs::write(folder.join("first"), "x")?;
+    let file = OpenOptions::new().write(true).open(folder.join("first"))?;
+    file.sync_all()?;
+    net.rig.server.kill_9()?;
+    (&file).write_all(b"y")?;
+    let began = Instant::now();
+    let refused = file.sync_all().map_err(|error| error.kind());
+    println!("a sync fails with {refused:?} after {:?}", began.elapsed());
+    assert!(refused.is_err() && began.elapsed() < SOON, "nothing is on any disk");
+    drop(file);
+    let mut closed = Vec::new();
+    let mut bytes = [0; 600];
+    let error = loop {
+        let (number, name) = (closed.len() as u64, format!("f{}", closed.len()));
+        Prng::new(number).fill(&mut bytes);
+        let written = File::create_new(folder.join(&name)).and_then(|mut file| {
+            file.write_all(&bytes)?;
+            close(file)
+        });
+        match written {
+            Ok(()) => closed.push(name),
+            Err(error) => break error,
+        }
+    };
+    println!("{} files were closed, then: {error}", closed.len());
+    assert!((3_500..=4_200).contains(&closed.len()), "8,192 changes wait at most");
+    assert_eq!(error.kind(), ErrorKind::TimedOut);
+    net.rig.start_again()?;
+    let healed = until("writing goes on", || fs::write(folder.join("after"), "x").is_ok())?;
+    println!("healed after {healed:?}");
+    let _ = mount.stop();
+    let mount = net.mount("mnt", &[])?;
+    for (number, name) in (0..).zip(&closed) {
+        Prng::new(number).fill(&mut bytes);
+        assert!(fs::read(folder.join(name))? == bytes, "{name}");
+    }
+    let first = fs::read(folder.join("first"))?;
+    assert!(first == b"x" || first == b"y", "{first:?}");
+    end(&mut net, mount)
+}
+
+/// What was closed in the last moments is in the journal, and handed over by the next mount, whether it answers first or not.
+#[test]
+fn the_next_mount_hands_over_what_the_last_one_answered_and_others_are_kept_beside() -> Outcome {
+    let mut net = Net::new()?;
+    let mount = net.mount_first("mnt", &["--deadline", "2"])?;
+    fs::create_dir(mount.at().join("d"))?;
+    File::open(mount.at())?.sync_all()?;
+    net.rig.server.kill_9()?;
+    for number in 0..10 {
+        fs::write(mount.at().join(format!("d/f{number}.txt")), content(1_000 + number))?;
+    }
+    mount.kill_9()?;
+    net.rig.start_again()?;
+    for number in 0..3 {
+        net.client().put(&format!("{HOME}/d/f{number}.txt"), b"theirs")?.expect_status(201)?;
+    }
+    let first = net.first("mnt");
+    let mount = net.mount("mnt", &[&first[1], &first[2]])?;
+    for number in 0..10 {
+        let name = if number < 3 { format!("d/f{number} (2).txt") } else { format!("d/f{number}.txt") };
+        let (found, ours) = (fs::read(mount.at().join(&name)), content(1_000 + number));
+        // What is too large for the journal was refused at its close, and is nowhere.
+        if ours.len() <= 4_096 {
+            assert!(found.map_err(|error| format!("{name}: {error}"))? == ours, "{name}");
+        }
+    }
+    // It says which were kept beside others.
+    let _ = mount.stop();
+    net.rig.stop()?;
+    expect_clean(net.rig.server.options())
+}
+
+#[test]
+fn what_is_refused_after_it_was_answered_is_told_and_made_when_it_can_be() -> Outcome {
+    let mut net = Net::new()?;
+    let mount = net.mount_first("mnt", &[])?;
+    let path = mount.at().join("late");
+    let set_quota =
+        |net: &Net, quota: &str| net.rig.server.options().run_ok(&["space", "set", NAME, "--quota", quota], b"");
+    // Nobody who counts knows of this yet.
+    set_quota(&net, "1KiB")?;
+    fs::write(&path, vec![1; 3_000])?;
+    let file = OpenOptions::new().write(true).open(&path)?;
+    assert_eq!(errno(file.sync_all()), Some(libc::ENOSPC), "told at the next sync");
+    drop(file);
+    assert_eq!(fs::read(&path)?, vec![1; 3_000], "and kept");
+    set_quota(&net, "1GiB")?;
+    let mut client = net.client();
+    until("the server has it", || {
+        client.get(&format!("{HOME}/late")).is_ok_and(|got| got.status == 200 && got.body == vec![1; 3_000])
+    })?;
+    let _ = mount.stop();
+    net.rig.stop()?;
+    expect_clean(net.rig.server.options())
+}

@@ -1,0 +1,164 @@
+use super::*;
+use holdfast_base::SpaceId;
+use holdfast_drive::Node;
+
+fn entry(id: i64) -> Entry {
+    let node = Node {
+        id: NodeId(id),
+        space: SpaceId(1),
+        parent: Some(NodeId(1)),
+        name: "a".into(),
+        kind: NodeKind::File,
+        content: None,
+        size: 0,
+        seq: 1,
+        created_ms: 0,
+        modified_ms: 0,
+        has_properties: false,
+    };
+    Entry { node, posix: None }
+}
+
+fn names() -> Names {
+    Names::new(Arc::new(Voice::new()))
+}
+
+fn named(id: i64, name: &str) -> Entry {
+    let mut entry = entry(id);
+    name.clone_into(&mut entry.node.name);
+    entry
+}
+
+fn about(id: i64, name: &NodeName) -> Vec<About> {
+    vec![About::Name(NodeId(1), name.clone()), About::Entry(NodeId(id))]
+}
+
+#[test]
+fn nothing_is_believed_without_the_stream_of_changes() {
+    let names = names();
+    let name = NodeName::new("a").expect("name");
+    names.learn_name(names.mark(), NodeId(1), &name, Some(&entry(7)));
+    assert_eq!(names.lookup(NodeId(1), &name), Member::Unknown);
+    names.trust(true);
+    names.learn_name(names.mark(), NodeId(1), &name, Some(&entry(7)));
+    assert_eq!(names.lookup(NodeId(1), &name), Member::Is(entry(7)));
+    assert_eq!(names.entry(NodeId(7)), Some(entry(7)));
+    names.trust(false);
+    assert_eq!((names.lookup(NodeId(1), &name), names.entry(NodeId(7))), (Member::Unknown, None));
+    assert_eq!(names.lookup_before(NodeId(1), &name), Member::Is(entry(7)), "what was known last");
+    assert_eq!(names.entry_before(NodeId(7)), Some(entry(7)));
+    names.trust(true);
+    names.remember(&entry(8));
+    assert_eq!(names.lookup(NodeId(1), &name), Member::Unknown, "asked for again while the server is there");
+    assert_eq!(names.lookup_before(NodeId(1), &name), Member::Is(entry(8)));
+    names.forget_name(NodeId(1), &name);
+    assert_eq!(names.lookup_before(NodeId(1), &name), Member::Unknown, "this mount changed it");
+}
+
+#[test]
+fn an_answer_from_before_a_change_is_not_put_back() {
+    let names = names();
+    names.trust(true);
+    let name = NodeName::new("a").expect("name");
+    let before = names.mark();
+    names.forget();
+    names.learn(before, &entry(7));
+    names.learn_name(before, NodeId(1), &name, None);
+    assert_eq!((names.entry(NodeId(7)), names.lookup(NodeId(1), &name)), (None, Member::Unknown));
+    names.learn_name(names.mark(), NodeId(1), &name, None);
+    assert_eq!(names.lookup(NodeId(1), &name), Member::IsNone, "that there is none is known, too");
+}
+
+#[test]
+fn however_many_names_are_asked_for_memory_has_its_bound() {
+    let names = names();
+    names.trust(true);
+    let mark = names.mark();
+    for number in 0..(3 * KNOWN_MAX) {
+        let name = NodeName::new(&format!("n{number}")).expect("name");
+        names.learn_name(mark, NodeId(1), &name, None);
+        names.learn(mark, &entry(i64::try_from(number).expect("fits")));
+    }
+    let known = names.known.lock();
+    assert!(known.entries.len() <= KNOWN_MAX && known.members.len() <= KNOWN_MAX);
+}
+
+#[test]
+fn what_this_mount_makes_it_knows_and_questions_of_before_change_nothing() {
+    let names = names();
+    names.trust(true);
+    let (a, b) = (NodeName::new("a").expect("name"), NodeName::new("b").expect("name"));
+    let asked = names.mark();
+    let changing = names.begin(about(7, &a));
+    let meanwhile = names.mark();
+    names.learn_name(meanwhile, NodeId(1), &a, None);
+    assert_eq!(names.lookup(NodeId(1), &a), Member::IsNone, "until it is answered");
+    changing.settle(&[entry(7)], &[]);
+    for mark in [asked, meanwhile] {
+        names.learn_name(mark, NodeId(1), &a, None);
+        let mut old = entry(7);
+        old.node.size = 99;
+        names.learn(mark, &old);
+    }
+    assert_eq!(names.lookup(NodeId(1), &a), Member::Is(entry(7)));
+    // Of two at the same time, nobody knows which came first.
+    let (one, two) = (names.begin(about(8, &b)), names.begin(about(8, &b)));
+    one.settle(&[named(8, "b")], &[]);
+    assert_eq!(names.lookup(NodeId(1), &b), Member::Unknown);
+    two.settle(&[named(8, "b")], &[]);
+    assert_eq!(names.lookup(NodeId(1), &b), Member::Unknown);
+    assert_eq!(
+        names.lookup_before(NodeId(1), &b),
+        Member::Is(named(8, "b")),
+        "but it is there while the server is away"
+    );
+    // One that others changed something beside is asked for.
+    let changing = names.begin(about(8, &b));
+    names.forget();
+    changing.settle(&[named(8, "b")], &[]);
+    assert_eq!(names.lookup(NodeId(1), &b), Member::Unknown);
+}
+
+#[test]
+fn a_change_whose_end_is_not_known_is_somebody_else_s_from_then_on() {
+    let names = names();
+    names.trust(true);
+    let (a, voice) = (NodeName::new("a").expect("name"), names.voice.now());
+    names.learn_name(names.mark(), NodeId(1), &a, None);
+    drop(names.begin(about(7, &a)));
+    assert_ne!(names.voice.now(), voice);
+    assert_eq!(names.lookup(NodeId(1), &a), Member::Unknown);
+}
+
+#[test]
+fn of_a_folder_that_is_known_whole_others_are_known_not_to_be_there() {
+    let names = names();
+    names.trust(true);
+    let name = |text: &str| NodeName::new(text).expect("name");
+    let (mark, x) = (names.mark(), name("x"));
+    names.learn_page(mark, NodeId(1), None, &[named(2, "a"), named(3, "b")], false);
+    assert_eq!(names.lookup(NodeId(1), &x), Member::Unknown, "there are more pages");
+    names.learn_page(names.mark(), NodeId(1), Some(&name("c")), &[named(4, "d")], true);
+    assert_eq!(names.lookup(NodeId(1), &x), Member::Unknown, "of another listing");
+    names.learn_page(mark, NodeId(1), None, &[named(2, "a"), named(3, "b")], false);
+    names.learn_page(names.mark(), NodeId(1), Some(&name("b")), &[named(4, "d")], true);
+    assert_eq!(names.lookup(NodeId(1), &x), Member::IsNone);
+    assert_eq!(names.lookup(NodeId(1), &name("d")), Member::Is(named(4, "d")));
+    // What this mount makes in it is there, and it is still known whole.
+    let changing = names.begin(about(9, &x));
+    changing.settle(&[named(9, "x")], &[]);
+    assert_eq!(names.lookup(NodeId(1), &x), Member::Is(named(9, "x")));
+    assert_eq!(names.lookup(NodeId(1), &name("y")), Member::IsNone);
+    // What others change is asked for, and shown as it was while the server is away.
+    names.forget();
+    assert_eq!(names.lookup(NodeId(1), &name("y")), Member::Unknown);
+    assert_eq!(names.lookup_before(NodeId(1), &name("y")), Member::IsNone);
+    // A listing in which somebody changed something says nothing.
+    let mark = names.mark();
+    names.forget();
+    names.learn_page(mark, NodeId(1), None, &[], true);
+    assert_eq!(names.lookup(NodeId(1), &name("y")), Member::Unknown);
+    assert_eq!([1, 2, 3, 4].map(|_| names.missed(NodeId(1))), [false, false, true, false]);
+    names.forget();
+    assert_eq!([1, 2, 3, 4].map(|_| names.missed(NodeId(1))), [false; 4], "it was asked a moment ago");
+}
