@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Measures how fast files are made on a mounted space (answering first, and as it does by default), on a space mounted from a server on this
+# Measures how fast files are made on a mounted space (answering first, as is the default there, and not), on a space mounted from a server on this
 # machine, on gocryptfs (and, if wished, other rivals), and on the disk beneath all of them: `holdfast bench create`, which interleaves them.
 #
 #   scripts/bench-mount.sh [LOAD]...
@@ -85,8 +85,8 @@ begin() {
     for at in first usual server; do
         "$program" account add bench --data "$work/$at.data" --password-file "$work/password" >/dev/null
     done
-    mount_space first "$work/first.data" --user bench --password-file "$work/password" --write-behind
-    mount_space usual "$work/usual.data" --user bench --password-file "$work/password"
+    mount_space first "$work/first.data" --user bench --password-file "$work/password"
+    mount_space usual "$work/usual.data" --user bench --password-file "$work/password" --write-behind=no
     read -r port metrics < <(python3 -c 'import socket
 both = [socket.socket() for _ in range(2)]
 for one in both: one.bind(("127.0.0.1", 0))

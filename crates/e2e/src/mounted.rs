@@ -80,9 +80,10 @@ impl Mount {
         let mut command = drive.command()?;
         command.arg("mount").arg(drive.data()).arg(&at);
         command.args(["--user", NAME, "--password-file", "-"]).args(arguments);
-        // Any test can be run with it.
-        if std::env::var_os("HOLDFAST_MOUNT_WRITE_BEHIND").is_some() && !arguments.contains(&"--write-behind") {
-            command.arg("--write-behind");
+        // Any test can be run with it, and without.
+        let is_said = arguments.iter().any(|argument| argument.starts_with("--write-behind"));
+        if let Some(behind) = std::env::var_os("HOLDFAST_MOUNT_WRITE_BEHIND").filter(|_| !is_said) {
+            command.arg(format!("--write-behind={}", behind.to_string_lossy()));
         }
         Self::begin(command, PASSWORD, at)
     }

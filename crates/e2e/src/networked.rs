@@ -77,7 +77,8 @@ impl Net {
         }
         let mut command = self.command(&at, arguments)?;
         // Any test can be run with it.
-        if std::env::var_os("HOLDFAST_MOUNT_WRITE_BEHIND").is_some() && !arguments.contains(&"--write-behind") {
+        let is_said = arguments.iter().any(|argument| argument.starts_with("--write-behind"));
+        if std::env::var_os("HOLDFAST_MOUNT_WRITE_BEHIND").is_some_and(|wish| wish == "yes") && !is_said {
             let first = self.first(name);
             fs::create_dir_all(&first[2])?;
             command.args(first);

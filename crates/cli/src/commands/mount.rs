@@ -6,6 +6,7 @@ use crate::output;
 use crate::secret;
 use anyhow::Context;
 use clap::Args;
+use clap::builder::BoolishValueParser;
 use holdfast_auth::{Proof, Secret};
 use holdfast_base::Error;
 use holdfast_drive::Tree;
@@ -63,8 +64,9 @@ pub(crate) struct MountArgs {
     cache: Option<PathBuf>,
     /// Answer small changes when they are in a journal on this machine, a moment before the catalogue or the server has them. What is closed
     /// survives the end of the mount either way; from a server, content of such changes is sealed here, and writing goes on while it is away.
-    #[arg(long)]
-    write_behind: bool,
+    /// So it is on a data directory with the embedded catalogue, which has no other writers, unless this says no; from a server if this says yes.
+    #[arg(long, value_name = "YES|NO", num_args = 0..=1, require_equals = true, default_missing_value = "yes", value_parser = BoolishValueParser::new())]
+    write_behind: Option<bool>,
     /// Serve Prometheus metrics of the mount on this address.
     #[arg(long, value_name = "ADDR")]
     metrics_listen: Option<String>,
@@ -163,6 +165,8 @@ async fn from_server(
         deadline: Duration::from_secs(u64::from(args.deadline)),
         ..Options::new(target)
     };
+    // Others may write there, to whom a name that was taken first has to be taken.
+    let behind = args.write_behind.unwrap_or(false) && !args.read_only;
     let server = options.target.to_string().replace("://", "-");
     let mut remote = Remote::connect(options, token).await?;
     let of = (args.drive.trim_end_matches('/').to_owned(), remote.space().to_owned());
@@ -174,16 +178,16 @@ async fn from_server(
         // What a mount before this answered is handed over in any case.
         (Ok(space), Some(journals)) => {
             let journal = journals.join(format!("{server}-{space}"));
-            if args.write_behind {
+            if behind {
                 private_folder(&journal)?;
             }
-            with_journal(Arc::new(remote), &journal, args.write_behind).await?
+            with_journal(Arc::new(remote), &journal, behind).await?
         }
-        (Ok(_), None) if args.write_behind => {
+        (Ok(_), None) if behind => {
             let why = "there is no place for the journal: name one with --cache DIR, or set XDG_STATE_HOME or HOME";
             return Err(Error::invalid(why).into());
         }
-        (Err(error), _) if args.write_behind => return Err(error.into()),
+        (Err(error), _) if behind => return Err(error.into()),
         _ => Arc::new(remote),
     };
     let _released = stay(Mounted::start(tree, &args.at, &options)?, signals, json).await?;
@@ -205,6 +209,7 @@ async fn on_directory(
 ) -> anyhow::Result<ExitCode> {
     let config = config::load(args.config.as_deref(), Some(data), Flags::default())?.config;
     let drive = LocalDrive::open(DataDir::open(data)?, &config).await?;
+    let behind = args.write_behind.unwrap_or(config.catalogue.url.is_none()) && !args.read_only;
     let outcome = async {
         let who = drive.accounts().open(user, Proof::Password(password)).await?;
         let space = args.space.clone().unwrap_or_else(|| who.name.clone());
@@ -213,12 +218,12 @@ async fn on_directory(
         let tree = drive.engine().tree(Arc::new(who), &space).await?;
         // The root's number is the space's as long as there is a space.
         let journal = drive.directory().mounts().join(tree.root().to_string());
-        if args.write_behind {
+        if behind {
             // For a server that comes before the next mount.
             let root = tree.entry(tree.root()).await?.ok_or_else(|| Error::not_found("the space is gone"))?;
             note_owner(&journal, account, root.node.space)?;
         }
-        let tree = with_journal(tree, &journal, args.write_behind).await?;
+        let tree = with_journal(tree, &journal, behind).await?;
         let target = data.canonicalize().unwrap_or_else(|_| data.to_owned()).display().to_string();
         let options = args.options(format!("holdfast:{space}"), (target, space), scratch);
         stay(Mounted::start(tree, &args.at, &options)?, signals, json).await
@@ -281,12 +286,10 @@ fn background(args: &MountArgs, source: &Source, json: bool) -> anyhow::Result<E
             command.arg(name).arg(value);
         }
     }
-    let switches = [
-        ("--read-only", args.read_only),
-        ("--allow-other", args.allow_other),
-        ("--write-behind", args.write_behind),
-        ("--json", json),
-    ];
+    if let Some(behind) = args.write_behind {
+        command.arg(if behind { "--write-behind=yes" } else { "--write-behind=no" });
+    }
+    let switches = [("--read-only", args.read_only), ("--allow-other", args.allow_other), ("--json", json)];
     command.args(switches.iter().filter(|(_, on)| *on).map(|(name, _)| name));
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).process_group(0);
     let mut child = command.spawn().map_err(Error::from).context("starting the mount in the background")?;
