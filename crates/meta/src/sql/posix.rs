@@ -21,6 +21,7 @@ use crate::catalogue::Guard;
 use crate::types::{Entry, Node, NodeKind, Posix, Special};
 use holdfast_base::limits::PATH_DEPTH_MAX;
 use holdfast_base::{DrivePath, Error, ErrorKind, NodeId, NodeName, Result, SpaceId};
+use std::sync::LazyLock;
 
 /// Columns of [`entry`], from `node LEFT JOIN posix`, after `SELECT`.
 macro_rules! entry_columns {
@@ -170,14 +171,33 @@ pub(super) fn put(tx: &Tx<'_>, node: NodeId, posix: &Posix) -> Done<()> {
     sql::put(tx, sql, (node.0, kind, mode & 0o7777, uid, gid, rdev, atime_ns, mtime_ns, ctime_ns, xattrs))
 }
 
+/// Nodes of one statement.
+const TOGETHER: usize = 64;
+
 /// Gives copies of nodes the attributes of their originals.
 pub(super) fn copy(tx: &Tx<'_>, nodes: impl Iterator<Item = (NodeId, NodeId)>) -> Done<()> {
-    let pairs: Vec<_> = nodes.flat_map(|(from, to)| [Value::Integer(from.0), Value::Integer(to.0)]).collect();
-    let sql = "INSERT INTO posix (node_id, kind, mode, uid, gid, rdev, atime_ns, mtime_ns, ctime_ns, xattrs) \
-               SELECT ?2, kind, mode, uid, gid, rdev, atime_ns, mtime_ns, ctime_ns, xattrs FROM posix WHERE node_id = ?1";
-    tx.run_many(sql, 2, &pairs)?;
-    let sql = "INSERT INTO xattr (node_id, name, value) SELECT ?2, name, value FROM xattr WHERE node_id = ?1";
-    tx.run_many(sql, 2, &pairs).map(drop)
+    static MANY: LazyLock<[String; 2]> = LazyLock::new(|| copying(TOGETHER));
+    static ONE: LazyLock<[String; 2]> = LazyLock::new(|| copying(1));
+    let pairs: Vec<[Value<'_>; 2]> = nodes.map(|(from, to)| [Value::Integer(from.0), Value::Integer(to.0)]).collect();
+    let (many, rest) = pairs.as_chunks::<TOGETHER>();
+    for pairs in many {
+        MANY.iter().try_for_each(|sql| tx.put(sql, pairs.as_flattened()))?;
+    }
+    rest.iter().try_for_each(|pair| ONE.iter().try_for_each(|sql| tx.put(sql, pair)))
+}
+
+/// Statements that copy attributes and extended ones of so many nodes.
+fn copying(nodes: usize) -> [String; 2] {
+    let pair = |at: usize| format!("(CAST(?{} AS BIGINT), CAST(?{} AS BIGINT))", 2 * at + 1, 2 * at + 2);
+    let pairs = (0..nodes).map(pair).collect::<Vec<_>>().join(", ");
+    let one = |table: &str, columns: &str| {
+        format!(
+            "WITH named (original, copied) AS (VALUES {pairs}) INSERT INTO {table} (node_id, {columns}) \
+             SELECT copied, {columns} FROM named, {table} WHERE node_id = original"
+        )
+    };
+    let attributes = "kind, mode, uid, gid, rdev, atime_ns, mtime_ns, ctime_ns, xattrs";
+    [one("posix", attributes), one("xattr", "name, value")]
 }
 
 /// Removes what there is of a node that goes.
