@@ -145,11 +145,20 @@ impl Mount {
         if status.success() { Ok(()) } else { Err(format!("the mount ended with {status}: {}", self.errors()).into()) }
     }
 
+    /// Ends it as a crash does, and takes away what the kernel keeps of it.
+    pub fn kill_9(self) -> Outcome {
+        let at = self.at.clone();
+        self.crash()?;
+        let _ = unmount(&at, UnmountFlags::DETACH | UnmountFlags::FORCE);
+        Ok(())
+    }
+
     /// Ends it as a crash does.
-    pub fn kill_9(mut self) -> Outcome {
+    pub fn crash(mut self) -> Outcome {
         self.child.kill()?;
         self.child.wait()?;
-        let _ = unmount(&self.at, UnmountFlags::DETACH | UnmountFlags::FORCE);
+        // Whoever mounts there next is nothing of this one's.
+        self.at = PathBuf::new();
         Ok(())
     }
 }

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use holdfast_e2e::Outcome;
 use holdfast_e2e::care::expect_clean;
+use holdfast_e2e::filesystem::errno;
 use holdfast_e2e::mounted::{Ground, Holder, is_mounted};
 use holdfast_e2e::networked::Net;
 use holdfast_e2e::rig::{HOME, NAME, PASSWORD};
@@ -145,7 +146,16 @@ fn a_mount_that_was_killed_is_no_mount_and_its_socket_goes() -> Outcome {
     // And the next one is found.
     let mount = ground.mount(&[])?;
     status(&ground.options(), &at)?;
-    mount.stop()
+    // What the kernel keeps of a mount that was killed is in nobody's way: neither a person's nor the next mount's.
+    fs::write(at.join("closed"), "and whole")?;
+    mount.crash()?;
+    assert_eq!(errno(fs::read(at.join("closed"))), Some(libc::ENOTCONN));
+    assert_eq!(run(&ground.options(), &["umount"], &at, &[])?.0, 0);
+    assert!(run(&ground.options(), &["umount"], &at, &[])?.0 != 0, "there is none any more");
+    ground.mount(&[])?.crash()?;
+    let mount = ground.mount(&[])?;
+    assert_eq!(fs::read(at.join("closed"))?, b"and whole");
+    mount.unmount()
 }
 
 #[test]

@@ -82,6 +82,9 @@ pub struct Mounted {
 impl Mounted {
     /// Mounts a space on a folder, within a tokio runtime of several threads.
     pub fn start(tree: Arc<dyn Tree>, at: &Path, options: &MountOptions) -> Result<Self> {
+        if crate::control::sweep(at)? {
+            tracing::warn!(at = %at.display(), "a mount that was killed was left here, and is taken away");
+        }
         let at = at.canonicalize().map_err(|error| Error::from(error).context(at.display()))?;
         if !at.is_dir() {
             return Err(Error::invalid(format!("{} is not a folder", at.display())));

@@ -134,6 +134,9 @@ pub(crate) fn umount(args: &UmountArgs, json: bool) -> anyhow::Result<ExitCode> 
             control::unmount_lazily(&args.at)?;
             Some(format!("the mount did not answer ({error})"))
         }
+        Err(_) if control::sweep(&args.at)? => {
+            Some("its mount had been killed; what was closed is in the drive, or in a journal that the next mount hands over".into())
+        }
         Err(error) => return Err(error.into()),
     };
     let at = args.at.display().to_string();

@@ -3,6 +3,7 @@
 use super::serve::detach;
 use super::{LINE_TIME, REPLY_BYTES_MAX, Reply, Request, folder, key_of, place_of, read, write};
 use holdfast_base::{Error, Result};
+use rustix::io::Errno;
 use std::fs;
 use std::io::ErrorKind;
 use std::os::unix::net::UnixStream;
@@ -78,4 +79,13 @@ pub fn ask(found: &Found, request: &Request) -> Result<(Reply, UnixStream)> {
 /// Frees a folder whose mount does not answer: what it did not save is lost with it.
 pub fn unmount_lazily(at: &Path) -> Result<()> {
     detach(&place_of(at)?)
+}
+
+/// Takes away what the kernel keeps of a mount that was killed, where nobody is connected any more. Says whether there was one.
+pub fn sweep(at: &Path) -> Result<bool> {
+    if rustix::fs::statfs(at).err() != Some(Errno::NOTCONN) {
+        return Ok(false);
+    }
+    unmount_lazily(at)?;
+    Ok(true)
 }

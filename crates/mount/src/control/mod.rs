@@ -12,7 +12,7 @@
 mod ask;
 mod serve;
 
-pub use ask::{Found, ask, find, one, unmount_lazily};
+pub use ask::{Found, ask, find, one, sweep, unmount_lazily};
 pub use serve::Released;
 pub(crate) use serve::{Control, Served};
 
