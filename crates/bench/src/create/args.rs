@@ -41,7 +41,7 @@ impl Preset {
 /// Measure how fast files are made in folders: mounted drives, and the disk beside them.
 ///
 /// The load is that of report 003: each client is a process that writes a tree of folders, with one stream or several. Every file is read back and
-/// compared; then everything is listed, and removed. Runs are interleaved. In each folder only one new folder, bench-XXXXXXXX, is touched.
+/// compared; then everything is listed, and removed. Runs are interleaved. In each folder only new ones, bench-XXXXXXXX-RUN, are touched.
 ///
 /// The exit status is not 0 when a file could not be made or differs.
 #[derive(Debug, Clone, Args)]

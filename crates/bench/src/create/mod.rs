@@ -4,7 +4,7 @@
 //! every file is read back and compared with what was written, past the kernel's cache; every folder is listed with the attributes of
 //! its entries; everything is removed. Writing, listing and removing are timed. Runs are interleaved as those of all measurements.
 //!
-//! Only the given folders are touched: everything is made below one new folder in each, `bench-XXXXXXXX`.
+//! Only the given folders are touched: everything is made below new ones in each, `bench-XXXXXXXX-RUN`.
 
 mod args;
 mod client;
