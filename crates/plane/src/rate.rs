@@ -1,0 +1,487 @@
+//! How fast to send, by what the receiver measured.
+//!
+//! Sending is cut into epochs, stretches at one rate. What becomes of an epoch is judged a round trip later ([`Rate::judge`]), by three figures: the
+//! slope of the delay within it (the link passes `rate / (1 + slope)`), its mean delay above the least of the last half minute (the queue), and how many of its
+//! datagrams arrived.
+//!
+//! - *Starting*: the rate doubles with each judgement until the link is full: a slope, a queue, or fewer arrivals in spite of a greater rate.
+//! - *Cruising*: the aim is a queue of [`QUEUE_BYTES`] of ours, `delay = K / rate`. What the link passed, less what the queue is above its aim, spread over
+//!   twice the time until the next judgement, is the next rate. While there is no queue at all the step doubles.
+//! - *Dipping*: now and then, the queue is emptied for a moment. So the least delay stays true, for us and for those who share the link; and what is still there then
+//!   belongs to others. If they keep the queue full whatever we do, `K` grows up to [`CROWD_MAX`] times.
+//!
+//! Arrivals that fall when the rate rises mean a queue too short to be felt. One step back tells: if as many are missing then, it was not us, and the rate is taken up again.
+
+use crate::frame::EpochSum;
+use std::collections::VecDeque;
+
+/// The queue we keep in the bottleneck, for short round trips: 5 ms at 100 Mbit/s.
+const QUEUE_BYTES: f64 = 65_536.0;
+/// A round trip by which it grows once more: what a step of the rate makes of the queue grows with the round trip.
+const QUEUE_RTT_US: f64 = 50_000.0;
+/// The aim for the queue's delay is within this, or a quarter of the round trip.
+const QUEUE_US: (f64, f64) = (2_000.0, 40_000.0);
+/// No judgement changes the rate by more than this factor, cruising.
+const STEP_MAX: f64 = 0.25;
+/// Slopes below this are no sign of a full link: clocks and timers make as much.
+const SLOPE_MIN: f64 = 0.06;
+/// The share of arrivals has to fall by this to be a sign.
+const FALL_MIN: f64 = 0.05;
+/// An epoch of which fewer datagrams arrived is judged together with the next.
+const DATAGRAMS_MIN: u32 = 16;
+/// What was learnt of arrivals counts as that of so many datagrams.
+const TOLD_MAX: f64 = 1_000.0;
+/// The first step up, and the only one near a rate that was too much.
+const STEP_MIN: f64 = 0.01;
+/// That it was is believed for so long.
+const NEAR_US: u64 = 10_000_000;
+/// The least delay is that of two stretches of this.
+const BASE_US: u64 = 15_000_000;
+/// From dip to dip.
+const DIP_EVERY_US: f64 = 5_000_000.0;
+/// Or so many round trips.
+const DIP_EVERY_RTT: f64 = 20.0;
+/// How much of [`QUEUE_BYTES`] we keep at most beside flows that keep the queue full.
+const CROWD_MAX: f64 = 8.0;
+/// A queue that stays above this, and a quarter of the round trip, in a dip is not ours.
+const CROWD_US: f64 = 25_000.0;
+/// The slowest: some 15 datagrams a second, so that news of a link that is back comes soon.
+pub const RATE_MIN: f64 = 20_000.0;
+
+/// What became of an epoch.
+#[derive(Debug, Clone, Copy)]
+pub struct Outcome {
+    /// When its first datagram was sent.
+    pub began_us: u64,
+    /// When its last one was.
+    pub ended_us: u64,
+    /// Bytes a second it was sent at, headers of all layers included.
+    pub rate: f64,
+    /// Datagrams that were sent.
+    pub sent: u32,
+    /// Datagrams that arrived.
+    pub arrived: u32,
+    /// Whether less was sent than the rate allowed.
+    pub limited: bool,
+    /// What the receiver measured.
+    pub sum: EpochSum,
+}
+
+/// How fast to send.
+#[derive(Debug)]
+pub struct Rate {
+    phase: Phase,
+    /// Bytes a second.
+    rate: f64,
+    cap: f64,
+    /// Judgements are of epochs that began after this.
+    changed_us: u64,
+    base: Base,
+    /// Share of arrivals that is not our doing, and how many datagrams say so.
+    arriving: f64,
+    told: f64,
+    queue_us: f64,
+    /// The step while there is no queue.
+    step: f64,
+    crowd: f64,
+    dipped_us: u64,
+    test: Option<Test>,
+    /// A rate that was too much for the queue, and when that was.
+    full: Option<(f64, u64)>,
+    /// The rate before silence.
+    before: Option<f64>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Phase {
+    Starting,
+    Cruising,
+    /// Emptying the queue until this time.
+    Draining { until_us: u64, back: f64 },
+    /// Measuring the empty queue from this time on.
+    Looking { back: f64 },
+}
+
+/// A step back, to see whether what is missing is our doing.
+#[derive(Debug, Clone, Copy)]
+struct Test {
+    rate: f64,
+    arriving: f64,
+}
+
+/// The least delay of the last half minute.
+#[derive(Debug)]
+struct Base {
+    now: f64,
+    before: f64,
+    since_us: u64,
+}
+
+impl Base {
+    fn note(&mut self, now_us: u64, delay_us: f64) -> f64 {
+        if now_us - self.since_us.min(now_us) > BASE_US {
+            (self.before, self.now, self.since_us) = (self.now, delay_us, now_us);
+        }
+        self.now = self.now.min(delay_us);
+        self.now.min(self.before)
+    }
+}
+
+impl Rate {
+    /// One that begins with `first` bytes a second and never exceeds `cap`.
+    pub fn new(now_us: u64, first: f64, cap: Option<f64>) -> Self {
+        let cap = cap.unwrap_or(f64::INFINITY).max(RATE_MIN);
+        Self {
+            phase: Phase::Starting,
+            rate: first.clamp(RATE_MIN, cap),
+            cap,
+            changed_us: now_us,
+            base: Base { now: f64::INFINITY, before: f64::INFINITY, since_us: now_us },
+            arriving: 1.0,
+            told: 0.0,
+            queue_us: 0.0,
+            step: STEP_MIN,
+            crowd: 1.0,
+            dipped_us: now_us,
+            test: None,
+            full: None,
+            before: None,
+        }
+    }
+
+    /// Bytes a second, headers of all layers included.
+    pub fn bytes_per_second(&self) -> f64 {
+        self.rate
+    }
+
+    /// Microseconds that datagrams wait in the link's queue, as last measured.
+    pub fn queue_us(&self) -> f64 {
+        self.queue_us
+    }
+
+    /// Whether the first rate is still being looked for.
+    pub fn is_starting(&self) -> bool {
+        self.phase == Phase::Starting
+    }
+
+    /// How long an epoch is: a round trip, and shorter where the rate is being looked for.
+    pub fn epoch_us(&self, rtt_us: f64) -> f64 {
+        match self.phase {
+            Phase::Starting => (rtt_us / 4.0).max(10_000.0),
+            Phase::Cruising => (rtt_us / 2.0).clamp(20_000.0, 200_000.0),
+            Phase::Draining { .. } | Phase::Looking { .. } => 20_000.0,
+        }
+    }
+
+    /// What the bottleneck passes, by a train of datagrams sent back to back: the first rate is half of it.
+    pub fn train(&mut self, now_us: u64, bytes_per_second: f64) {
+        if self.phase == Phase::Starting {
+            self.set(now_us, (bytes_per_second / 2.0).clamp(self.rate / 64.0, self.rate * 64.0));
+        }
+    }
+
+    /// Nothing was heard for longer than a round trip: sends half as fast.
+    pub fn silence(&mut self, now_us: u64) {
+        self.before.get_or_insert(self.rate);
+        self.set(now_us, self.rate / 2.0);
+        self.phase = Phase::Starting;
+        self.test = None;
+    }
+
+    /// Datagrams were held to be lost that were only late: what was measured of them was not all.
+    pub fn mistaken(&mut self) {
+        (self.base.now, self.base.before) = (f64::INFINITY, f64::INFINITY);
+        self.queue_us = 0.0;
+        self.test = None;
+    }
+
+    /// Something arrived: if that ends a silence, begins again not far below the rate before it. Whether it does.
+    pub fn heard(&mut self, now_us: u64) -> bool {
+        let Some(before) = self.before.take() else { return false };
+        self.phase = Phase::Starting;
+        self.set(now_us, self.rate.max(before / 4.0));
+        true
+    }
+
+    /// Passes from emptying the queue to looking at it when it is time.
+    pub fn tick(&mut self, now_us: u64) {
+        if let Phase::Draining { until_us, back } = self.phase
+            && now_us >= until_us
+        {
+            self.phase = Phase::Looking { back };
+            self.set(now_us, back * if self.arriving < 0.98 { 0.75 } else { 0.9 });
+        }
+    }
+
+    /// Looks at an epoch, in the order of their sending. `rtt_us` is the round trip without queues.
+    pub fn judge(&mut self, now_us: u64, rtt_us: f64, outcome: &Outcome) {
+        if outcome.arrived == 0 || outcome.ended_us <= outcome.began_us {
+            return;
+        }
+        let sum = &outcome.sum;
+        let (slope, error) = (f64::from(sum.slope), f64::from(sum.slope_error));
+        let long_us = (outcome.ended_us - outcome.began_us) as f64;
+        // The regression's error tells how much single delays scatter, and so how far their mean may be off.
+        let doubt_us = (2.0 * error * long_us / 12_f64.sqrt()).min(1e6);
+        let delay_us = f64::from(sum.delay);
+        let base_us = self.base.note(now_us, delay_us + doubt_us);
+        self.queue_us = (delay_us - doubt_us - base_us).max(0.0);
+        if outcome.began_us < self.changed_us {
+            return;
+        }
+        let slope = if slope - 2.5 * error > SLOPE_MIN { slope } else { 0.0 };
+        let arriving = (f64::from(outcome.arrived) / f64::from(outcome.sent.max(1))).min(1.0);
+        let fell = self.fell(arriving, outcome.sent);
+        #[cfg(test)]
+        if std::env::var_os("TRACE").is_some() {
+            println!("{:.3} {:?} rate {:.0} of {:.0} n {}/{} arriving {:.3}/{:.3} slope {:.3}±{:.3} delay {} queue {:.0} aim {:.0} crowd {} fell {fell} limited {}", now_us as f64/1e6, self.phase, self.rate/1e3, outcome.rate/1e3, outcome.arrived, outcome.sent, arriving, self.arriving, slope, error, sum.delay, self.queue_us, self.aim_us(rtt_us), self.crowd, outcome.limited);
+        }
+        match self.phase {
+            Phase::Starting => {
+                let felt = self.queue_us > self.aim_us(rtt_us).max(rtt_us / 8.0).max(8_000.0);
+                if slope > 0.0 || felt || fell {
+                    let passed = outcome.rate / (1.0 + slope) * if fell { arriving / self.arriving } else { 1.0 };
+                    self.phase = Phase::Cruising;
+                    self.full = fell.then_some((passed, now_us));
+                    // More went in since.
+                    let since_us = (now_us - outcome.ended_us.min(now_us)) as f64;
+                    self.queue_us += (outcome.rate / passed - 1.0).max(0.0) * since_us;
+                    self.drain(now_us, passed);
+                    return;
+                }
+                self.learn(arriving, outcome.sent);
+                if !outcome.limited {
+                    self.set(now_us, (outcome.rate * 2.0).max(self.rate));
+                }
+            }
+            Phase::Cruising => self.cruise(now_us, rtt_us, outcome, slope, arriving, fell),
+            Phase::Draining { .. } => {}
+            Phase::Looking { back } => {
+                let theirs = self.queue_us > CROWD_US.max(rtt_us / 4.0);
+                self.crowd = if theirs { (self.crowd * 2.0).min(CROWD_MAX) } else { (self.crowd / 2.0).max(1.0) };
+                // What is missing now is missing whatever we do.
+                self.learn(arriving, outcome.sent);
+                self.phase = Phase::Cruising;
+                self.dipped_us = now_us;
+                self.set(now_us, back);
+            }
+        }
+    }
+
+    fn cruise(&mut self, now_us: u64, rtt_us: f64, outcome: &Outcome, slope: f64, arriving: f64, fell: bool) {
+        if let Some(test) = self.test.take() {
+            if arriving < test.arriving + (self.arriving - test.arriving) / 2.0 {
+                // As many are missing as before the step back.
+                self.arriving = arriving;
+                return self.set(now_us, test.rate);
+            }
+            self.full = Some((test.rate, now_us));
+        } else if fell {
+            self.test = Some(Test { rate: outcome.rate, arriving });
+            return self.set(now_us, outcome.rate * (arriving / self.arriving).max(0.5) * 0.95);
+        }
+        let aim_us = self.aim_us(rtt_us);
+        if (now_us - self.dipped_us.min(now_us)) as f64 > DIP_EVERY_US.max(DIP_EVERY_RTT * rtt_us) {
+            return self.drain(now_us, outcome.rate / (1.0 + slope));
+        }
+        let near = self.full.is_some_and(|(rate, at_us)| outcome.rate > 0.8 * rate && now_us - at_us < NEAR_US);
+        self.step = if near || self.queue_us > aim_us / 4.0 { STEP_MIN } else { self.step * 2.0 };
+        if self.step > 4.0 * STEP_MAX && !outcome.limited {
+            // The link has become much faster.
+            (self.phase, self.step) = (Phase::Starting, STEP_MIN);
+        }
+        let turn_us = 2.0 * (rtt_us + self.epoch_us(rtt_us)).max(50_000.0);
+        let change = ((aim_us - self.queue_us) / turn_us).clamp(-2.0 * STEP_MAX, STEP_MAX);
+        let up = if near { STEP_MIN } else { change.max(self.step.min(STEP_MAX) * (1.0 - self.queue_us / aim_us)) };
+        let change = if change > 0.0 { up } else { change };
+        if change < 0.0 || slope > 0.0 || !outcome.limited {
+            self.set(now_us, outcome.rate / (1.0 + slope) * (1.0 + change));
+        }
+    }
+
+    /// Half of what the link passes, until the queue is empty; then almost all of it, to look.
+    fn drain(&mut self, now_us: u64, passed: f64) {
+        let back = passed.clamp(RATE_MIN, self.cap);
+        // A queue of others is not worth waiting for.
+        let long_us = (2.0 * self.queue_us).clamp(2_000.0, 400_000.0);
+        self.phase = Phase::Draining { until_us: now_us + long_us as u64, back };
+        self.set(now_us, back / 2.0);
+    }
+
+    /// The queue's delay that is aimed at.
+    fn aim_us(&self, rtt_us: f64) -> f64 {
+        let bytes = QUEUE_BYTES * (1.0 + rtt_us / QUEUE_RTT_US) * self.crowd;
+        (bytes / self.rate * 1e6).clamp(QUEUE_US.0, QUEUE_US.1.max(rtt_us / 4.0) * self.crowd)
+    }
+
+    /// Whether fewer arrived than do anyway, by more than chance.
+    fn fell(&self, arriving: f64, sent: u32) -> bool {
+        self.told > 0.0 && self.arriving - arriving > (FALL_MIN * self.arriving).max(4.0 * self.chance(sent))
+    }
+
+    /// Takes in a share of arrivals that is not our doing. If it is greater than what was thought, that was.
+    fn learn(&mut self, arriving: f64, sent: u32) {
+        let better = arriving - self.arriving > 3.0 * self.chance(sent);
+        self.told = if better { 0.0 } else { self.told.min(TOLD_MAX) } + f64::from(sent);
+        self.arriving += (arriving - self.arriving) * f64::from(sent) / self.told;
+    }
+
+    /// Standard deviation of the difference between the share of `sent` that arrives and what was learnt.
+    fn chance(&self, sent: u32) -> f64 {
+        let variance = (self.arriving * (1.0 - self.arriving)).max(0.01);
+        (variance * (1.0 / f64::from(sent.max(1)) + 1.0 / self.told.max(1.0))).sqrt()
+    }
+
+    fn set(&mut self, now_us: u64, rate: f64) {
+        self.rate = rate.clamp(RATE_MIN, self.cap);
+        self.changed_us = now_us;
+    }
+}
+
+/// The last epochs of a sender.
+#[derive(Debug, Default)]
+pub(crate) struct Epochs {
+    /// In order; the last one is under way.
+    open: VecDeque<Epoch>,
+    next: u16,
+}
+
+#[derive(Debug)]
+struct Epoch {
+    number: u16,
+    began_us: u64,
+    ended_us: u64,
+    /// Sequence numbers after its last.
+    end: u64,
+    bytes: u64,
+    sent: u32,
+    rate: f64,
+    limited: bool,
+    arrived: u32,
+    sum: Option<EpochSum>,
+}
+
+/// Epochs that wait for their judgement; beyond, the oldest are forgotten.
+const OPEN_MAX: usize = 256;
+
+impl Epochs {
+    /// The number for a datagram that is sent now at `rate`; a new one if the present one is `long_us` old and has enough datagrams, or its rate is not that.
+    pub(crate) fn number(&mut self, now_us: u64, rate: f64, long_us: f64) -> u16 {
+        let goes_on = self.open.back().is_some_and(|epoch| {
+            let old = (now_us - epoch.began_us) as f64;
+            (epoch.rate - rate).abs() < 1.0 && (old < long_us || (epoch.sent < 2 * DATAGRAMS_MIN && old < 20.0 * long_us))
+        });
+        if !goes_on {
+            if self.open.len() == OPEN_MAX {
+                self.open.pop_front();
+            }
+            let number = self.next;
+            self.next = self.next.wrapping_add(1);
+            self.open.push_back(Epoch {
+                number,
+                began_us: now_us,
+                ended_us: now_us,
+                end: 0,
+                bytes: 0,
+                sent: 0,
+                rate,
+                limited: false,
+                arrived: 0,
+                sum: None,
+            });
+        }
+        self.open.back().map_or(0, |epoch| epoch.number)
+    }
+
+    /// A datagram was sent in the epoch under way.
+    pub(crate) fn sent(&mut self, now_us: u64, sequence: u64, bytes: u64) {
+        if let Some(epoch) = self.open.back_mut() {
+            (epoch.ended_us, epoch.end) = (now_us, sequence + 1);
+            epoch.bytes += bytes;
+            epoch.sent += 1;
+        }
+    }
+
+    /// A datagram of an epoch arrived.
+    pub(crate) fn arrived(&mut self, epoch: u16) {
+        let at = self.open.front().map(|first| usize::from(epoch.wrapping_sub(first.number)));
+        if let Some(epoch) = at.and_then(|at| self.open.get_mut(at)) {
+            epoch.arrived += 1;
+        }
+    }
+
+    /// What was sent says nothing any more.
+    pub(crate) fn forget(&mut self) {
+        self.open.clear();
+    }
+
+    /// There was nothing to send.
+    pub(crate) fn limited(&mut self) {
+        if let Some(epoch) = self.open.back_mut() {
+            epoch.limited = true;
+        }
+    }
+
+    /// What the receiver has of an epoch.
+    pub(crate) fn note(&mut self, sum: EpochSum) {
+        if let Some(epoch) = self.open.iter_mut().find(|epoch| epoch.number == sum.epoch) {
+            epoch.sum = Some(sum);
+        }
+    }
+
+    /// The oldest epoch, if all of its datagrams arrived or are lost: those below `settled`. One of which too little arrived is put together with the next.
+    pub(crate) fn settled(&mut self, settled: u64) -> Option<Outcome> {
+        while let Some(first) = self.open.front().filter(|first| self.open.len() > 1 && first.end <= settled) {
+            let few = first.arrived < DATAGRAMS_MIN && first.sent < 64 * DATAGRAMS_MIN;
+            if few && self.open.len() < 3 {
+                return None;
+            }
+            let first = self.open.pop_front()?;
+            if !few {
+                return Some(first.outcome());
+            }
+            if let Some(next) = self.open.front_mut() {
+                next.absorb(&first);
+            }
+        }
+        None
+    }
+}
+
+impl Epoch {
+    /// Takes in the epoch before. There is no slope through two rates.
+    fn absorb(&mut self, before: &Self) {
+        self.bytes += before.bytes;
+        self.sent += before.sent;
+        self.arrived += before.arrived;
+        self.limited |= before.limited;
+        self.rate = self.rate.min(before.rate);
+        self.sum = match (self.sum, before.sum) {
+            (Some(sum), Some(other)) if before.arrived > 0 => {
+                let (n, m) = (f64::from(sum.datagrams), f64::from(other.datagrams));
+                #[allow(clippy::cast_possible_truncation, reason = "a mean of two that fit")]
+                let delay = ((f64::from(sum.delay) * n + f64::from(other.delay) * m) / (n + m)) as i32;
+                Some(EpochSum { datagrams: sum.datagrams + other.datagrams, delay, slope: 0.0, ..sum })
+            }
+            (sum, other) => sum.or(other),
+        };
+    }
+
+    fn outcome(&self) -> Outcome {
+        let long_us = (self.ended_us - self.began_us) as f64;
+        // The first datagram begins the stretch, so it is not sent within it.
+        let bytes = self.bytes as f64 * f64::from(self.sent.saturating_sub(1)) / f64::from(self.sent.max(1));
+        let rate = if long_us > 0.0 { bytes / long_us * 1e6 } else { self.rate };
+        // Few datagrams make a coarse measure; a machine that cannot keep up makes a true one.
+        let kept_up = !self.limited && rate > 0.85 * self.rate;
+        Outcome {
+            began_us: self.began_us,
+            ended_us: self.ended_us,
+            rate: if kept_up { self.rate } else { rate },
+            sent: self.sent,
+            arrived: self.arrived,
+            limited: self.limited,
+            sum: self.sum.unwrap_or(EpochSum { epoch: self.number, datagrams: 0, delay: 0, slope: 0.0, slope_error: f32::from(u16::MAX), span: 0, distance: 0 }),
+        }
+    }
+}

@@ -1,0 +1,524 @@
+//! The end that has units, and decides which fragment goes next and when.
+
+use crate::fragments::Fragments;
+use crate::frame::{DATA_HEADER_BYTES, Data, FrameError, Report, SEQUENCE_MAX, WORDS_MAX};
+use crate::rate::{Epochs, Rate};
+use crate::{Shape, UNIT_BYTES_MAX};
+use bytes::Bytes;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+/// Datagrams sent back to back at the beginning, whose distance on arrival tells what the bottleneck passes.
+const TRAIN_DATAGRAMS: u32 = 32;
+/// A train of which less arrived tells nothing.
+const TRAIN_ARRIVED_MIN: u32 = 8;
+/// A timer that is late is made up for by sending back to back for this long at most.
+const BURST_US: f64 = 2_000.0;
+/// Nothing is held to be lost before this much that was sent after it arrived.
+const OVERTAKING_MIN_US: u64 = 2_000;
+/// Without any report for this long and two round trips, the link is held to be down.
+const SILENCE_US: u64 = 300_000;
+/// Without a share of loss above this, nothing is sent again before it is known to be lost.
+const ECHO_LOSS_MIN: f64 = 0.005;
+/// Fragments are sent ahead of news so often that at most this share of them is missing still.
+const ECHO_MISSING: f64 = 0.02;
+
+/// What to do next.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Poll {
+    /// Send this, now.
+    Send(Data),
+    /// Ask again at this time, or when a report comes.
+    Wait(u64),
+}
+
+/// What happened.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Event {
+    /// The receiver has the unit for good.
+    Done(u32),
+}
+
+/// What a sender has seen so far.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct Statistics {
+    /// Datagrams sent.
+    pub sent: u64,
+    /// Datagrams the receiver has.
+    pub arrived: u64,
+    /// Of those, with what it had.
+    pub needless: u64,
+    /// Share of what was sent lately that did not arrive.
+    pub loss: f64,
+    /// Least round trip, in microseconds.
+    pub rtt_us: f64,
+    /// Time in the link's queue, in microseconds.
+    pub queue_us: f64,
+    /// Bytes a second at which it sends, headers of all layers included.
+    pub rate: f64,
+}
+
+/// Sends units.
+#[derive(Debug)]
+pub struct Sender {
+    shape: Shape,
+    /// Bytes a datagram costs on the link beside its fragment.
+    overhead_bytes: usize,
+    units: BTreeMap<u32, Outgoing>,
+    next_unit: u32,
+    granted: u32,
+    done_below: u32,
+    /// No more units come.
+    ended: bool,
+    /// The unit and fragment that are the first never sent.
+    fresh: (u32, usize),
+    lost: BTreeSet<(u32, u16)>,
+    flights: Flights,
+    echo: Echo,
+    rate: Rate,
+    epochs: Epochs,
+    train_left: u32,
+    /// When the next datagram may go.
+    next_us: f64,
+    trip: Trip,
+    report_number: u64,
+    heard_us: u64,
+    statistics: Statistics,
+    events: VecDeque<Event>,
+}
+
+#[derive(Debug)]
+struct Outgoing {
+    bytes: Bytes,
+    arrived: Fragments,
+    /// All of it arrived.
+    whole: bool,
+}
+
+/// Datagrams that were sent, by sequence number.
+#[derive(Debug, Default)]
+struct Flights {
+    first: u64,
+    flights: VecDeque<Flight>,
+    /// Whatever is below arrived or is lost.
+    settled: u64,
+    /// Which arrived, as the reports have it: words of 64, the first being that of number `64 * base`.
+    words: VecDeque<u64>,
+    base: u64,
+    /// When the newest that arrived was sent.
+    newest_sent_us: u64,
+    newest: u64,
+    /// How much later than what was sent after it a datagram may arrive.
+    overtaking_us: u64,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Flight {
+    unit: u32,
+    fragment: u16,
+    epoch: u16,
+    fate: Fate,
+    sent_us: u64,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Fate {
+    Out,
+    Arrived,
+    Lost,
+}
+
+/// Sending again what nobody said is lost, once there is nothing else to send.
+#[derive(Debug, Default)]
+struct Echo {
+    at: (u32, usize),
+    /// When the last rounds through what is missing began.
+    rounds: VecDeque<u64>,
+}
+
+/// Round trips.
+#[derive(Debug)]
+struct Trip {
+    least: (f64, f64),
+    since_us: u64,
+    smooth_us: f64,
+}
+
+impl Trip {
+    fn note(&mut self, now_us: u64, sample_us: f64) {
+        if now_us - self.since_us > 15_000_000 {
+            (self.least, self.since_us) = ((self.least.1, sample_us), now_us);
+        }
+        self.least.1 = self.least.1.min(sample_us);
+        self.smooth_us += (sample_us - self.smooth_us) / 8.0;
+    }
+
+    fn least_us(&self) -> f64 {
+        self.least.0.min(self.least.1)
+    }
+}
+
+impl Sender {
+    /// One without units. `rtt_us` is a first measure of the round trip, `overhead_bytes` what a datagram costs on the link beside what this crate puts in,
+    /// `hint` and `cap` bytes a second, headers included.
+    pub fn new(now_us: u64, shape: Shape, overhead_bytes: usize, rtt_us: u64, hint: Option<f64>, cap: Option<f64>) -> Self {
+        let overhead_bytes = overhead_bytes + DATA_HEADER_BYTES;
+        let train_bytes = f64::from(TRAIN_DATAGRAMS) * (shape.fragment_bytes + overhead_bytes) as f64;
+        let rtt = (rtt_us as f64).max(1_000.0);
+        let first = hint.unwrap_or(train_bytes / rtt.max(20_000.0) * 1e6);
+        Self {
+            shape,
+            overhead_bytes,
+            units: BTreeMap::new(),
+            next_unit: 0,
+            granted: shape.window_units,
+            done_below: 0,
+            ended: false,
+            fresh: (0, 0),
+            lost: BTreeSet::new(),
+            flights: Flights { overtaking_us: OVERTAKING_MIN_US, ..Flights::default() },
+            echo: Echo::default(),
+            rate: Rate::new(now_us, first, cap),
+            epochs: Epochs::default(),
+            train_left: TRAIN_DATAGRAMS,
+            next_us: now_us as f64,
+            trip: Trip { least: (f64::INFINITY, rtt), since_us: now_us, smooth_us: rtt },
+            report_number: 0,
+            heard_us: now_us,
+            statistics: Statistics::default(),
+            events: VecDeque::new(),
+        }
+    }
+
+    /// How many units may be put in now.
+    pub fn room(&self) -> usize {
+        if self.ended { 0 } else { self.granted.saturating_sub(self.next_unit) as usize }
+    }
+
+    /// Puts in a unit; its number. Numbers go up by one.
+    ///
+    /// # Panics
+    /// If it is longer than [`UNIT_BYTES_MAX`] or there is no [`Self::room`].
+    pub fn put(&mut self, bytes: Bytes) -> u32 {
+        assert!(bytes.len() <= UNIT_BYTES_MAX && self.room() > 0, "a unit nobody can take");
+        let (number, arrived) = (self.next_unit, Fragments::none(self.shape.fragments(bytes.len())));
+        self.units.insert(number, Outgoing { bytes, arrived, whole: false });
+        self.next_unit += 1;
+        number
+    }
+
+    /// No more units come, so what is left is hurried along.
+    pub fn end(&mut self) {
+        self.ended = true;
+    }
+
+    /// Whether all that was put in is done.
+    pub fn is_idle(&self) -> bool {
+        self.units.is_empty()
+    }
+
+    /// What happened since the last call.
+    pub fn event(&mut self) -> Option<Event> {
+        self.events.pop_front()
+    }
+
+    /// What it has seen.
+    pub fn statistics(&self) -> Statistics {
+        Statistics {
+            rtt_us: self.trip.least_us(),
+            queue_us: self.rate.queue_us(),
+            rate: self.rate.bytes_per_second(),
+            ..self.statistics
+        }
+    }
+
+    /// What to do now.
+    pub fn poll(&mut self, now_us: u64) -> Poll {
+        self.rate.tick(now_us);
+        let wait_us = self.mind_silence(now_us);
+        self.flights.settle_old(now_us, self.patience_us(), &mut self.lost);
+        self.judge(now_us);
+        if self.next_us > now_us as f64 && self.train_left == 0 {
+            return Poll::Wait((self.next_us.ceil() as u64).min(wait_us));
+        }
+        let Some((unit, fragment)) = self.next_fragment(now_us) else {
+            self.epochs.limited();
+            return Poll::Wait(wait_us);
+        };
+        let Some(data) = self.data(now_us, unit, fragment) else { return Poll::Wait(now_us) };
+        Poll::Send(data)
+    }
+
+    fn data(&mut self, now_us: u64, unit: u32, fragment: u16) -> Option<Data> {
+        let outgoing = self.units.get(&unit)?;
+        let from = usize::from(fragment) * self.shape.fragment_bytes;
+        let bytes = outgoing.bytes.slice(from..(from + self.shape.fragment_bytes).min(outgoing.bytes.len()));
+        let (wire, rate) = (bytes.len() + self.overhead_bytes, self.rate.bytes_per_second());
+        let long_us = if self.train_left > 0 { f64::INFINITY } else { self.rate.epoch_us(self.trip.least_us()) };
+        let epoch = self.epochs.number(now_us, rate, long_us);
+        let sequence = self.flights.send(Flight { unit, fragment, epoch, fate: Fate::Out, sent_us: now_us });
+        self.epochs.sent(now_us, sequence, wire as u64);
+        self.statistics.sent += 1;
+        if self.train_left > 0 {
+            self.train_left -= 1;
+            // What follows waits as long as the train would have taken.
+            self.next_us += wire as f64 / rate * 1e6;
+        } else {
+            self.next_us = self.next_us.max(now_us as f64 - BURST_US) + wire as f64 / rate * 1e6;
+        }
+        #[allow(clippy::cast_possible_truncation, reason = "modulo 2^32; a unit's length is bounded")]
+        Some(Data { sequence, sent: now_us as u32, epoch, unit, unit_bytes: outgoing.bytes.len() as u32, fragment, bytes })
+    }
+
+    /// Takes a report.
+    ///
+    /// # Errors
+    /// What no honest receiver says.
+    pub fn report(&mut self, now_us: u64, report: &Report) -> Result<(), FrameError> {
+        let arrived_any = report.arrived > 0;
+        if arrived_any && report.newest >= self.flights.next() || report.done_below > self.next_unit {
+            return Err(FrameError::Nonsense("that something arrived that was not sent"));
+        }
+        if report.number <= self.report_number {
+            return Ok(());
+        }
+        self.report_number = report.number;
+        self.heard_us = now_us;
+        self.granted = self.granted.max(report.granted.min(self.next_unit.saturating_add(self.shape.window_units)));
+        if report.arrived > self.statistics.arrived && self.rate.heard(now_us) {
+            self.epochs.forget();
+        }
+        if arrived_any {
+            self.flights.newest_arrived(report.newest);
+            #[allow(clippy::cast_possible_truncation, reason = "modulo 2^32")]
+            let away = (now_us as u32).wrapping_sub(report.newest_sent).wrapping_sub(report.held);
+            if away.cast_signed() > 0 {
+                self.trip.note(now_us, f64::from(away));
+            }
+            self.arrived(report);
+        }
+        (self.statistics.arrived, self.statistics.needless) = (report.arrived, report.needless);
+        self.mark_units(report);
+        self.flights.settle(&mut self.lost);
+        for sum in &report.epochs {
+            self.epochs.note(*sum);
+        }
+        self.judge(now_us);
+        Ok(())
+    }
+
+    fn arrived(&mut self, report: &Report) {
+        let first = report.newest / 64 + 1 - report.words.len() as u64;
+        for (number, word) in (first..).zip(&report.words) {
+            let mut news = self.flights.news(number, *word);
+            while news != 0 {
+                let sequence = number * 64 + u64::from(news.trailing_zeros());
+                news &= news - 1;
+                let overtaking_us = self.flights.overtaking_us;
+                let Some(flight) = self.flights.arrived(sequence) else { continue };
+                if self.flights.overtaking_us > overtaking_us {
+                    self.rate.mistaken();
+                }
+                self.epochs.arrived(flight.epoch);
+                if let Some(unit) = self.units.get_mut(&flight.unit) {
+                    unit.arrived.insert(usize::from(flight.fragment));
+                    unit.whole |= unit.arrived.is_full();
+                }
+            }
+        }
+    }
+
+    fn mark_units(&mut self, report: &Report) {
+        while let Some(unit) = self.units.first_entry().filter(|unit| *unit.key() < report.done_below) {
+            self.events.push_back(Event::Done(*unit.key()));
+            unit.remove();
+        }
+        self.done_below = self.done_below.max(report.done_below);
+        for range in &report.ranges {
+            let first = report.done_below.saturating_add(u32::from(range.first));
+            for number in first..first.saturating_add(u32::from(range.units)).min(self.next_unit) {
+                if range.done {
+                    if self.units.remove(&number).is_some() {
+                        self.events.push_back(Event::Done(number));
+                    }
+                } else if let Some(unit) = self.units.get_mut(&number) {
+                    unit.whole = true;
+                }
+            }
+        }
+    }
+
+    /// The rate learns of what is settled.
+    fn judge(&mut self, now_us: u64) {
+        while let Some(outcome) = self.epochs.settled(self.flights.settled) {
+            let share = f64::from(outcome.arrived.min(outcome.sent)) / f64::from(outcome.sent.max(1));
+            let weight = (f64::from(outcome.sent) / 512.0).min(0.25);
+            self.statistics.loss += (1.0 - share - self.statistics.loss) * weight;
+            let train = outcome.sum.epoch == 0 && self.rate.is_starting() && outcome.sent <= TRAIN_DATAGRAMS;
+            if train && outcome.sum.datagrams >= TRAIN_ARRIVED_MIN && outcome.sum.span > 0 {
+                let bytes = f64::from(outcome.sum.distance) * (self.shape.fragment_bytes + self.overhead_bytes) as f64;
+                self.rate.train(now_us, bytes / f64::from(outcome.sum.span) * 1e6);
+            } else if !train {
+                self.rate.judge(now_us, self.trip.least_us(), &outcome);
+            }
+        }
+    }
+
+    /// Slows down while nothing is heard; when to look again.
+    fn mind_silence(&mut self, now_us: u64) -> u64 {
+        let limit_us = SILENCE_US + (2.0 * self.trip.smooth_us) as u64;
+        let out = self.flights.settled < self.flights.next();
+        if out && now_us - self.heard_us.min(now_us) > limit_us {
+            self.rate.silence(now_us);
+            // Once more if nothing is heard for as long again.
+            self.heard_us = now_us;
+        }
+        now_us + 10_000
+    }
+
+    /// How long a datagram is out until it is lost, whatever arrived after it.
+    fn patience_us(&self) -> u64 {
+        (self.trip.smooth_us * 1.5) as u64 + self.flights.overtaking_us + 50_000
+    }
+
+    fn next_fragment(&mut self, now_us: u64) -> Option<(u32, u16)> {
+        while let Some((unit, fragment)) = self.lost.pop_first() {
+            if self.is_missing(unit, usize::from(fragment)) {
+                return Some((unit, fragment));
+            }
+        }
+        self.next_fresh().or_else(|| self.next_echo(now_us))
+    }
+
+    fn is_missing(&self, unit: u32, fragment: usize) -> bool {
+        self.units.get(&unit).is_some_and(|unit| !unit.whole && !unit.arrived.contains(fragment))
+    }
+
+    fn next_fresh(&mut self) -> Option<(u32, u16)> {
+        let (mut number, mut fragment) = self.fresh;
+        while number < self.next_unit.min(self.granted) {
+            let fragments = self.units.get(&number).map_or(0, |unit| self.shape.fragments(unit.bytes.len()));
+            if fragment < fragments {
+                self.fresh = (number, fragment + 1);
+                return u16::try_from(fragment).ok().map(|fragment| (number, fragment));
+            }
+            (number, fragment) = (number + 1, 0);
+            self.fresh = (number, 0);
+        }
+        None
+    }
+
+    /// With losses, what is missing is sent again in rounds, without waiting to hear that it is lost: there is room for it, and the end would wait for it.
+    fn next_echo(&mut self, now_us: u64) -> Option<(u32, u16)> {
+        let full = self.next_unit >= self.granted;
+        if !(self.ended || full) || self.statistics.loss < ECHO_LOSS_MIN {
+            return None;
+        }
+        let rounds = (ECHO_MISSING.ln() / self.statistics.loss.min(0.9).ln()).ceil().clamp(1.0, 16.0) as usize - 1;
+        let news_us = (self.trip.smooth_us as u64) + self.flights.overtaking_us + 20_000;
+        for _ in 0..2 {
+            let found = self.units.range(self.echo.at.0..).filter(|(_, unit)| !unit.whole).find_map(|(number, unit)| {
+                let from = if *number == self.echo.at.0 { self.echo.at.1 } else { 0 };
+                unit.arrived.next_missing(from).map(|fragment| (*number, fragment))
+            });
+            if let Some((unit, fragment)) = found {
+                if (unit, fragment) >= self.fresh {
+                    return None;
+                }
+                self.echo.at = (unit, fragment + 1);
+                return u16::try_from(fragment).ok().map(|fragment| (unit, fragment));
+            }
+            while self.echo.rounds.front().is_some_and(|began| began + news_us < now_us) {
+                self.echo.rounds.pop_front();
+            }
+            if self.echo.rounds.len() >= rounds {
+                return None;
+            }
+            self.echo.rounds.push_back(now_us);
+            self.echo.at = (0, 0);
+        }
+        None
+    }
+}
+
+impl Flights {
+    fn next(&self) -> u64 {
+        self.first + self.flights.len() as u64
+    }
+
+    fn send(&mut self, flight: Flight) -> u64 {
+        let sequence = self.next();
+        assert!(sequence < SEQUENCE_MAX, "a connection is made anew long before");
+        self.flights.push_back(flight);
+        sequence
+    }
+
+    fn newest_arrived(&mut self, sequence: u64) {
+        if let Some(flight) = sequence.checked_sub(self.first).and_then(|at| self.flights.get(usize::try_from(at).ok()?))
+            && sequence >= self.newest
+        {
+            (self.newest, self.newest_sent_us) = (sequence, flight.sent_us);
+        }
+    }
+
+    /// The bits of a word that were not set in it before.
+    fn news(&mut self, number: u64, word: u64) -> u64 {
+        if self.words.is_empty() {
+            self.base = number;
+        }
+        let Some(mut at) = number.checked_sub(self.base) else { return 0 };
+        while self.words.len() as u64 <= at {
+            self.words.push_back(0);
+            if self.words.len() > 2 * WORDS_MAX {
+                self.words.pop_front();
+                self.base += 1;
+                at -= 1;
+            }
+        }
+        let Some(known) = usize::try_from(at).ok().and_then(|at| self.words.get_mut(at)) else { return 0 };
+        let news = word & !*known;
+        *known |= word;
+        news
+    }
+
+    /// A datagram arrived; what it was. One that was held to be lost teaches how much later than others they come.
+    fn arrived(&mut self, sequence: u64) -> Option<Flight> {
+        let flight = self.flights.get_mut(usize::try_from(sequence.checked_sub(self.first)?).ok()?)?;
+        if flight.fate == Fate::Lost {
+            let late_us = self.newest_sent_us.saturating_sub(flight.sent_us);
+            self.overtaking_us = self.overtaking_us.max(late_us + late_us / 8).min(2_000_000);
+        }
+        flight.fate = Fate::Arrived;
+        Some(*flight)
+    }
+
+    /// Decides on what was sent long enough before the newest that arrived.
+    fn settle(&mut self, lost: &mut BTreeSet<(u32, u16)>) {
+        let before_us = self.newest_sent_us.saturating_sub(self.overtaking_us);
+        self.settle_before(before_us, self.newest, lost);
+    }
+
+    /// Decides on what has been out for too long.
+    fn settle_old(&mut self, now_us: u64, patience_us: u64, lost: &mut BTreeSet<(u32, u16)>) {
+        self.settle_before(now_us.saturating_sub(patience_us), u64::MAX, lost);
+    }
+
+    fn settle_before(&mut self, before_us: u64, below: u64, lost: &mut BTreeSet<(u32, u16)>) {
+        while self.settled < below {
+            let Some(flight) = usize::try_from(self.settled - self.first).ok().and_then(|at| self.flights.get_mut(at)) else { break };
+            if flight.fate == Fate::Out {
+                if flight.sent_us >= before_us {
+                    break;
+                }
+                flight.fate = Fate::Lost;
+                lost.insert((flight.unit, flight.fragment));
+            }
+            self.settled += 1;
+        }
+        // What reports may still tell of is kept.
+        let keep = self.newest.saturating_sub(64 * WORDS_MAX as u64).min(self.settled);
+        while self.first < keep {
+            self.flights.pop_front();
+            self.first += 1;
+        }
+    }
+}

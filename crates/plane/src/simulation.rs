@@ -1,0 +1,431 @@
+//! Ends and a link between them in virtual time: what the plane makes of bad networks, without one.
+
+use crate::frame::{Data, Report};
+use crate::{Event, Poll, Receiver, Sender, Shape, Statistics};
+use bytes::Bytes;
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, HashSet, VecDeque};
+
+const FRAGMENT_BYTES: usize = 1_380;
+/// QUIC, UDP, IP and Ethernet.
+const OVERHEAD_BYTES: usize = 70;
+const UNIT_BYTES: usize = 1 << 20;
+
+#[derive(Clone, Copy)]
+struct Network {
+    /// Bytes a second.
+    rate: f64,
+    /// Of the queue before the bottleneck.
+    queue_bytes: f64,
+    /// One way.
+    delay_us: u64,
+    loss: f64,
+    report_loss: f64,
+    /// Share of datagrams that skip the delay.
+    overtaking: f64,
+    doubled: f64,
+    jitter_us: u64,
+}
+
+const CLEAN: Network = Network {
+    rate: 12_500_000.0,
+    queue_bytes: 1_250_000.0,
+    delay_us: 10_000,
+    loss: 0.0,
+    report_loss: 0.0,
+    overtaking: 0.0,
+    doubled: 0.0,
+    jitter_us: 0,
+};
+
+/// SplitMix64.
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    fn chance(&mut self, p: f64) -> bool {
+        ((self.next() >> 11) as f64) < p * (1_u64 << 53) as f64
+    }
+}
+
+enum What {
+    Poll(usize),
+    Report(usize),
+    Arrives(usize, Box<Data>),
+    Told(usize, Box<Report>),
+    /// A segment of the loss-based flow, and its acknowledgement.
+    Segment(u64),
+    Acknowledged(u64),
+}
+
+struct Flow {
+    sender: Sender,
+    receiver: Receiver,
+    left: usize,
+    begin_us: u64,
+    end_us: Option<u64>,
+    seen: HashSet<u32>,
+    polled_us: u64,
+    /// Bytes that arrived, by second.
+    seconds: Vec<f64>,
+}
+
+/// A window that grows by a segment a round trip and halves on a loss (Reno), standing for all that fill queues.
+#[derive(Default)]
+struct Filler {
+    window: f64,
+    next: u64,
+    acknowledged: u64,
+    out: HashSet<u64>,
+    lost_until: u64,
+    segments: u64,
+    active: bool,
+}
+
+struct Simulation {
+    network: Network,
+    random: Random,
+    now_us: u64,
+    order: u64,
+    heap: BinaryHeap<Reverse<(u64, u64)>>,
+    whats: std::collections::HashMap<u64, What>,
+    free_us: f64,
+    flows: Vec<Flow>,
+    filler: Filler,
+    /// Whether nothing passes between these times.
+    down: Option<(u64, u64)>,
+}
+
+impl Simulation {
+    fn new(network: Network, seed: u64) -> Self {
+        Self {
+            network,
+            random: Random(seed),
+            now_us: 0,
+            order: 0,
+            heap: BinaryHeap::new(),
+            whats: std::collections::HashMap::new(),
+            free_us: 0.0,
+            flows: Vec::new(),
+            filler: Filler::default(),
+            down: None,
+        }
+    }
+
+    fn flow(&mut self, begin_us: u64, units: usize) {
+        let shape = Shape { fragment_bytes: FRAGMENT_BYTES, window_units: 64 };
+        let at = self.flows.len();
+        // Clocks that have nothing to do with each other.
+        let sender = Sender::new(begin_us, shape, OVERHEAD_BYTES, 2 * self.network.delay_us, None, None);
+        self.flows.push(Flow {
+            sender,
+            receiver: Receiver::new(shape, begin_us + OTHER_CLOCK_US),
+            left: units,
+            begin_us,
+            end_us: None,
+            seen: HashSet::new(),
+            polled_us: 0,
+            seconds: Vec::new(),
+        });
+        self.at(begin_us, What::Poll(at));
+        self.at(begin_us, What::Report(at));
+    }
+
+    fn filler(&mut self) {
+        self.filler = Filler { window: 10.0, active: true, ..Filler::default() };
+        self.fill();
+    }
+
+    fn at(&mut self, time_us: u64, what: What) {
+        self.order += 1;
+        self.heap.push(Reverse((time_us.max(self.now_us), self.order)));
+        self.whats.insert(self.order, what);
+    }
+
+    fn is_down(&self) -> bool {
+        self.down.is_some_and(|(from, to)| (from..to).contains(&self.now_us))
+    }
+
+    /// When something of `bytes` that is sent now arrives at the other end, if it does.
+    fn passes(&mut self, bytes: usize) -> Option<u64> {
+        let network = self.network;
+        let now = self.now_us as f64;
+        let waiting = (self.free_us - now).max(0.0) * network.rate / 1e6;
+        if waiting + bytes as f64 > network.queue_bytes || self.is_down() {
+            return None;
+        }
+        self.free_us = self.free_us.max(now) + bytes as f64 / network.rate * 1e6;
+        if self.random.chance(network.loss) {
+            return None;
+        }
+        let delay_us = if self.random.chance(network.overtaking) { 0 } else { network.delay_us };
+        let jitter_us = if network.jitter_us > 0 { self.random.next() % network.jitter_us } else { 0 };
+        Some(self.free_us as u64 + delay_us + jitter_us)
+    }
+
+    fn run(&mut self, until_us: u64) {
+        while let Some(Reverse((time_us, order))) = self.heap.pop() {
+            if time_us > until_us || (!self.filler.active && self.flows.iter().all(|flow| flow.end_us.is_some())) {
+                return;
+            }
+            self.now_us = time_us;
+            match self.whats.remove(&order).expect("put in with its number") {
+                What::Poll(at) => self.poll(at),
+                What::Report(at) => self.tell(at),
+                What::Arrives(at, data) => self.arrives(at, &data),
+                What::Told(at, report) => {
+                    self.flows[at].sender.report(self.now_us, &report).expect("sound");
+                    while let Some(Event::Done(_)) = self.flows[at].sender.event() {}
+                    self.at(self.now_us, What::Poll(at));
+                }
+                What::Segment(number) => self.at(self.now_us + self.network.delay_us, What::Acknowledged(number)),
+                What::Acknowledged(number) => self.acknowledged(number),
+            }
+        }
+    }
+
+    fn poll(&mut self, at: usize) {
+        let now_us = self.now_us;
+        loop {
+            let flow = &mut self.flows[at];
+            if flow.end_us.is_some() {
+                return;
+            }
+            while flow.left > 0 && flow.sender.room() > 0 {
+                let bytes = vec![u8::try_from(flow.left % 251).expect("small"); UNIT_BYTES];
+                flow.sender.put(Bytes::from(bytes));
+                flow.left -= 1;
+                if flow.left == 0 {
+                    flow.sender.end();
+                }
+            }
+            if flow.left == 0 && flow.sender.is_idle() {
+                flow.end_us = Some(now_us);
+                return;
+            }
+            match flow.sender.poll(now_us) {
+                Poll::Send(data) => {
+                    let bytes = data.bytes.len() + crate::frame::DATA_HEADER_BYTES + OVERHEAD_BYTES;
+                    let copies = if self.random.chance(self.network.doubled) { 2 } else { 1 };
+                    for _ in 0..copies {
+                        if let Some(time_us) = self.passes(bytes) {
+                            self.at(time_us, What::Arrives(at, Box::new(data.clone())));
+                        }
+                    }
+                }
+                Poll::Wait(until_us) => {
+                    // One wake-up at a time is enough.
+                    let flow = &mut self.flows[at];
+                    if flow.polled_us <= now_us || until_us < flow.polled_us {
+                        flow.polled_us = until_us.max(now_us + 1);
+                        let until_us = flow.polled_us;
+                        self.at(until_us, What::Poll(at));
+                    }
+                    return;
+                }
+            }
+        }
+    }
+
+    fn arrives(&mut self, at: usize, data: &Data) {
+        let now_us = self.now_us;
+        let flow = &mut self.flows[at];
+        let second = usize::try_from(now_us / 1_000_000).expect("small");
+        flow.seconds.resize(flow.seconds.len().max(second + 1), 0.0);
+        flow.seconds[second] += data.bytes.len() as f64;
+        if let Some(unit) = flow.receiver.receive(now_us + OTHER_CLOCK_US, data).expect("sound") {
+            assert!(flow.seen.insert(unit.number), "a unit is told once");
+            assert!(unit.bytes.iter().all(|byte| *byte == unit.bytes[0]), "bytes of another unit");
+            flow.receiver.done(unit.number);
+        }
+        let report_us = flow.receiver.report_at_us() - OTHER_CLOCK_US;
+        if report_us <= now_us {
+            self.tell(at);
+        }
+    }
+
+    fn tell(&mut self, at: usize) {
+        let now_us = self.now_us;
+        let flow = &mut self.flows[at];
+        let report = flow.receiver.report(now_us + OTHER_CLOCK_US);
+        let next_us = flow.receiver.report_at_us() - OTHER_CLOCK_US;
+        if flow.end_us.is_none() && (report.is_some() || next_us > now_us) {
+            self.at(next_us.min(now_us + 10_000).max(now_us + 1), What::Report(at));
+        }
+        let lost = self.random.chance(self.network.report_loss) || self.is_down();
+        if let Some(report) = report.filter(|_| !lost) {
+            self.at(now_us + self.network.delay_us, What::Told(at, Box::new(report)));
+        }
+    }
+
+    fn fill(&mut self) {
+        while (self.filler.out.len() as f64) < self.filler.window {
+            let number = self.filler.next;
+            self.filler.next += 1;
+            self.filler.out.insert(number);
+            self.filler.segments += 1;
+            match self.passes(1_514) {
+                Some(time_us) => self.at(time_us, What::Segment(number)),
+                // Three later ones tell, some round trip later.
+                None => self.at(self.free_us as u64 + 2 * self.network.delay_us, What::Acknowledged(u64::MAX - number)),
+            }
+        }
+    }
+
+    fn acknowledged(&mut self, number: u64) {
+        if number > u64::MAX / 2 {
+            self.filler.out.remove(&(u64::MAX - number));
+            if u64::MAX - number >= self.filler.lost_until {
+                self.filler.window = (self.filler.window * 0.7).max(2.0);
+                self.filler.lost_until = self.filler.next;
+            }
+        } else {
+            self.filler.out.remove(&number);
+            self.filler.acknowledged += 1;
+            self.filler.window += 1.0 / self.filler.window;
+        }
+        self.fill();
+    }
+}
+
+const OTHER_CLOCK_US: u64 = 77_777_777_777;
+
+/// What a transfer of `mebibytes` over `network` reaches of `rate * (1 - loss) * header efficiency`, and what its sender saw.
+fn share(network: Network, mebibytes: usize, seed: u64) -> (f64, Statistics) {
+    let mut simulation = Simulation::new(network, seed);
+    simulation.flow(0, mebibytes);
+    simulation.run(3_600_000_000);
+    let flow = &simulation.flows[0];
+    let took_us = flow.end_us.expect("it ends") - flow.begin_us;
+    assert_eq!(flow.seen.len(), mebibytes);
+    let ceiling = network.rate * (1.0 - network.loss) * 0.945;
+    let share = (mebibytes * UNIT_BYTES) as f64 / (took_us as f64 / 1e6) / ceiling;
+    let statistics = flow.sender.statistics();
+    println!("{share:.3} in {:.2} s, {statistics:?}", took_us as f64 / 1e6);
+    (share, statistics)
+}
+
+fn holds(name: &str, network: Network, mebibytes: usize, floor: f64) {
+    for seed in 1..=3 {
+        print!("{name}: ");
+        let (share, _) = share(network, mebibytes, seed);
+        assert!(share >= floor, "{name}: {share:.3} of the ceiling instead of {floor}");
+    }
+}
+
+#[test]
+fn a_clean_link_is_filled() {
+    holds("clean", CLEAN, 128, 0.93);
+    holds("1 Gbit/s", Network { rate: 125e6, queue_bytes: 4e6, ..CLEAN }, 512, 0.90);
+    holds("2 Mbit/s", Network { rate: 250e3, queue_bytes: 50e3, ..CLEAN }, 4, 0.85);
+}
+
+#[test]
+fn delay_costs_little_more_than_its_round_trips() {
+    for (delay_ms, floor) in [(100, 0.90), (200, 0.90), (400, 0.80), (800, 0.70), (1_600, 0.5)] {
+        // One way delayed, as in the report; the queue holds the delay's worth.
+        let network = Network { delay_us: delay_ms * 500, queue_bytes: 12_500.0 * delay_ms as f64 + 100_000.0, ..CLEAN };
+        holds(&format!("{delay_ms} ms"), network, 128, floor);
+    }
+}
+
+#[test]
+fn loss_takes_what_it_takes_and_no_more() {
+    for (loss, floor) in [(0.01, 0.90), (0.08, 0.88), (0.16, 0.85), (0.32, 0.75), (0.64, 0.5), (0.7, 0.45)] {
+        holds(&format!("loss {loss}"), Network { loss, ..CLEAN }, 128, floor);
+        holds(&format!("loss {loss} both ways"), Network { loss, report_loss: loss, ..CLEAN }, 128, floor);
+    }
+    let far = Network { delay_us: 50_000, ..CLEAN };
+    holds("100 ms, 1 %", Network { loss: 0.01, ..far }, 128, 0.85);
+    holds("100 ms, 32 %", Network { loss: 0.32, report_loss: 0.32, ..far }, 128, 0.70);
+}
+
+#[test]
+fn overtaking_and_doubling_cost_little() {
+    for overtaking in [0.01, 0.08, 0.32, 0.64] {
+        let network = Network { overtaking, delay_us: 100_000, ..CLEAN };
+        holds(&format!("overtaking {overtaking}"), network, 128, 0.80);
+    }
+    // The link carries the second copies, too.
+    let (share, _) = share(Network { doubled: 0.32, ..CLEAN }, 128, 1);
+    assert!(share >= 0.85 / 1.32, "{share}");
+    holds("jitter", Network { jitter_us: 20_000, ..CLEAN }, 128, 0.85);
+}
+
+#[test]
+fn a_short_queue_is_no_reason_to_lose_the_link_or_to_flood_it() {
+    for (queue_ms, floor) in [(1.0, 0.7), (3.0, 0.8), (10.0, 0.9)] {
+        let network = Network { queue_bytes: 12_500.0 * queue_ms, ..CLEAN };
+        for seed in 1..=1 {
+            let (share, statistics) = share(network, 256, seed);
+            let lost = 1.0 - statistics.arrived as f64 / statistics.sent as f64;
+            println!("queue {queue_ms} ms: {share:.3}, lost {lost:.3}");
+            assert!(share >= floor && lost < 0.1, "queue {queue_ms} ms: {share:.3}, {lost:.3} lost");
+        }
+    }
+}
+
+#[test]
+fn two_flows_share_and_the_second_one_is_let_in() {
+    let mut simulation = Simulation::new(CLEAN, 1);
+    simulation.flow(0, 400);
+    simulation.flow(5_000_000, 400);
+    simulation.run(45_000_000);
+    let part = |flow: &Flow| flow.seconds[10..40].iter().sum::<f64>();
+    let (a, b) = (part(&simulation.flows[0]), part(&simulation.flows[1]));
+    let jain = (a + b).powi(2) / (2.0 * (a * a + b * b));
+    println!("{:.2} and {:.2} Mbit/s, Jain {jain:.3}", a * 8.0 / 30e6, b * 8.0 / 30e6);
+    assert!(jain >= 0.9 && a + b > 30.0 * 0.85 * CLEAN.rate, "{a} {b} {jain}");
+}
+
+#[test]
+fn a_flow_that_fills_queues_keeps_its_part_and_leaves_us_ours() {
+    for first in [false, true] {
+        let mut simulation = Simulation::new(CLEAN, 1);
+        if first {
+            simulation.filler();
+            simulation.run(5_000_000);
+        }
+        simulation.flow(simulation.now_us, 4_000);
+        if !first {
+            simulation.filler();
+        }
+        simulation.run(65_000_000);
+        let ours = simulation.flows[0].seconds[20..60].iter().sum::<f64>() / 40.0 / (CLEAN.rate * 0.93);
+        println!("ours {ours:.2} of the link, theirs {:.2}", simulation.filler.acknowledged as f64 * 1_514.0 / 60.0 / CLEAN.rate);
+        assert!((0.1..=0.7).contains(&ours), "{ours}");
+    }
+}
+
+#[test]
+fn a_link_that_was_down_is_filled_again() {
+    let mut simulation = Simulation::new(CLEAN, 1);
+    simulation.down = Some((3_000_000, 1_203_000_000));
+    simulation.flow(0, 128);
+    simulation.run(1_300_000_000);
+    let flow = &simulation.flows[0];
+    let after_us = flow.end_us.expect("it ends") - 1_203_000_000;
+    println!("{after_us} us after the link came back, {:?}", flow.sender.statistics());
+    assert!(after_us < 12_000_000, "{after_us}");
+    assert!(flow.sender.statistics().sent < 140_000, "it does not shout at a dead link: {:?}", flow.sender.statistics());
+}
+
+/// What is on its way is bounded by the window.
+#[test]
+fn memory_is_bounded_by_the_window() {
+    let mut simulation = Simulation::new(Network { loss: 0.64, report_loss: 0.64, ..CLEAN }, 5);
+    simulation.flow(0, 200);
+    let mut queue: VecDeque<u64> = (0..200).map(|at| at * 100_000).collect();
+    while let Some(until) = queue.pop_front() {
+        simulation.run(until);
+        let flow = &simulation.flows[0];
+        assert!(200 - flow.left <= flow.seen.len() + 64 + 64);
+    }
+}
