@@ -33,6 +33,10 @@ const DATAGRAMS_MIN: u32 = 16;
 const TOLD_MAX: f64 = 1_000.0;
 /// The first step up, and the only one near a rate that was too much.
 const STEP_MIN: f64 = 0.01;
+/// The rate changes so that the queue is as it should be after twice this, or twice the time from sending to judging.
+const TURN_US: f64 = 50_000.0;
+/// After so many judgements without a queue the rate is looked for as at the start.
+const EMPTY_MAX: u32 = 8;
 /// That it was is believed for so long.
 const NEAR_US: u64 = 10_000_000;
 /// The least delay is that of two stretches of this.
@@ -81,8 +85,14 @@ pub struct Rate {
     arriving: f64,
     told: f64,
     queue_us: f64,
+    /// What the link was last seen to pass while there was a queue.
+    passes: f64,
+    /// From sending to judging.
+    turn_us: f64,
     /// The step while there is no queue.
     step: f64,
+    /// Judgements in a row without a queue.
+    empty: u32,
     crowd: f64,
     dipped_us: u64,
     test: Option<Test>,
@@ -140,7 +150,10 @@ impl Rate {
             arriving: 1.0,
             told: 0.0,
             queue_us: 0.0,
+            passes: 0.0,
+            turn_us: 0.0,
             step: STEP_MIN,
+            empty: 0,
             crowd: 1.0,
             dipped_us: now_us,
             test: None,
@@ -193,6 +206,9 @@ impl Rate {
         (self.base.now, self.base.before) = (f64::INFINITY, f64::INFINITY);
         self.queue_us = 0.0;
         self.test = None;
+        if self.full.take().is_some() {
+            self.phase = Phase::Starting;
+        }
     }
 
     /// Something arrived: if that ends a silence, begins again not far below the rate before it. Whether it does.
@@ -226,10 +242,16 @@ impl Rate {
         let delay_us = f64::from(sum.delay);
         let base_us = self.base.note(now_us, delay_us + doubt_us);
         self.queue_us = (delay_us - doubt_us - base_us).max(0.0);
+        let turn_us = (now_us - outcome.began_us.min(now_us)) as f64;
+        self.turn_us = if turn_us > self.turn_us { turn_us } else { self.turn_us + (turn_us - self.turn_us) / 16.0 };
         if outcome.began_us < self.changed_us {
             return;
         }
-        let slope = if slope - 2.5 * error > SLOPE_MIN { slope } else { 0.0 };
+        let grows = slope - 2.5 * error > SLOPE_MIN;
+        if self.queue_us > 0.0 && error < SLOPE_MIN {
+            self.passes = outcome.rate / (1.0 + slope.clamp(-0.5, 4.0));
+        }
+        let slope = if grows { slope } else { 0.0 };
         let arriving = (f64::from(outcome.arrived) / f64::from(outcome.sent.max(1))).min(1.0);
         let fell = self.fell(arriving, outcome.sent);
         #[cfg(test)]
@@ -285,17 +307,24 @@ impl Rate {
             return self.drain(now_us, outcome.rate / (1.0 + slope));
         }
         let near = self.full.is_some_and(|(rate, at_us)| outcome.rate > 0.8 * rate && now_us - at_us < NEAR_US);
-        self.step = if near || self.queue_us > aim_us / 4.0 { STEP_MIN } else { self.step * 2.0 };
-        if self.step > 4.0 * STEP_MAX && !outcome.limited {
+        if self.queue_us > 0.0 && self.passes > 0.0 {
+            // The queue was that in the middle of the epoch, and the rate has been the same since.
+            let since_us = (now_us - (outcome.began_us + outcome.ended_us) / 2) as f64;
+            let queue_us = (self.queue_us + (outcome.rate / self.passes - 1.0) * since_us).max(0.0);
+            let change = (aim_us - queue_us) / (2.0 * self.turn_us.max(TURN_US));
+            (self.step, self.empty) = (STEP_MIN, 0);
+            let up = if near { STEP_MIN } else { STEP_MAX };
+            return self.set(now_us, self.passes * (1.0 + change.clamp(-2.0 * STEP_MAX, up)));
+        }
+        if outcome.limited {
+            return;
+        }
+        self.step = if near { STEP_MIN } else { (self.step * 2.0).min(STEP_MAX) };
+        self.set(now_us, outcome.rate * (1.0 + self.step));
+        self.empty += 1;
+        if self.step == STEP_MAX && self.empty > EMPTY_MAX {
             // The link has become much faster.
             (self.phase, self.step) = (Phase::Starting, STEP_MIN);
-        }
-        let turn_us = 2.0 * (rtt_us + self.epoch_us(rtt_us)).max(50_000.0);
-        let change = ((aim_us - self.queue_us) / turn_us).clamp(-2.0 * STEP_MAX, STEP_MAX);
-        let up = if near { STEP_MIN } else { change.max(self.step.min(STEP_MAX) * (1.0 - self.queue_us / aim_us)) };
-        let change = if change > 0.0 { up } else { change };
-        if change < 0.0 || slope > 0.0 || !outcome.limited {
-            self.set(now_us, outcome.rate / (1.0 + slope) * (1.0 + change));
         }
     }
 

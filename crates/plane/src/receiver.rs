@@ -212,12 +212,17 @@ impl Receiver {
         if let Some(epoch) = self.epochs.iter_mut().rev().find(|epoch| epoch.number == data.epoch) {
             return epoch.note(now_us, data, delay);
         }
-        let newer = |than: &Epoch| data.epoch.wrapping_sub(than.number) < 1 << 15;
-        if self.epochs.back().is_none_or(newer) {
-            if self.epochs.len() == EPOCHS_MAX {
-                self.epochs.pop_front();
+        // Datagrams overtake each other, and so do epochs.
+        let older = |than: &Epoch| than.number.wrapping_sub(data.epoch) < 1 << 15;
+        let at = self.epochs.iter().position(older).unwrap_or(self.epochs.len());
+        if self.epochs.len() == EPOCHS_MAX {
+            if at == 0 {
+                return;
             }
-            self.epochs.push_back(Epoch::begin(now_us, data, delay));
+            self.epochs.pop_front();
+            self.epochs.insert(at - 1, Epoch::begin(now_us, data, delay));
+        } else {
+            self.epochs.insert(at, Epoch::begin(now_us, data, delay));
         }
     }
 }
