@@ -25,6 +25,8 @@ const QUEUE_US: (f64, f64) = (2_000.0, 40_000.0);
 const STEP_MAX: f64 = 0.25;
 /// Slopes below this are no sign of a full link: clocks and timers make as much.
 const SLOPE_MIN: f64 = 0.06;
+/// A sign counts if it is so many standard errors from none.
+const SURE: f64 = 3.5;
 /// The share of arrivals has to fall by this to be a sign.
 const FALL_MIN: f64 = 0.05;
 /// An epoch of which fewer datagrams arrived is judged together with the next.
@@ -189,7 +191,7 @@ impl Rate {
     /// What the bottleneck passes, by a train of datagrams sent back to back: the first rate is half of it.
     pub fn train(&mut self, now_us: u64, bytes_per_second: f64) {
         if self.phase == Phase::Starting {
-            self.set(now_us, (bytes_per_second / 2.0).clamp(self.rate / 64.0, self.rate * 64.0));
+            self.set(now_us, (bytes_per_second / 2.0).clamp(self.rate / 64.0, self.rate * 1_024.0));
         }
     }
 
@@ -202,7 +204,8 @@ impl Rate {
     }
 
     /// Datagrams were held to be lost that were only late: what was measured of them was not all.
-    pub fn mistaken(&mut self) {
+    pub fn mistaken(&mut self, now_us: u64) {
+        self.changed_us = now_us;
         (self.base.now, self.base.before) = (f64::INFINITY, f64::INFINITY);
         self.queue_us = 0.0;
         self.test = None;
@@ -231,10 +234,10 @@ impl Rate {
 
     /// Looks at an epoch, in the order of their sending. `rtt_us` is the round trip without queues.
     pub fn judge(&mut self, now_us: u64, rtt_us: f64, outcome: &Outcome) {
-        if outcome.arrived == 0 || outcome.ended_us <= outcome.began_us {
+        let sum = &outcome.sum;
+        if sum.datagrams < DATAGRAMS_MIN || outcome.ended_us <= outcome.began_us {
             return;
         }
-        let sum = &outcome.sum;
         let (slope, error) = (f64::from(sum.slope), f64::from(sum.slope_error));
         let long_us = (outcome.ended_us - outcome.began_us) as f64;
         // The regression's error tells how much single delays scatter, and so how far their mean may be off.
@@ -247,7 +250,7 @@ impl Rate {
         if outcome.began_us < self.changed_us {
             return;
         }
-        let grows = slope - 2.5 * error > SLOPE_MIN;
+        let grows = slope - SURE * error > SLOPE_MIN;
         if self.queue_us > 0.0 && error < SLOPE_MIN {
             self.passes = outcome.rate / (1.0 + slope.clamp(-0.5, 4.0));
         }
@@ -307,20 +310,24 @@ impl Rate {
             return self.drain(now_us, outcome.rate / (1.0 + slope));
         }
         let near = self.full.is_some_and(|(rate, at_us)| outcome.rate > 0.8 * rate && now_us - at_us < NEAR_US);
+        let seen = f64::from(outcome.sum.slope_error) < SLOPE_MIN;
         if self.queue_us > 0.0 && self.passes > 0.0 {
             // The queue was that in the middle of the epoch, and the rate has been the same since.
             let since_us = (now_us - (outcome.began_us + outcome.ended_us) / 2) as f64;
-            let queue_us = (self.queue_us + (outcome.rate / self.passes - 1.0) * since_us).max(0.0);
+            let passes = if seen { self.passes } else { self.passes.min(outcome.rate) };
+            let queue_us = (self.queue_us + (outcome.rate / passes - 1.0) * since_us).max(0.0);
             let change = (aim_us - queue_us) / (2.0 * self.turn_us.max(TURN_US));
             (self.step, self.empty) = (STEP_MIN, 0);
             let up = if near { STEP_MIN } else { STEP_MAX };
-            return self.set(now_us, self.passes * (1.0 + change.clamp(-2.0 * STEP_MAX, up)));
+            return self.set(now_us, passes * (1.0 + change.clamp(-2.0 * STEP_MAX, up)));
         }
         if outcome.limited {
             return;
         }
         self.step = if near { STEP_MIN } else { (self.step * 2.0).min(STEP_MAX) };
-        self.set(now_us, outcome.rate * (1.0 + self.step));
+        // It passed more before; if it does not now, there is a queue soon.
+        let known = self.passes.min(2.0 * outcome.rate);
+        self.set(now_us, (outcome.rate * (1.0 + self.step)).max(if near { 0.0 } else { known }));
         self.empty += 1;
         if self.step == STEP_MAX && self.empty > EMPTY_MAX {
             // The link has become much faster.
@@ -345,7 +352,7 @@ impl Rate {
 
     /// Whether fewer arrived than do anyway, by more than chance.
     fn fell(&self, arriving: f64, sent: u32) -> bool {
-        self.told > 0.0 && self.arriving - arriving > (FALL_MIN * self.arriving).max(4.0 * self.chance(sent))
+        self.told > 0.0 && self.arriving - arriving > (FALL_MIN * self.arriving).max(SURE * self.chance(sent))
     }
 
     /// Takes in a share of arrivals that is not our doing. If it is greater than what was thought, that was.
@@ -469,7 +476,8 @@ impl Epochs {
             if !few {
                 return Some(first.outcome());
             }
-            if let Some(next) = self.open.front_mut() {
+            // Mostly the end of a stretch whose rate was changed: the next tells enough by itself.
+            if let Some(next) = self.open.front_mut().filter(|next| next.arrived < DATAGRAMS_MIN) {
                 next.absorb(&first);
             }
         }
@@ -486,14 +494,17 @@ impl Epoch {
         self.limited |= before.limited;
         self.rate = self.rate.min(before.rate);
         self.sum = match (self.sum, before.sum) {
-            (Some(sum), Some(other)) if before.arrived > 0 => {
+            (Some(sum), Some(other)) => {
                 let (n, m) = (f64::from(sum.datagrams), f64::from(other.datagrams));
                 #[allow(clippy::cast_possible_truncation, reason = "a mean of two that fit")]
                 let delay = ((f64::from(sum.delay) * n + f64::from(other.delay) * m) / (n + m)) as i32;
-                Some(EpochSum { datagrams: sum.datagrams + other.datagrams, delay, slope: 0.0, ..sum })
+                Some(EpochSum { datagrams: sum.datagrams + other.datagrams, delay, ..sum })
             }
             (sum, other) => sum.or(other),
         };
+        if let Some(sum) = &mut self.sum {
+            (sum.slope, sum.slope_error) = (0.0, f32::from(u16::MAX));
+        }
     }
 
     fn outcome(&self) -> Outcome {

@@ -294,7 +294,7 @@ impl Sender {
             if away.cast_signed() > 0 {
                 self.trip.note(now_us, f64::from(away));
             }
-            self.arrived(report);
+            self.arrived(now_us, report);
         }
         (self.statistics.arrived, self.statistics.needless) = (report.arrived, report.needless);
         self.mark_units(report);
@@ -306,17 +306,16 @@ impl Sender {
         Ok(())
     }
 
-    fn arrived(&mut self, report: &Report) {
+    fn arrived(&mut self, now_us: u64, report: &Report) {
         let first = report.newest / 64 + 1 - report.words.len() as u64;
         for (number, word) in (first..).zip(&report.words) {
             let mut news = self.flights.news(number, *word);
             while news != 0 {
                 let sequence = number * 64 + u64::from(news.trailing_zeros());
                 news &= news - 1;
-                let overtaking_us = self.flights.overtaking_us;
-                let Some(flight) = self.flights.arrived(sequence) else { continue };
-                if self.flights.overtaking_us > overtaking_us {
-                    self.rate.mistaken();
+                let Some((flight, fate)) = self.flights.arrived(sequence) else { continue };
+                if fate == Fate::Lost {
+                    self.rate.mistaken(now_us);
                 }
                 self.epochs.arrived(flight.epoch);
                 if let Some(unit) = self.units.get_mut(&flight.unit) {
@@ -480,15 +479,15 @@ impl Flights {
         news
     }
 
-    /// A datagram arrived; what it was. One that was held to be lost teaches how much later than others they come.
-    fn arrived(&mut self, sequence: u64) -> Option<Flight> {
+    /// A datagram arrived; what it was, and what was thought of it. One that was held to be lost teaches how much later than others they come.
+    fn arrived(&mut self, sequence: u64) -> Option<(Flight, Fate)> {
         let flight = self.flights.get_mut(usize::try_from(sequence.checked_sub(self.first)?).ok()?)?;
         if flight.fate == Fate::Lost {
             let late_us = self.newest_sent_us.saturating_sub(flight.sent_us);
             self.overtaking_us = self.overtaking_us.max(late_us + late_us / 8).min(2_000_000);
         }
-        flight.fate = Fate::Arrived;
-        Some(*flight)
+        let fate = std::mem::replace(&mut flight.fate, Fate::Arrived);
+        Some((*flight, fate))
     }
 
     /// Decides on what was sent long enough before the newest that arrived.
