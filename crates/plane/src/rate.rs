@@ -311,10 +311,10 @@ impl Rate {
         }
         let near = self.full.is_some_and(|(rate, at_us)| outcome.rate > 0.8 * rate && now_us - at_us < NEAR_US);
         let seen = f64::from(outcome.sum.slope_error) < SLOPE_MIN;
-        if self.queue_us > 0.0 && self.passes > 0.0 {
+        if self.queue_us > 0.0 {
             // The queue was that in the middle of the epoch, and the rate has been the same since.
             let since_us = (now_us - (outcome.began_us + outcome.ended_us) / 2) as f64;
-            let passes = if seen { self.passes } else { self.passes.min(outcome.rate) };
+            let passes = if seen { self.passes } else { outcome.rate / (1.0 + slope) };
             let queue_us = (self.queue_us + (outcome.rate / passes - 1.0) * since_us).max(0.0);
             let change = (aim_us - queue_us) / (2.0 * self.turn_us.max(TURN_US));
             (self.step, self.empty) = (STEP_MIN, 0);

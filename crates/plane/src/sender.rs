@@ -253,7 +253,7 @@ impl Sender {
         let from = usize::from(fragment) * self.shape.fragment_bytes;
         let bytes = outgoing.bytes.slice(from..(from + self.shape.fragment_bytes).min(outgoing.bytes.len()));
         let (wire, rate) = (bytes.len() + self.overhead_bytes, self.rate.bytes_per_second());
-        let long_us = if self.train_left > 0 { f64::INFINITY } else { self.rate.epoch_us(self.trip.least_us()) };
+        let long_us = if self.train_left > 0 { f64::INFINITY } else { self.rate.epoch_us(self.round_us()) };
         let epoch = self.epochs.number(now_us, rate, long_us);
         let sequence = self.flights.send(Flight { unit, fragment, epoch, fate: Fate::Out, sent_us: now_us });
         self.epochs.sent(now_us, sequence, wire as u64);
@@ -357,7 +357,7 @@ impl Sender {
                 let bytes = f64::from(outcome.sum.distance) * (self.shape.fragment_bytes + self.overhead_bytes) as f64;
                 self.rate.train(now_us, bytes / f64::from(outcome.sum.span) * 1e6);
             } else if !train {
-                self.rate.judge(now_us, self.trip.least_us(), &outcome);
+                self.rate.judge(now_us, self.round_us(), &outcome);
             }
         }
     }
@@ -372,6 +372,11 @@ impl Sender {
             self.heard_us = now_us;
         }
         now_us + 10_000
+    }
+
+    /// Time without queues until it is known what became of a datagram: where some overtake others, longer than a round trip of those.
+    fn round_us(&self) -> f64 {
+        self.trip.least_us() + self.flights.overtaking_us as f64
     }
 
     /// How long a datagram is out until it is lost, whatever arrived after it.
