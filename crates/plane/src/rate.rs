@@ -34,7 +34,7 @@ const DATAGRAMS_MIN: u32 = 16;
 /// What was learnt of arrivals counts as that of so many datagrams.
 const TOLD_MAX: f64 = 1_000.0;
 /// The first step up, and the only one near a rate that was too much.
-const STEP_MIN: f64 = 0.01;
+const STEP_MIN: f64 = 0.02;
 /// The rate changes so that the queue is as it should be after twice this, or twice the time from sending to judging.
 const TURN_US: f64 = 50_000.0;
 /// After so many judgements without a queue the rate is looked for as at the start.
@@ -43,6 +43,8 @@ const EMPTY_MAX: u32 = 8;
 const NEAR_US: u64 = 10_000_000;
 /// The least delay is that of two stretches of this.
 const BASE_US: u64 = 15_000_000;
+/// The most that a train is believed: on faster links the clocks of programs say nothing about single datagrams.
+const TRAIN_MAX: f64 = 60e6;
 /// From dip to dip.
 const DIP_EVERY_US: f64 = 5_000_000.0;
 /// Or so many round trips.
@@ -188,10 +190,11 @@ impl Rate {
         }
     }
 
-    /// What the bottleneck passes, by a train of datagrams sent back to back: the first rate is half of it.
-    pub fn train(&mut self, now_us: u64, bytes_per_second: f64) {
+    /// What became of a train of datagrams sent back to back: how many arrived, and what the bottleneck passed. The first rate is half of that.
+    pub fn train(&mut self, now_us: u64, arrived: u32, sent: u32, bytes_per_second: f64) {
         if self.phase == Phase::Starting {
-            self.set(now_us, (bytes_per_second / 2.0).clamp(self.rate / 64.0, self.rate * 1_024.0));
+            self.learn((f64::from(arrived) / f64::from(sent)).min(1.0), sent);
+            self.set(now_us, (bytes_per_second / 2.0).clamp(self.rate / 64.0, TRAIN_MAX.max(self.rate)));
         }
     }
 
@@ -309,7 +312,9 @@ impl Rate {
         if (now_us - self.dipped_us.min(now_us)) as f64 > DIP_EVERY_US.max(DIP_EVERY_RTT * rtt_us) {
             return self.drain(now_us, outcome.rate / (1.0 + slope));
         }
-        let near = self.full.is_some_and(|(rate, at_us)| outcome.rate > 0.8 * rate && now_us - at_us < NEAR_US);
+        // Beyond it, without fewer arrivals, it was no limit.
+        self.full = self.full.filter(|(rate, at_us)| outcome.rate < 1.06 * rate && now_us - at_us < NEAR_US);
+        let near = self.full.is_some_and(|(rate, _)| outcome.rate > 0.8 * rate);
         let seen = f64::from(outcome.sum.slope_error) < SLOPE_MIN;
         if self.queue_us > 0.0 {
             // The queue was that in the middle of the epoch, and the rate has been the same since.

@@ -55,6 +55,8 @@ pub struct Statistics {
     pub queue_us: f64,
     /// Bytes a second at which it sends, headers of all layers included.
     pub rate: f64,
+    /// Whether the receiver has all there is for good.
+    pub idle: bool,
 }
 
 /// Sends units.
@@ -67,8 +69,6 @@ pub struct Sender {
     next_unit: u32,
     granted: u32,
     done_below: u32,
-    /// No more units come.
-    ended: bool,
     /// The unit and fragment that are the first never sent.
     fresh: (u32, usize),
     lost: BTreeSet<(u32, u16)>,
@@ -172,7 +172,6 @@ impl Sender {
             next_unit: 0,
             granted: shape.window_units,
             done_below: 0,
-            ended: false,
             fresh: (0, 0),
             lost: BTreeSet::new(),
             flights: Flights { overtaking_us: OVERTAKING_MIN_US, ..Flights::default() },
@@ -191,7 +190,7 @@ impl Sender {
 
     /// How many units may be put in now.
     pub fn room(&self) -> usize {
-        if self.ended { 0 } else { self.granted.saturating_sub(self.next_unit) as usize }
+        self.granted.saturating_sub(self.next_unit) as usize
     }
 
     /// Puts in a unit; its number. Numbers go up by one.
@@ -204,11 +203,6 @@ impl Sender {
         self.units.insert(number, Outgoing { bytes, arrived, whole: false });
         self.next_unit += 1;
         number
-    }
-
-    /// No more units come, so what is left is hurried along.
-    pub fn end(&mut self) {
-        self.ended = true;
     }
 
     /// Whether all that was put in is done.
@@ -227,6 +221,7 @@ impl Sender {
             rtt_us: self.trip.least_us(),
             queue_us: self.rate.queue_us(),
             rate: self.rate.bytes_per_second(),
+            idle: self.is_idle(),
             ..self.statistics
         }
     }
@@ -355,7 +350,7 @@ impl Sender {
             let train = outcome.sum.epoch == 0 && self.rate.is_starting() && outcome.sent <= TRAIN_DATAGRAMS;
             if train && outcome.sum.datagrams >= TRAIN_ARRIVED_MIN && outcome.sum.span > 0 {
                 let bytes = f64::from(outcome.sum.distance) * (self.shape.fragment_bytes + self.overhead_bytes) as f64;
-                self.rate.train(now_us, bytes / f64::from(outcome.sum.span) * 1e6);
+                self.rate.train(now_us, outcome.arrived, outcome.sent, bytes / f64::from(outcome.sum.span) * 1e6);
             } else if !train {
                 self.rate.judge(now_us, self.round_us(), &outcome);
             }
@@ -413,8 +408,7 @@ impl Sender {
 
     /// With losses, what is missing is sent again in rounds, without waiting to hear that it is lost: there is room for it, and the end would wait for it.
     fn next_echo(&mut self, now_us: u64) -> Option<(u32, u16)> {
-        let full = self.next_unit >= self.granted;
-        if !(self.ended || full) || self.statistics.loss < ECHO_LOSS_MIN {
+        if self.statistics.loss < ECHO_LOSS_MIN {
             return None;
         }
         let rounds = (ECHO_MISSING.ln() / self.statistics.loss.min(0.9).ln()).ceil().clamp(1.0, 16.0) as usize - 1;

@@ -1,0 +1,33 @@
+//! The plane over QUIC datagrams (RFC 9000, RFC 9221).
+//!
+//! QUIC gives TLS 1.3, a handshake, and ends that change their address. Its own loss recovery and congestion control are left out of the way: all
+//! that is sent after the handshake are datagrams, a window that is never full lets them go at once, and the rate is [`crate::rate`]'s. Traps of
+//! the library that this goes round are in `docs/design/transfer.md`.
+//!
+//! **Sizes.** Ends that agree on [`LARGE`] send fragments that fill an Ethernet frame; [`SMALL`] is for paths that pass no more than IPv6
+//! guarantees. Nothing is probed: under loss, probes make paths look narrower than they are.
+
+mod drive;
+mod endpoint;
+mod unpaced;
+
+pub use drive::{Closed, Plane, Settings};
+pub use endpoint::{EndpointError, accept, connect, endpoint};
+
+/// Protocol of ends whose path passes UDP payloads of 1,452 bytes: Ethernet, with IPv6.
+pub const LARGE: &[u8] = b"holdfast-plane/1";
+/// Protocol of ends whose path passes 1,200.
+pub const SMALL: &[u8] = b"holdfast-plane/1-small";
+
+/// UDP payloads that [`LARGE`] and [`SMALL`] need.
+const PAYLOADS: [usize; 2] = [1_452, 1_200];
+/// What QUIC adds to a datagram: first byte, connection id, number, frame, and tag (RFC 9000 section 17.3, RFC 9001 section 5.3).
+const QUIC_BYTES: usize = 1 + 20 + 4 + 3 + 16;
+/// UDP, IPv6 and Ethernet with its checksum, preamble left out: what the rate counts beside QUIC's.
+const LINK_BYTES: usize = 8 + 40 + 18;
+
+/// Bytes of a unit in a datagram, for a protocol.
+fn fragment_bytes(protocol: &[u8]) -> Option<usize> {
+    let at = [LARGE, SMALL].iter().position(|known| *known == protocol)?;
+    Some(PAYLOADS[at] - QUIC_BYTES - crate::frame::DATA_HEADER_BYTES)
+}
