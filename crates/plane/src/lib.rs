@@ -16,6 +16,7 @@
 
 pub mod frame;
 mod fragments;
+pub mod http;
 pub mod quic;
 pub mod rate;
 mod receiver;

@@ -78,12 +78,10 @@ impl Plane {
         self.outgoing.send(unit).await.map_err(|_| self.closed())
     }
 
-    /// The next unit that is whole, in whatever order; none when the connection is over.
-    pub async fn receive(&self) -> Option<Bytes> {
+    /// The next unit that is whole, in whatever order; none when the connection is over. Until it is dropped it counts as on its way.
+    pub async fn receive(&self) -> Option<Arrived> {
         let unit = self.incoming.lock().await.recv().await?;
-        // If nobody hears that, the connection is over.
-        let _ = self.taken.send(unit.number);
-        Some(unit.bytes)
+        Some(Arrived { bytes: unit.bytes, number: unit.number, taken: self.taken.clone() })
     }
 
     /// What was sent and seen so far.
@@ -120,6 +118,22 @@ impl Plane {
 impl Drop for Plane {
     fn drop(&mut self) {
         self.close("done");
+    }
+}
+
+/// A unit that came.
+#[derive(Debug)]
+pub struct Arrived {
+    /// Its bytes.
+    pub bytes: Bytes,
+    number: u32,
+    taken: mpsc::UnboundedSender<u32>,
+}
+
+impl Drop for Arrived {
+    fn drop(&mut self) {
+        // If nobody hears that, the connection is over.
+        let _ = self.taken.send(self.number);
     }
 }
 

@@ -11,7 +11,7 @@ mod drive;
 mod endpoint;
 mod unpaced;
 
-pub use drive::{Closed, Plane, Settings};
+pub use drive::{Arrived, Closed, Plane, Settings};
 pub use endpoint::{EndpointError, accept, connect, endpoint};
 
 /// Protocol of ends whose path passes UDP payloads of 1,452 bytes: Ethernet, with IPv6.

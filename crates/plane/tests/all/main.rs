@@ -1,5 +1,6 @@
 //! The plane over real sockets, through a relay that does to datagrams what bad networks do.
 
+mod exchange;
 mod relay;
 
 use bytes::Bytes;
@@ -56,7 +57,7 @@ async fn ends(harm: Harm, settings: Settings) -> Ends {
                     tokio::spawn(async move {
                         let Ok(plane) = accept(incoming, settings).await else { return };
                         if let Some(hello) = plane.receive().await {
-                            assert_eq!(hello, "hello");
+                            assert_eq!(hello.bytes, "hello");
                             let _ = first.send(plane).await;
                         }
                     });
@@ -69,6 +70,40 @@ async fn ends(harm: Harm, settings: Settings) -> Ends {
     client.send(Bytes::from_static(b"hello")).await.expect("open");
     let server = accepted.await.expect("accepted");
     Ends { client, server, relay, _endpoints: [listening, from] }
+}
+
+/// Where somebody serves, and whom to trust there.
+struct At {
+    address: SocketAddr,
+    tls: rustls::ClientConfig,
+}
+
+/// Serves each connection, behind a relay.
+async fn serving<S, F>(harm: Harm, serve: S) -> (At, (Relay, quinn::Endpoint))
+where
+    S: Fn(Plane) -> F + Clone + Send + 'static,
+    F: Future<Output = ()> + Send + 'static,
+{
+    let (server_tls, tls) = tls();
+    let listening = endpoint(ANYWHERE, Some(server_tls)).expect("a socket");
+    let relay = Relay::start(listening.local_addr().expect("bound"), harm).await;
+    let accepting = listening.clone();
+    tokio::spawn(async move {
+        while let Some(incoming) = accepting.accept().await {
+            let serve = serve.clone();
+            tokio::spawn(async move {
+                if let Ok(plane) = accept(incoming, Settings::default()).await {
+                    serve(plane).await;
+                }
+            });
+        }
+    });
+    (At { address: relay.address, tls }, (relay, listening))
+}
+
+async fn connected(at: &At) -> (Plane, quinn::Endpoint) {
+    let from = endpoint(ANYWHERE, None).expect("a socket");
+    (connect(&from, at.address, "localhost", &at.tls, Settings::default()).await.expect("connected"), from)
 }
 
 /// Bytes that tell which unit of which side they are.
@@ -91,7 +126,7 @@ async fn exchange(plane: &Plane, (own, other): (u8, u8), count: u32, bytes: usiz
     let receive = async {
         let mut left: std::collections::BTreeSet<u32> = (0..count).collect();
         while !left.is_empty() {
-            let got = plane.receive().await.expect("open");
+            let got = plane.receive().await.expect("open").bytes.clone();
             let number = u32::from_be_bytes(got[1..5].try_into().expect("four bytes"));
             assert!(left.remove(&number), "unit {number} came twice");
             assert!(got == unit(other, number, bytes), "unit {number} came with other bytes");
@@ -159,7 +194,7 @@ async fn who_does_not_take_what_comes_is_not_sent_more_than_the_window() {
 async fn an_end_that_goes_away_is_noticed() {
     let ends = ends(Harm::default(), Settings::default()).await;
     drop(ends.server);
-    assert_eq!(ends.client.receive().await, None);
+    assert!(ends.client.receive().await.is_none());
     let closed = ends.client.flush().await;
     assert!(closed.is_err() || ends.client.send(Bytes::from_static(b"?")).await.is_err());
 }
