@@ -171,7 +171,8 @@ def write(writer):
             return
         lags[writer] = max(lags[writer], time.monotonic() - began)
         counts[writer] += 1
-        with open(f"{said}", "w") as file: file.write(str(sum(counts)))
+        with open(f"{said}-{writer}", "w") as file: file.write(str(sum(counts)))
+        os.replace(f"{said}-{writer}", said)
         time.sleep(0.01)
 if job == "write":
     said = sys.argv[3]
