@@ -63,8 +63,12 @@ impl Net {
 
     /// The command that mounts on `at`, with more arguments; it waits for the token on its standard input.
     pub fn command(&self, at: &Path, arguments: &[&str]) -> Outcome<Command> {
+        self.command_to(&self.url(), at, arguments)
+    }
+
+    fn command_to(&self, url: &str, at: &Path, arguments: &[&str]) -> Outcome<Command> {
         let mut command = self.rig.server.options().command()?;
-        command.arg("mount").arg(self.url()).arg(at).args(["--token-file", "-", "--ca"]).arg(self.certificate());
+        command.arg("mount").arg(url).arg(at).args(["--token-file", "-", "--ca"]).arg(self.certificate());
         command.args(arguments);
         Ok(command)
     }
@@ -84,6 +88,20 @@ impl Net {
             command.args(first);
         }
         Mount::begin(command, &self.token, at)
+    }
+
+    /// Mounts so by the QUIC plane, through a relay at this address.
+    pub fn mount_by_quic(&self, relay: SocketAddr, name: &str, arguments: &[&str]) -> Outcome<Mount> {
+        let at = self.rig.scratch().join(name);
+        fs::create_dir(&at)?;
+        let mut command = self.command_to(&format!("https://{relay}"), &at, arguments)?;
+        command.args(["--plane", "quic"]);
+        Mount::begin(command, &self.token, at)
+    }
+
+    /// Where its server listens.
+    pub fn address(&self) -> SocketAddr {
+        ([127, 0, 0, 1], self.port).into()
     }
 
     /// Arguments of a mount on a folder of this name that answers first, with a journal of its own.

@@ -16,7 +16,6 @@
 
 pub mod frame;
 mod fragments;
-pub mod http;
 pub mod quic;
 pub mod rate;
 mod receiver;

@@ -40,6 +40,8 @@ pub struct ServerConfig {
     pub trusted_proxies: Vec<String>,
     /// TLS.
     pub tls: TlsConfig,
+    /// Whether listeners that speak TLS also take connections over QUIC, at the same port of UDP: for networks that lose much.
+    pub quic: bool,
     /// Sign-in by providers.
     pub sign_in: SignInConfig,
     /// Published sites.
@@ -101,6 +103,7 @@ impl Default for ServerConfig {
             allow_plain_http: false,
             trusted_proxies: Vec::new(),
             tls: TlsConfig::default(),
+            quic: true,
             sign_in: SignInConfig::default(),
             sites: SitesConfig::default(),
             thumbnails: ThumbnailsConfig::default(),

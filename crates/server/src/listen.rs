@@ -1,9 +1,12 @@
 //! Listening sockets: what an operator may write, binding, and the loop that accepts.
 
 use crate::address_file::reachable;
-use crate::conn::{Connector, Handler, Peer, Stage};
-use crate::limits::{ACCEPT_BACKLOG, ACCEPT_PAUSE, TLS_HANDSHAKE_MAX};
+use crate::conn::{Line, Connector, Handler, Peer, Stage};
+use crate::limits::{
+    ACCEPT_BACKLOG, ACCEPT_PAUSE, PLANE_HANDSHAKE_MAX, PLANE_UNPROVEN_MAX, TLS_HANDSHAKE_MAX,
+};
 use holdfast_base::{Error, Result};
+use holdfast_plane::quic::{self, Settings};
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::str::FromStr;
 use std::sync::Arc;
@@ -137,6 +140,45 @@ impl<H: Handler> Reception<H> {
         }
     }
 
+    /// Accepts connections over the QUIC plane until the server stops.
+    pub(crate) async fn accept_planes(self: Arc<Self>, endpoint: quinn::Endpoint, mut stage: Receiver<Stage>) {
+        loop {
+            let accepted = tokio::select! {
+                accepted = endpoint.accept() => accepted,
+                _ = stage.wait_for(|stage| *stage != Stage::Running) => return,
+            };
+            let Some(incoming) = accepted else { return };
+            if !incoming.remote_address_validated() && endpoint.open_connections() > PLANE_UNPROVEN_MAX {
+                // It cannot be sent twice.
+                let _ = incoming.retry();
+                continue;
+            }
+            match self.room.clone().try_acquire_owned() {
+                Ok(permit) => {
+                    tokio::spawn(self.clone().greet_plane(incoming, stage.clone(), permit));
+                }
+                Err(_full) => {
+                    metrics::counter!("holdfast_connections_refused_total").increment(1);
+                    incoming.refuse();
+                }
+            }
+        }
+    }
+
+    async fn greet_plane(self: Arc<Self>, incoming: quinn::Incoming, stage: Receiver<Stage>, _permit: OwnedSemaphorePermit) {
+        let address = incoming.remote_address();
+        self.open.increment(1);
+        match tokio::time::timeout(PLANE_HANDSHAKE_MAX, quic::accept(incoming, Settings::default())).await {
+            Ok(Ok(plane)) => {
+                let peer = Peer { address, tls: true };
+                self.connector.clone().serve(plane.into_stream(), peer, Line::Plane, stage).await;
+            }
+            Ok(Err(error)) => tracing::debug!(peer = %address, %error, "QUIC handshake failed"),
+            Err(_elapsed) => tracing::debug!(peer = %address, "QUIC handshake took too long"),
+        }
+        self.open.decrement(1);
+    }
+
     fn admit(self: &Arc<Self>, stream: TcpStream, peer: Peer, stage: Receiver<Stage>) {
         match self.room.clone().try_acquire_owned() {
             Ok(permit) => {
@@ -163,12 +205,13 @@ impl<H: Handler> Reception<H> {
             Some(tls) if peer.tls => match tokio::time::timeout(TLS_HANDSHAKE_MAX, tls.accept(stream)).await {
                 Ok(Ok(stream)) => {
                     let http2 = stream.get_ref().1.alpn_protocol() == Some(b"h2");
-                    self.connector.clone().serve(stream, peer, http2, stage).await;
+                    let line = if http2 { Line::Http2 } else { Line::Plain };
+                    self.connector.clone().serve(stream, peer, line, stage).await;
                 }
                 Ok(Err(error)) => tracing::debug!(peer = %peer.address, %error, "TLS handshake failed"),
                 Err(_elapsed) => tracing::debug!(peer = %peer.address, "TLS handshake took too long"),
             },
-            _ => self.connector.clone().serve(stream, peer, false, stage).await,
+            _ => self.connector.clone().serve(stream, peer, Line::Plain, stage).await,
         }
         self.open.decrement(1);
     }

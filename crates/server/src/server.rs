@@ -126,7 +126,12 @@ impl Server {
         let sites = Arc::new(SitesDoor::new(web.clone(), serving));
         let sites = Arc::new(Connector::new(sites, limits.clone()));
         sites_threads.enter(|| receive(Reception::new(sites, room.clone(), tls.clone()), sites_listeners, &stages));
-        receive(Reception::new(connector, room.clone(), tls), listeners, &stages);
+        let reception = Reception::new(connector, room.clone(), tls);
+        let planes = if config.quic { planes(certificate.as_ref(), &bound)? } else { Vec::new() };
+        let reception = receive(reception, listeners, &stages);
+        for plane in planes {
+            tokio::spawn(reception.clone().accept_planes(plane, stages.clone()));
+        }
         let meter = web.meter.clone();
         tokio::spawn(flush_regularly(meter, web.catalogue.clone(), stages.clone()));
         if let Some(certificate) = certificate.clone() {
@@ -244,11 +249,29 @@ fn bind(texts: &[String], has_certificate: bool) -> Result<Vec<Listener>> {
 }
 
 /// Starts the accept loop of every listener.
-fn receive<H: Handler>(reception: Reception<H>, listeners: Vec<Listener>, stages: &Receiver<Stage>) {
+fn receive<H: Handler>(
+    reception: Reception<H>,
+    listeners: Vec<Listener>,
+    stages: &Receiver<Stage>,
+) -> Arc<Reception<H>> {
     let reception = Arc::new(reception);
     for listener in listeners {
         tokio::spawn(reception.clone().accept(listener, stages.clone()));
     }
+    reception
+}
+
+/// Sockets of the QUIC plane, at the addresses of the listeners that speak TLS. One that cannot be had is done without: clients fall back on TCP.
+fn planes(certificate: Option<&Arc<Certificate>>, bound: &[Bound]) -> Result<Vec<quinn::Endpoint>> {
+    let Some(certificate) = certificate else { return Ok(Vec::new()) };
+    let mut planes = Vec::new();
+    for address in bound.iter().filter(|bound| bound.tls).map(|bound| bound.address) {
+        match holdfast_plane::quic::endpoint(address, Some(certificate.quic_config()?)) {
+            Ok(endpoint) => planes.push(endpoint),
+            Err(error) => tracing::warn!(%address, %error, "no QUIC plane here"),
+        }
+    }
+    Ok(planes)
 }
 
 fn start_metrics(config: &ServerConfig, limits: &Limits, stages: &Receiver<Stage>) -> Result<Option<Bound>> {

@@ -3,6 +3,7 @@
 //! | module | what it gives |
 //! |---|---|
 //! | [`crashdisk`] | a mounted file system that forgets, tears and reorders what was not synced, and fails on request |
+//! | [`datagrams`] | a relay of UDP that does harm |
 //! | [`data`] | bytes, text, trees and names, made from seeds |
 //! | [`http`] | a blocking client, also for requests no correct client sends |
 //! | [`model`] | a reference tree with the answers RFC 4918 allows, and random operations on it |
@@ -21,6 +22,7 @@ compile_error!("the test tools convert freely between usize and u64");
 
 pub mod crashdisk;
 pub mod data;
+pub mod datagrams;
 pub mod http;
 pub mod model;
 pub mod postgres;

@@ -12,7 +12,7 @@ use holdfast_base::Error;
 use holdfast_drive::Tree;
 use holdfast_mount::control::Released;
 use holdfast_mount::{MountOptions, Mounted, note_owner, with_journal};
-use holdfast_remote::client::{Options, Remote, Roots, Target};
+use holdfast_remote::client::{Options, Plane, Remote, Roots, Target};
 use holdfast_server::{DataDir, LocalDrive, MetricsListener};
 use serde_json::json;
 use std::io::{BufRead, BufReader, Write};
@@ -67,6 +67,9 @@ pub(crate) struct MountArgs {
     /// So it is on a data directory with the embedded catalogue, which has no other writers, unless this says no; from a server if this says yes.
     #[arg(long, value_name = "YES|NO", num_args = 0..=1, require_equals = true, default_missing_value = "yes", value_parser = BoolishValueParser::new())]
     write_behind: Option<bool>,
+    /// From a server: transport. quic is for networks that lose, reorder or delay much; the server takes it at its port of UDP.
+    #[arg(long, value_name = "tcp|quic", default_value = "tcp", value_parser = plane)]
+    plane: Plane,
     /// Serve Prometheus metrics of the mount on this address.
     #[arg(long, value_name = "ADDR")]
     metrics_listen: Option<String>,
@@ -82,6 +85,14 @@ pub(crate) struct MountArgs {
     /// On a data directory: file with that account's password in its first line; - is standard input. Without it the terminal is asked.
     #[arg(long, value_name = "FILE")]
     password_file: Option<PathBuf>,
+}
+
+fn plane(text: &str) -> Result<Plane, String> {
+    match text {
+        "tcp" => Ok(Plane::Tcp),
+        "quic" => Ok(Plane::Quic),
+        _ => Err("it is tcp or quic".into()),
+    }
 }
 
 /// Where the drive is, and who asks for it.
@@ -161,6 +172,7 @@ async fn from_server(
 ) -> anyhow::Result<ExitCode> {
     let options = Options {
         roots: args.ca.clone().map_or(Roots::System, Roots::File),
+        plane: args.plane,
         space: args.space.clone(),
         deadline: Duration::from_secs(u64::from(args.deadline)),
         ..Options::new(target)
@@ -288,6 +300,9 @@ fn background(args: &MountArgs, source: &Source, json: bool) -> anyhow::Result<E
     }
     if let Some(behind) = args.write_behind {
         command.arg(if behind { "--write-behind=yes" } else { "--write-behind=no" });
+    }
+    if args.plane == Plane::Quic {
+        command.args(["--plane", "quic"]);
     }
     let switches = [("--read-only", args.read_only), ("--allow-other", args.allow_other), ("--json", json)];
     command.args(switches.iter().filter(|(_, on)| *on).map(|(name, _)| name));

@@ -9,6 +9,7 @@
 
 mod drive;
 mod endpoint;
+mod stream;
 mod unpaced;
 
 pub use drive::{Arrived, Closed, Plane, Settings};

@@ -1,11 +1,10 @@
 //! The plane over real sockets, through a relay that does to datagrams what bad networks do.
 
-mod exchange;
-mod relay;
+mod stream;
 
 use bytes::Bytes;
 use holdfast_plane::quic::{Plane, Settings, accept, connect, endpoint};
-use relay::{Harm, Relay};
+use holdfast_testkit::datagrams::{Harm, Relay};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
@@ -44,7 +43,7 @@ fn tls() -> (rustls::ServerConfig, rustls::ClientConfig) {
 async fn ends(harm: Harm, settings: Settings) -> Ends {
     let (server_tls, client_tls) = tls();
     let listening = endpoint(ANYWHERE, Some(server_tls)).expect("a socket");
-    let relay = Relay::start(listening.local_addr().expect("bound"), harm).await;
+    let relay = Relay::start(listening.local_addr().expect("bound"), harm).expect("a relay");
     let from = endpoint(ANYWHERE, None).expect("a socket");
     let accepting = listening.clone();
     let accepted = tokio::spawn(async move {
@@ -66,7 +65,7 @@ async fn ends(harm: Harm, settings: Settings) -> Ends {
             }
         }
     });
-    let client = connect(&from, relay.address, "localhost", &client_tls, settings).await.expect("connected");
+    let client = connect(&from, relay.address(), "localhost", &client_tls, settings).await.expect("connected");
     client.send(Bytes::from_static(b"hello")).await.expect("open");
     let server = accepted.await.expect("accepted");
     Ends { client, server, relay, _endpoints: [listening, from] }
@@ -86,7 +85,7 @@ where
 {
     let (server_tls, tls) = tls();
     let listening = endpoint(ANYWHERE, Some(server_tls)).expect("a socket");
-    let relay = Relay::start(listening.local_addr().expect("bound"), harm).await;
+    let relay = Relay::start(listening.local_addr().expect("bound"), harm).expect("a relay");
     let accepting = listening.clone();
     tokio::spawn(async move {
         while let Some(incoming) = accepting.accept().await {
@@ -98,7 +97,7 @@ where
             });
         }
     });
-    (At { address: relay.address, tls }, (relay, listening))
+    (At { address: relay.address(), tls }, (relay, listening))
 }
 
 async fn connected(at: &At) -> (Plane, quinn::Endpoint) {
@@ -164,7 +163,7 @@ async fn an_end_may_change_its_address_and_the_network_go_away_for_a_while() {
     let before = ends.server.address();
     let disturb = async {
         tokio::time::sleep(Duration::from_millis(300)).await;
-        ends.relay.move_clients().await;
+        ends.relay.move_clients().expect("sockets");
         tokio::time::sleep(Duration::from_millis(300)).await;
         ends.relay.set_down(true);
         tokio::time::sleep(Duration::from_secs(3)).await;

@@ -55,6 +55,16 @@ const REPEATED_BYTES_ALL: usize = 128 << 20;
 /// Changes that whoever listens may be behind.
 const CHANGES: usize = 64;
 
+/// A transport.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Plane {
+    /// TCP with TLS.
+    #[default]
+    Tcp,
+    /// QUIC datagrams with a rate of our own ([`holdfast_plane`]), for networks that lose, reorder or delay much.
+    Quic,
+}
+
 /// How a space is reached. Every bound is here.
 #[derive(Debug, Clone)]
 pub struct Options {
@@ -62,6 +72,8 @@ pub struct Options {
     pub target: Target,
     /// Whom it believes to be that server.
     pub roots: Roots,
+    /// By which transport.
+    pub plane: Plane,
     /// The space; without one, the account's own.
     pub space: Option<String>,
     /// Longest that an operation takes; moving content gets a second more for each 128 KiB.
@@ -73,7 +85,7 @@ pub struct Options {
 impl Options {
     /// The usual ones.
     pub fn new(target: Target) -> Self {
-        Self { target, roots: Roots::System, space: None, deadline: Duration::from_secs(20), blocks_bytes: 256 << 20 }
+        Self { target, roots: Roots::System, plane: Plane::Tcp, space: None, deadline: Duration::from_secs(20), blocks_bytes: 256 << 20 }
     }
 }
 

@@ -17,7 +17,7 @@ pub use quick::{Ask, Ready};
 
 use crate::limits::{
     FAR_READERS_MAX, HEAD_BYTES_MAX, HTTP2_CONNECTION_WINDOW_BYTES, HTTP2_SEND_BUFFER_BYTES, HTTP2_STREAM_WINDOW_BYTES,
-    HTTP2_STREAMS_MAX, Limits, NEAR_READ_BYTES_MAX, READ_BYTES_MAX,
+    HTTP2_STREAMS_MAX, Limits, NEAR_READ_BYTES_MAX, PLANE_CONNECTION_WINDOW_BYTES, PLANE_STREAM_WINDOW_BYTES, READ_BYTES_MAX,
 };
 use body::Running;
 use http::{Request, Response};
@@ -81,11 +81,24 @@ pub trait Handler: Send + Sync + 'static {
     fn answered(&self, _took: Duration, _bytes_out: usize) {}
 }
 
+/// What a connection speaks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Line {
+    /// HTTP/1.1, or HTTP/2 without having said so.
+    Plain,
+    /// HTTP/2, as was agreed with TLS.
+    Http2,
+    /// HTTP/2 over the QUIC plane, which finds out by itself whether the other end is there.
+    Plane,
+}
+
 /// Serves connections; shared by all of them.
 pub(crate) struct Connector<H> {
     http: auto::Builder<TokioExecutor>,
     /// The same for connections that came when [`FAR_READERS_MAX`] others read far.
     http_near: auto::Builder<TokioExecutor>,
+    /// The same for the QUIC plane.
+    http_plane: auto::Builder<TokioExecutor>,
     far: Semaphore,
     handler: Arc<H>,
     limits: Limits,
@@ -106,16 +119,23 @@ impl<H: Handler> Connector<H> {
             .max_send_buf_size(HTTP2_SEND_BUFFER_BYTES);
         let mut http_near = http.clone();
         http_near.http1().max_buf_size(NEAR_READ_BYTES_MAX);
-        Self { http, http_near, far: Semaphore::new(FAR_READERS_MAX), handler, limits }
+        let mut http_plane = http_near.clone();
+        http_plane
+            .http2()
+            .keep_alive_interval(None)
+            .initial_stream_window_size(PLANE_STREAM_WINDOW_BYTES)
+            .initial_connection_window_size(PLANE_CONNECTION_WINDOW_BYTES);
+        Self { http, http_near, http_plane, far: Semaphore::new(FAR_READERS_MAX), handler, limits }
     }
 
     /// Serves one connection to its end.
-    pub(crate) async fn serve<S>(self: Arc<Self>, stream: S, peer: Peer, http2: bool, mut stage: Receiver<Stage>)
+    pub(crate) async fn serve<S>(self: Arc<Self>, stream: S, peer: Peer, line: Line, mut stage: Receiver<Stage>)
     where
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
         // Looked at after the first poll, so that a request that has come already is answered.
         stage.mark_changed();
+        let http2 = line != Line::Plain;
         let watch = Arc::new(Watch::new(http2, Instant::now()));
         let mut socket = Socket::new(stream, watch.clone());
         if H::HAS_READY && !http2 {
@@ -139,7 +159,11 @@ impl<H: Handler> Connector<H> {
             service_fn(move |request| connector.clone().answer(request, peer, Running::begin(watch.clone())))
         };
         let far = self.far.try_acquire();
-        let http = if far.is_ok() { &self.http } else { &self.http_near };
+        let http = match line {
+            Line::Plane => &self.http_plane,
+            _ if far.is_ok() => &self.http,
+            _ => &self.http_near,
+        };
         let connection = pin!(http.serve_connection(TokioIo::new(socket), service));
         let leave = |connection: Pin<&mut auto::Connection<'_, _, _, _>>| connection.graceful_shutdown();
         if let Some(Err(error)) = self.attend(connection, leave, peer, &watch, &mut stage).await {

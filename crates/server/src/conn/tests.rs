@@ -52,7 +52,7 @@ impl Client {
         let (stage, stages) = tokio::sync::watch::channel(Stage::Running);
         let connector = Arc::new(Connector::new(Arc::new(Measure), Limits::default()));
         let peer = Peer { address: ([127, 0, 0, 1], 1).into(), tls: false };
-        tokio::spawn(connector.serve(far, peer, false, stages));
+        tokio::spawn(connector.serve(far, peer, Line::Plain, stages));
         Self { stream, stage }
     }
 

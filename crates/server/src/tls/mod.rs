@@ -110,6 +110,16 @@ impl Certificate {
     }
 }
 
+impl Certificate {
+    /// The configuration of the QUIC plane with this certificate: TLS 1.3 alone, as QUIC wants it.
+    pub fn quic_config(self: &Arc<Self>) -> Result<ServerConfig> {
+        let unusable = |error: rustls::Error| Error::internal(format!("TLS cannot be set up: {error}"));
+        let builder = ServerConfig::builder_with_provider(self.provider.clone());
+        let builder = builder.with_protocol_versions(&[&rustls::version::TLS13]).map_err(unusable)?;
+        Ok(builder.with_no_client_auth().with_cert_resolver(self.clone()))
+    }
+}
+
 impl ResolvesServerCert for Certificate {
     fn resolve(&self, _hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
         Some(self.current.read().0.clone())
