@@ -16,6 +16,9 @@ const TAKEN_AT_ONCE: usize = 64;
 /// Datagrams sent before anything else is looked at.
 const SENT_AT_ONCE: usize = 64;
 
+/// Both ends say something each second. Without a word for so long the other end is gone, or was started anew, and whoever waits had better connect again.
+const SILENT_MAX: Duration = Duration::from_secs(15);
+
 /// How a plane is to be.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Settings {
@@ -64,6 +67,7 @@ impl Plane {
             began: Instant::now(),
             sender,
             receiver: Receiver::new(shape, 0),
+            heard: Instant::now(),
             arrived,
             tell,
         };
@@ -149,6 +153,7 @@ struct Drive {
     began: Instant,
     sender: Sender,
     receiver: Receiver,
+    heard: Instant,
     arrived: mpsc::UnboundedSender<Unit>,
     tell: watch::Sender<Statistics>,
 }
@@ -188,6 +193,7 @@ impl Drive {
 
     /// Takes in what came, and whatever came with it.
     fn take_in(&mut self, first: Bytes) -> Result<(), String> {
+        self.heard = Instant::now();
         self.take_in_one(first)?;
         for _ in 1..TAKEN_AT_ONCE {
             let Some(next) = at_hand(self.connection.read_datagram()) else { break };
@@ -215,6 +221,9 @@ impl Drive {
 
     /// Sends what is due; how long there is nothing to do.
     fn turn(&mut self) -> Result<Duration, String> {
+        if self.heard.elapsed() > SILENT_MAX {
+            return Err(format!("nothing was heard for {} s", SILENT_MAX.as_secs()));
+        }
         let mut now_us = self.now_us();
         if let Some(report) = self.receiver.report(now_us) {
             let mut bytes = BytesMut::new();
