@@ -132,6 +132,12 @@ impl Host {
         kernel::counter(&text, protocol, name).ok_or_else(|| io::Error::other(format!("no counter {protocol}.{name}")))
     }
 
+    /// Whether a process here listens for TCP connections at this port.
+    pub fn listens(&self, port: u16) -> io::Result<bool> {
+        let read = |file: &str| fs::read_to_string(format!("/proc/thread-self/net/{file}")).unwrap_or_default();
+        self.run(|| kernel::listens(&(read("tcp") + &read("tcp6")), port))
+    }
+
     /// Packets that the kernel could not hand over to the forwarder, because it did not read them in time.
     pub(crate) fn unread(&self) -> io::Result<u64> {
         let text = self.run(|| fs::read_to_string("/proc/thread-self/net/dev"))??;

@@ -82,6 +82,15 @@ pub(crate) fn counter(text: &str, protocol: &str, name: &str) -> Option<u64> {
     lines.next()?.split_whitespace().nth(place)?.parse().ok()
 }
 
+/// Whether `/proc/net/tcp` has a socket in the state of listening (10, in hexadecimal) at this port.
+pub(crate) fn listens(text: &str, port: u16) -> bool {
+    let at = format!(":{port:04X}");
+    text.lines().any(|line| {
+        let fields: Vec<&str> = line.split_whitespace().take(4).collect();
+        matches!(fields[..], [_, local, _, "0A"] if local.ends_with(&at))
+    })
+}
+
 /// The column of drops on sending of `/proc/net/dev`.
 pub(crate) fn dropped_on_sending(text: &str, device: &str) -> Option<u64> {
     let line = text.lines().find_map(|line| line.trim().strip_prefix(device)?.strip_prefix(':'))?;
@@ -124,6 +133,12 @@ mod tests {
         assert_eq!(counter(text, "Udp", "InCsumErrors"), Some(9));
         assert_eq!(counter(text, "Udp", "Nothing"), None);
         assert_eq!(counter(text, "Tcp", "InErrs"), None);
+    }
+
+    #[test]
+    fn listeners_are_told_from_connections() {
+        let text = "  sl  local_address rem_address   st\n   0: 0100007F:1F40 00000000:0000 0A 0:0\n   1: 0100007F:1F41 0100007F:0001 01 0:0\n";
+        assert!(listens(text, 8000) && !listens(text, 8001) && !listens(text, 64));
     }
 
     #[test]

@@ -39,5 +39,5 @@ pub use link::{Link, Nanos};
 pub use relay::Forwarded;
 pub use selftest::{Finding, SelfTest, self_test};
 pub use settings::{Chance, Impairments, Invalid, Loss, Mode, Queue};
-pub use task::{Ended, Task};
+pub use task::{Ended, Killer, Task};
 pub use wan::{Direction, Wan, WanSettings};

@@ -56,7 +56,7 @@ impl Ended {
 /// A running command.
 #[derive(Debug)]
 pub struct Task {
-    kill: OwnedFd,
+    kill: Killer,
     /// `None` once it was waited for.
     thread: Option<JoinHandle<io::Result<Ended>>>,
 }
@@ -91,15 +91,31 @@ impl Host {
         };
         let thread = std::thread::Builder::new().name("wan-task".to_owned()).spawn(work)?;
         heard.recv().map_err(|_| io::Error::other("its thread ended"))??;
-        Ok(Task { kill, thread: Some(thread) })
+        Ok(Task { kill: Killer(kill), thread: Some(thread) })
+    }
+}
+
+/// What kills a [`Task`] from another thread than the one that waits for it.
+#[derive(Debug)]
+pub struct Killer(OwnedFd);
+
+impl Killer {
+    /// Kills the command and everything it started, if it has not ended.
+    pub fn kill(&self) {
+        // An event counter takes a one unless it is full, and then it says what it should.
+        let _ = rustix::io::write(&self.0, &1_u64.to_ne_bytes());
     }
 }
 
 impl Task {
     /// Kills the command and everything it started.
     pub fn kill(&self) {
-        // An event counter takes a one unless it is full, and then it says what it should.
-        let _ = rustix::io::write(&self.kill, &1_u64.to_ne_bytes());
+        self.kill.kill();
+    }
+
+    /// What does so from elsewhere.
+    pub fn killer(&self) -> io::Result<Killer> {
+        Ok(Killer(self.kill.0.try_clone()?))
     }
 
     /// Whether it has ended.
