@@ -9,6 +9,7 @@ use std::path::Path;
 use rustix::thread::{LinkNameSpaceType, UnshareFlags, move_into_link_name_space};
 
 use crate::kernel;
+use crate::netlink;
 use crate::settings::Invalid;
 use crate::sys::{self, DEVICE, Device, OFFLOADS};
 
@@ -17,6 +18,7 @@ const MTU: i32 = 1500;
 /// Packets that may wait until the forwarder reads them: 0.1 s at 1 Gbit/s. What finds no room is counted by the kernel and told.
 const DEVICE_QUEUE: i32 = 10_000;
 const MASK: Ipv4Addr = Ipv4Addr::new(255, 255, 255, 0);
+const PREFIX_BITS: u8 = 24;
 
 /// What keeps a link from being made or used.
 #[derive(Debug, thiserror::Error)]
@@ -121,6 +123,13 @@ impl Host {
     /// Sets a kernel parameter of the namespace by its name, such as `net.ipv4.tcp_rmem`.
     pub fn set(&self, name: &str, value: &str) -> Result<(), WanError> {
         self.run(|| set(name, value)).map_err(|why| WanError::Setting { what: name.to_owned(), why })?
+    }
+
+    /// Has TCP use this congestion control on all connections over the link.
+    pub fn set_congestion(&self, algorithm: &str) -> Result<(), WanError> {
+        let set = || netlink::set_congestion(DEVICE, self.address, PREFIX_BITS, algorithm);
+        let what = || format!("the congestion control {algorithm}");
+        self.run(set).and_then(|set| set).map_err(|why| WanError::Setting { what: what(), why })
     }
 
     /// The counters of the kernel in this namespace, from one of `/proc/net/snmp` and `/proc/net/netstat`: `Udp`, `InCsumErrors`.

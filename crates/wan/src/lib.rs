@@ -24,6 +24,7 @@ mod expect;
 mod host;
 mod kernel;
 mod link;
+mod netlink;
 mod random;
 mod relay;
 mod selftest;

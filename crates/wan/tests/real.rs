@@ -117,6 +117,28 @@ fn a_command_has_the_hosts_network_and_parameters_and_no_other() {
 }
 
 #[test]
+fn connections_use_the_congestion_control_that_was_asked_for() {
+    as_root("connections_use_the_congestion_control_that_was_asked_for", || {
+        for algorithm in ["cubic", "reno"] {
+            let wan = start(mbit_100(), mbit_100());
+            wan.near().set_congestion(algorithm).expect("set");
+            wan.far().set_congestion(algorithm).expect("set");
+            let listener =
+                wan.far().run(|| TcpListener::bind((wan.far().address(), 0))).expect("entered").expect("a port");
+            let to = listener.local_addr().expect("it is bound");
+            let opened = wan.near().run(|| TcpStream::connect(to)).expect("entered").expect("connected");
+            let (accepted, _) = listener.accept().expect("a connection");
+            for stream in [&opened, &accepted] {
+                assert_eq!(rustix::net::sockopt::tcp_congestion(stream).expect("told"), algorithm);
+            }
+        }
+        let wan = start(mbit_100(), mbit_100());
+        let said = wan.near().set_congestion("no-such").expect_err("refused").to_string();
+        assert!(said.contains("no-such"), "{said}");
+    });
+}
+
+#[test]
 fn a_command_that_is_killed_or_too_slow_leaves_no_process_behind() {
     as_root("a_command_that_is_killed_or_too_slow_leaves_no_process_behind", || {
         let wan = start(Impairments::default(), Impairments::default());

@@ -136,7 +136,7 @@ impl Bench<'_> {
 
     fn set(&self, wan: &Wan, tool: &Tool, cell: &Cell) -> anyhow::Result<()> {
         for host in [wan.near(), wan.far()] {
-            host.set("net.ipv4.tcp_congestion_control", &tool.congestion)?;
+            host.set_congestion(&tool.congestion)?;
         }
         if let Some(bytes) = cell.row.harm.window {
             // On the host that fetches, as in the report. The buffers of `net.core` are the machine's and not a namespace's.
