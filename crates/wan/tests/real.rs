@@ -50,13 +50,15 @@ fn transfer(wan: &Wan, bytes: usize) {
 #[test]
 fn the_link_does_what_it_says_it_does() {
     as_root("the_link_does_what_it_says_it_does", || {
-        let found = self_test(2_000, 1).expect("it can be tested");
-        let bad: Vec<_> = found.findings.iter().filter(|finding| !finding.good).collect();
-        // The rate and the delay need a processor that is free; whether the machine's is, is no property of this program.
-        let bad: Vec<_> =
-            bad.into_iter().filter(|found| !found.what.ends_with("rate") && !found.what.ends_with("delay")).collect();
-        assert!(bad.is_empty(), "{bad:#?}");
-        assert!(found.findings.len() > 30, "{}", found.findings.len());
+        // A machine that is busy for a moment is late once; a link that is wrong is so each time.
+        let bad = (1..=3).find_map(|seed| {
+            let found = self_test(2_000, seed).expect("it can be tested");
+            assert!(found.findings.len() > 30, "{}", found.findings.len());
+            let bad: Vec<_> = found.findings.into_iter().filter(|finding| !finding.good).collect();
+            eprintln!("seed {seed}: {bad:#?}");
+            bad.is_empty().then_some(())
+        });
+        assert!(bad.is_some(), "the link does something else three times");
     });
 }
 

@@ -170,8 +170,6 @@ impl WanArgs {
 
     /// The options this command line means.
     pub(super) fn options(&self) -> anyhow::Result<WanOptions> {
-        let own = std::env::current_exe().context("the path of this program is not known")?;
-        let own = own.to_str().context("the path of this program is not UTF-8")?.to_owned();
         let short = |short, long| if self.short { short } else { long };
         ensure!(self.scale > 0.0 && self.scale <= 1024.0, "--scale is above 0 and at most 1024");
         let bytes = self.size.unwrap_or(short(SHORT_BYTES, BYTES)) as f64 * self.scale;
@@ -192,7 +190,7 @@ impl WanArgs {
             strict: self.strict,
             kernel_netem: self.kernel_netem,
             folder: self.folder.clone().unwrap_or_else(std::env::temp_dir),
-            own: [own.as_str(), "bench", "wan"].map(ToOwned::to_owned).to_vec(),
+            own: own_command()?,
             habits,
             seed: self.common.seed,
             settle: !self.common.no_settle,
@@ -250,6 +248,16 @@ impl Rules {
             Self::Netem => Mode::Netem,
         }
     }
+}
+
+/// What this program was started with, up to the options: `holdfast bench wan`, or a program that is nothing else.
+fn own_command() -> anyhow::Result<Vec<String>> {
+    let own = std::env::current_exe().context("the path of this program is not known")?;
+    let own = own.to_str().context("the path of this program is not UTF-8")?.to_owned();
+    let words: Vec<String> = std::env::args().collect();
+    let named = words.windows(2).any(|pair| pair == ["bench", "wan"]);
+    let command = if named { vec!["bench".to_owned(), "wan".to_owned()] } else { Vec::new() };
+    Ok([vec![own], command].concat())
 }
 
 fn habits(options: &WanOptions) -> Habits {
