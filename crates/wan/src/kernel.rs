@@ -115,7 +115,7 @@ mod tests {
         let delay = Duration::from_millis(100);
         let rate = Some(12_500_000);
         assert_eq!(
-            words(Impairments { reordering, delay, rate, ..netem }),
+            words(Impairments { rate, delay, reordering, ..netem }),
             "limit 5000 delay 100000us reorder 16% 50% gap 1 rate 12500000bps 14"
         );
         let jitter = Duration::from_millis(5);

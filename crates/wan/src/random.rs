@@ -26,7 +26,6 @@ impl Random {
         mixed ^ (mixed >> 31)
     }
 
-    #[expect(clippy::cast_possible_truncation, reason = "the upper half fits")]
     pub(crate) fn next_u32(&mut self) -> u32 {
         (self.next_u64() >> 32) as u32
     }

@@ -27,13 +27,12 @@ pub(crate) fn end_with_parent(command: &mut Command) {
     unsafe { command.pre_exec(ask) };
 }
 
-/// What a process and those it waited for have cost.
+/// What a process and those it waited for have cost. Their peak memory is not here: what the kernel says of it begins with the memory of
+/// the process that started them.
 pub(crate) struct Usage {
     pub(crate) status: ExitStatus,
     pub(crate) user_s: f64,
     pub(crate) system_s: f64,
-    /// Of the largest of them.
-    pub(crate) peak_bytes: u64,
 }
 
 /// Waits for a child and takes its place in the process table away.
@@ -57,7 +56,6 @@ pub(crate) fn wait(pid: Pid) -> io::Result<Usage> {
         status: ExitStatus::from_raw(status),
         user_s: seconds(usage.ru_utime),
         system_s: seconds(usage.ru_stime),
-        peak_bytes: u64::try_from(usage.ru_maxrss).unwrap_or(0) * 1024,
     })
 }
 
@@ -90,10 +88,13 @@ impl Device {
     pub(crate) fn set_address(&self, address: Ipv4Addr, mask: Ipv4Addr) -> io::Result<()> {
         for (address, what) in [(address, libc::SIOCSIFADDR), (mask, libc::SIOCSIFNETMASK)] {
             let mut request = Request::new(self.name);
-            // SAFETY: `sockaddr` and `sockaddr_in` are plain data of one size, and the kernel reads the latter for this family.
-            let place = unsafe { &mut *(&raw mut request.0.ifr_ifru.ifru_addr).cast::<libc::sockaddr_in>() };
-            place.sin_family = libc::sa_family_t::try_from(libc::AF_INET).expect("a small number");
-            place.sin_addr.s_addr = u32::from(address).to_be();
+            // As `sockaddr_in`: two bytes of a port, which nobody reads here, and the address.
+            let mut data = [0; 14];
+            for (place, octet) in data[2..].iter_mut().zip(address.octets()) {
+                *place = libc::c_char::from_ne_bytes([octet]);
+            }
+            let sa_family = libc::sa_family_t::try_from(libc::AF_INET).expect("a small number");
+            request.0.ifr_ifru.ifru_addr = libc::sockaddr { sa_family, sa_data: data };
             request.send(&self.control, what)?;
         }
         Ok(())

@@ -33,8 +33,6 @@ pub struct Ended {
     pub user_s: f64,
     /// CPU seconds in the kernel, likewise. What the kernel does with arriving packets is the forwarder's and not in it.
     pub system_s: f64,
-    /// Peak resident memory of the largest of its processes.
-    pub peak_bytes: u64,
 }
 
 impl Ended {
@@ -56,6 +54,7 @@ impl Ended {
 /// A running command.
 #[derive(Debug)]
 pub struct Task {
+    id: u32,
     kill: Killer,
     /// `None` once it was waited for.
     thread: Option<JoinHandle<io::Result<Ended>>>,
@@ -79,9 +78,9 @@ impl Host {
                 Ok((pid, pidfd_open(pid, PidfdFlags::empty())?, began))
             };
             match begin() {
-                Ok((pid, process, began)) => {
-                    let _ = said.send(Ok(()));
-                    watch(pid, &process, &killed, began, limit)
+                Ok((pid, process, at)) => {
+                    let _ = said.send(Ok(pid));
+                    watch(pid, &process, &killed, at, limit)
                 }
                 Err(error) => {
                     let _ = said.send(Err(error));
@@ -90,8 +89,8 @@ impl Host {
             }
         };
         let thread = std::thread::Builder::new().name("wan-task".to_owned()).spawn(work)?;
-        heard.recv().map_err(|_| io::Error::other("its thread ended"))??;
-        Ok(Task { kill: Killer(kill), thread: Some(thread) })
+        let pid: Pid = heard.recv().map_err(|_| io::Error::other("its thread ended"))??;
+        Ok(Task { id: pid.as_raw_nonzero().get().unsigned_abs(), kill: Killer(kill), thread: Some(thread) })
     }
 }
 
@@ -116,6 +115,11 @@ impl Task {
     /// What does so from elsewhere.
     pub fn killer(&self) -> io::Result<Killer> {
         Ok(Killer(self.kill.0.try_clone()?))
+    }
+
+    /// The command's process, as everybody outside of its namespace knows it.
+    pub fn id(&self) -> u32 {
+        self.id
     }
 
     /// Whether it has ended.
@@ -167,6 +171,6 @@ fn watch(pid: Pid, process: &OwnedFd, kill: &OwnedFd, began: Instant, limit: Opt
         }
     }
     let elapsed = began.elapsed();
-    let sys::Usage { status, user_s, system_s, peak_bytes } = sys::wait(pid)?;
-    Ok(Ended { status, elapsed, timed_out, killed, user_s, system_s, peak_bytes })
+    let sys::Usage { status, user_s, system_s } = sys::wait(pid)?;
+    Ok(Ended { status, elapsed, timed_out, killed, user_s, system_s })
 }

@@ -175,7 +175,7 @@ fn what_a_command_costs_is_counted_with_its_children() {
         command.args(["-c", "sh -c 'i=0; while [ $i -lt 300000 ]; do i=$((i+1)); done'; exit 3"]);
         let ended = wan.far().start(command, None).expect("started").wait().expect("ended");
         assert_eq!(ended.status.code(), Some(3));
-        assert!(ended.user_s > 0.02 && ended.peak_bytes > 100_000, "{ended:?}");
+        assert!(ended.user_s > 0.02, "{ended:?}");
         let said = wan.far().start(Command::new("no-such-program-here"), None).expect_err("it is not there");
         assert_eq!(said.kind(), std::io::ErrorKind::NotFound);
     });

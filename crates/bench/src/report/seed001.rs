@@ -66,10 +66,10 @@ pub(crate) fn rows(cells: &[WanCell], runs: &[WanRun]) -> Vec<Seed001Row> {
         };
         let clean_s = cells.iter().find(clean).and_then(|clean| median(&of(clean, tool)));
         let done = made.iter().filter(|run| run.outcome == Outcome::Done).count();
-        let (their_s, their_clean_s, theirs) = theirs(cell);
+        let (their_s, their_clean_s, words) = of_report(cell);
         (!made.is_empty()).then(|| Seed001Row {
             cell: cell.name.clone(),
-            theirs: theirs.to_owned(),
+            theirs: words.to_owned(),
             their_s,
             their_ratio: their_s.zip(their_clean_s).map(|(theirs, clean)| theirs / clean),
             who: tool.to_owned(),
@@ -88,7 +88,7 @@ fn median(runs: &[&WanRun]) -> Option<f64> {
 }
 
 /// The report's time, that of its clean link, and its words.
-fn theirs(cell: &WanCell) -> (Option<f64>, Option<f64>, &'static str) {
+fn of_report(cell: &WanCell) -> (Option<f64>, Option<f64>, &'static str) {
     let level = cell.level;
     let words = match (cell.family, cell.many) {
         (Family::Clean, _) => return (Some(CLEAN_S), Some(CLEAN_S), "the reference"),
@@ -98,14 +98,12 @@ fn theirs(cell: &WanCell) -> (Option<f64>, Option<f64>, &'static str) {
         }
         (Family::Delay, false) if level > 800.0 => "stalled, gave up after 15 minutes, again and again",
         (Family::Delay, false) if level > 200.0 => "longer with the delay",
-        (Family::Delay, false) => "little change",
         (Family::Delay, true) => "works, slower",
         (Family::Loss, false) if level > 64.0 => "RemoteConnectionException",
         (Family::Loss, false) if level >= 8.0 => "significantly longer",
         (Family::Loss, true) if level > 24.0 => "could not transfer",
         (Family::Loss, true) if level > 16.0 => "exponentially longer",
         (Family::Loss, true) if level >= 4.0 => "longer",
-        (Family::Loss, _) => "little change",
         (Family::Corruption, false) if level > 32.0 => "unresponsive",
         (Family::Corruption, false) if level > 8.0 => "longer",
         (Family::Corruption, false) => "no significant change",
@@ -114,11 +112,11 @@ fn theirs(cell: &WanCell) -> (Option<f64>, Option<f64>, &'static str) {
         (Family::Corruption, true) => "not told",
         (Family::Reordering, _) if (level - 32.0).abs() < 0.5 => "less time than with less of it, again and again",
         (Family::Reordering, _) if level > 16.0 => "significantly longer",
-        (Family::Reordering, _) => "little change",
         (Family::Duplication, _) => "longer, not steadily; never stalled",
         (Family::Threads, _) if (level - 4.0).abs() < 0.5 => "the best number of threads",
         (Family::Threads, _) => "not as good as 4",
         (Family::Both, _) => "not in the report",
+        (Family::Delay | Family::Loss | Family::Reordering, _) => "little change",
     };
     (None, None, words)
 }
@@ -140,8 +138,8 @@ mod tests {
         let loss = row("loss-8.data", "ours");
         assert!(loss.theirs.contains("longer") && loss.their_s.is_none() && loss.outcome == "1 of 1 done");
         assert!(loss.our_ratio > Some(1.0), "{loss:?}");
-        let lost = row("loss-8.data", "theirs");
-        assert_eq!((lost.our_s, lost.outcome.as_str()), (None, "0 of 1 done"));
+        let unfinished = row("loss-8.data", "theirs");
+        assert_eq!((unfinished.our_s, unfinished.outcome.as_str()), (None, "0 of 1 done"));
         let window = row("window-256.data", "ours");
         assert!((window.their_ratio.expect("a time") - 91.13 / 50.97).abs() < 1e-9);
     }

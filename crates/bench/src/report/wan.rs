@@ -94,9 +94,9 @@ pub struct WanRun {
     pub client_cpu_s: f64,
     /// CPU seconds of its server.
     pub server_cpu_s: f64,
-    /// Peak memory of the tool's processes that ran at once, each at its own peak.
+    /// Peak memory of the tool's processes that were seen at once, each at its own peak; 0 if it ended before anybody looked, after 0.1 s.
     pub client_peak_bytes: u64,
-    /// Of the server's largest process.
+    /// Of the server's processes at the end.
     pub server_peak_bytes: u64,
     /// What the link did to files.
     pub to_near: Forwarded,

@@ -314,7 +314,7 @@ mod tests {
     fn without_options_it_is_the_reports_matrix_with_curl() -> anyhow::Result<()> {
         let all = options(&[])?;
         assert_eq!((all.cells.len(), all.bytes, all.files, all.runs), (rows::all().len(), 1 << 30, 16, 1));
-        assert_eq!((all.tools.len(), all.tools[0].label.as_str(), all.limit), (1, "curl", Duration::from_secs(900)));
+        assert_eq!((all.tools.len(), all.tools[0].label.as_str(), all.limit), (1, "curl", Duration::from_mins(15)));
         assert_eq!(all.cells[0].rate, Some(12_500_000));
         Ok(())
     }

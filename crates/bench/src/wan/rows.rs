@@ -92,35 +92,35 @@ impl Row {
 /// All rows, in the report's order.
 pub(crate) fn all() -> Vec<Row> {
     let mut rows = vec![Row::one("clean", Family::Clean, 0.0, Harm::default())];
-    let mut levels = |name: &str, family, levels: &[u32], many: bool, harm: fn(f64) -> Harm| {
+    let mut levels = |name: &str, family, levels: &[u32], many: bool, harm: fn(u32) -> Harm| {
         rows.extend(levels.iter().map(|&level| {
-            let (name, harm) = (format!("{name}-{level}"), harm(f64::from(level)));
+            let (name, harm) = (format!("{name}-{level}"), harm(level));
             let level = f64::from(level);
             if many { Row::many(&name, family, level, harm, THREADS) } else { Row::one(&name, family, level, harm) }
         }));
     };
-    let delay: fn(f64) -> Harm = |level| Harm { delay_ms: level as u64, ..Harm::default() };
-    let loss: fn(f64) -> Harm = |level| Harm { loss: level, ..Harm::default() };
-    let corruption: fn(f64) -> Harm = |level| Harm { corruption: level, ..Harm::default() };
+    let delay: fn(u32) -> Harm = |level| Harm { delay_ms: level.into(), ..Harm::default() };
+    let loss: fn(u32) -> Harm = |level| Harm { loss: level.into(), ..Harm::default() };
+    let corruption: fn(u32) -> Harm = |level| Harm { corruption: level.into(), ..Harm::default() };
     let percents = [1, 2, 4, 8, 16, 24, 32, 48, 64, 70];
     levels("delay", Family::Delay, &[50, 100, 200, 400, 800, 1000, 1600], false, delay);
     levels("loss", Family::Loss, &percents, false, loss);
     levels("corrupt", Family::Corruption, &percents, false, corruption);
     levels("reorder", Family::Reordering, &[1, 2, 4, 8, 16, 32, 64], false, |level| Harm {
-        reordering: level,
+        reordering: level.into(),
         delay_ms: 100,
         ..Harm::default()
     });
     levels("duplicate", Family::Duplication, &[1, 2, 4, 8, 16, 32, 64], false, |level| Harm {
-        duplication: level,
+        duplication: level.into(),
         ..Harm::default()
     });
     levels("window", Family::Window, &[128, 256, 512, 1024, 2048, 4096, 8192, 16384], false, |level| Harm {
-        window: Some(level as u32),
+        window: Some(level),
         ..Harm::default()
     });
     levels("delay-100-loss", Family::Both, &[1, 8, 32], false, |level| Harm {
-        loss: level,
+        loss: level.into(),
         delay_ms: 100,
         ..Harm::default()
     });

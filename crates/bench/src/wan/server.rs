@@ -226,7 +226,7 @@ mod tests {
         assert_eq!((text.matches("200 OK").count(), text.matches("0123456789").count()), (3, 2));
         let mut stream = TcpStream::connect(address).expect("connected");
         // It may be closed while this is being written.
-        let _ = stream.write_all(&[b'x'; 64 << 10]);
+        let _ = stream.write_all(&vec![b'x'; 64 << 10]);
         assert!(stream.read_to_end(&mut Vec::new()).is_err() || stream.write_all(b"x").is_err());
     }
 }

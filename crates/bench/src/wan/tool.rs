@@ -110,16 +110,10 @@ pub(crate) fn fill(template: &str, values: &HashMap<&str, String>) -> String {
     let (mut text, mut rest) = (String::new(), template);
     while let Some((before, after)) = rest.split_once('{') {
         text.push_str(before);
-        match after.split_once('}').and_then(|(name, behind)| Some((values.get(name)?, behind))) {
-            Some((value, behind)) => {
-                text.push_str(&quote(value));
-                rest = behind;
-            }
-            None => {
-                text.push('{');
-                rest = after;
-            }
-        }
+        let known = after.split_once('}').and_then(|(name, behind)| Some((quote(values.get(name)?), behind)));
+        let (value, behind) = known.unwrap_or_else(|| ("{".to_owned(), after));
+        text.push_str(&value);
+        rest = behind;
     }
     text + rest
 }

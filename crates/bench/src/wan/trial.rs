@@ -9,7 +9,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail, ensure};
@@ -19,6 +19,7 @@ use super::files::{Files, name};
 use super::rows::{Cell, HEADER_EFFICIENCY};
 use super::ssh;
 use super::tool::{Service, Tool, fill};
+use crate::process::peak_rss_bytes;
 use crate::report::{Course, CoursePoint, Outcome};
 use crate::shared::quote;
 
@@ -71,7 +72,7 @@ pub(crate) struct Trial {
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Costs {
     pub(crate) cpu_s: f64,
-    /// Of those that ran at once.
+    /// Of all its processes that were seen at once, each at its own peak.
     pub(crate) peak_bytes: u64,
 }
 
@@ -90,7 +91,7 @@ impl Bench<'_> {
     pub(crate) fn run(&self, tool: &Tool, cell: &Cell, seed: u64) -> anyhow::Result<Trial> {
         let settings = cell.settings(seed, self.kernel_netem);
         let wan = Wan::start(&settings)?;
-        self.set(&wan, tool, cell)?;
+        set(&wan, tool, cell)?;
         let folder = tempfile::Builder::new().prefix("run-").tempdir_in(self.work).context("cannot make a folder")?;
         let values = self.values(&wan, cell, folder.path());
         let (said_server, said_client) = (folder.path().join("server.log"), folder.path().join("client.log"));
@@ -99,9 +100,9 @@ impl Bench<'_> {
         if let Some(failure) = wan.failure() {
             bail!("the link failed: {failure}");
         }
-        let server_died = server.has_ended();
+        let (server_died, peak_server) = (server.has_ended(), peak_rss_bytes(&[server.id()]).unwrap_or(0));
         server.kill();
-        let server = costs(&server.wait()?);
+        let server = Costs { cpu_s: costs(&server.wait()?), peak_bytes: peak_server };
         let (to_near, to_far) = (wan.forwarded(Direction::ToNear), wan.forwarded(Direction::ToFar));
         let unread = wan.unread()?;
         drop(wan);
@@ -132,19 +133,6 @@ impl Bench<'_> {
     /// How many files are fetched.
     fn count(&self, cell: &Cell) -> usize {
         if cell.row.many { self.many } else { 1 }
-    }
-
-    fn set(&self, wan: &Wan, tool: &Tool, cell: &Cell) -> anyhow::Result<()> {
-        for host in [wan.near(), wan.far()] {
-            host.set_congestion(&tool.congestion)?;
-        }
-        if let Some(bytes) = cell.row.harm.window {
-            // On the host that fetches, as in the report. The buffers of `net.core` are the machine's and not a namespace's.
-            let value = format!("{bytes} {bytes} {bytes}");
-            wan.near().set("net.ipv4.tcp_rmem", &value)?;
-            wan.near().set("net.ipv4.tcp_wmem", &value)?;
-        }
-        Ok(())
     }
 
     /// What stands for the placeholders, but the file's.
@@ -212,7 +200,7 @@ impl Bench<'_> {
             began: Instant::now(),
             limit: self.limit,
             next: AtomicUsize::new(0),
-            killers: Mutex::default(),
+            tasks: Mutex::default(),
             over: AtomicBool::new(false),
         };
         let work = PathBuf::from(&values["work"]);
@@ -242,8 +230,8 @@ impl Bench<'_> {
             let ends: Vec<_> = workers.into_iter().map(std::thread::ScopedJoinHandle::join).collect();
             let seconds = all.began.elapsed().as_secs_f64();
             all.over.store(true, Ordering::Relaxed);
-            let samples = watcher.join().map_err(|_| anyhow::anyhow!("the watcher panicked"))?;
-            let mut sum = Client { seconds, ..Client::default() };
+            let (samples, peak_bytes) = watcher.join().map_err(|_| anyhow::anyhow!("the watcher panicked"))?;
+            let mut sum = Client { seconds, costs: Costs { cpu_s: 0.0, peak_bytes }, ..Client::default() };
             for end in ends {
                 sum.join(end.map_err(|_| anyhow::anyhow!("a worker panicked"))?.context("cannot run the tool")?);
             }
@@ -292,12 +280,27 @@ impl Bench<'_> {
     }
 }
 
+/// What both hosts' kernels are told before anything runs.
+fn set(wan: &Wan, tool: &Tool, cell: &Cell) -> anyhow::Result<()> {
+    for host in [wan.near(), wan.far()] {
+        host.set_congestion(&tool.congestion)?;
+    }
+    if let Some(bytes) = cell.row.harm.window {
+        // On the host that fetches, as in the report. The buffers of `net.core` are the machine's and not a namespace's.
+        let value = format!("{bytes} {bytes} {bytes}");
+        wan.near().set("net.ipv4.tcp_rmem", &value)?;
+        wan.near().set("net.ipv4.tcp_wmem", &value)?;
+    }
+    Ok(())
+}
+
 /// The runs of a tool in one trial.
 struct Runs {
     began: Instant,
     limit: Duration,
     next: AtomicUsize,
-    killers: Mutex<Vec<Killer>>,
+    /// Those that were started, by their processes.
+    tasks: Mutex<Vec<(u32, Killer)>>,
     over: AtomicBool,
 }
 
@@ -309,41 +312,49 @@ impl Runs {
             return Ok(None);
         }
         let task = host.start(command, Some(left))?;
-        self.killers.lock().unwrap_or_else(PoisonError::into_inner).push(task.killer()?);
-        task.wait().map(Some)
+        self.tasks().push((task.id(), task.killer()?));
+        let id = task.id();
+        let ended = task.wait();
+        self.tasks().retain(|(task, _)| *task != id);
+        ended.map(Some)
     }
 
-    /// Until it is over: samples of what the link delivered, in seconds and bytes; and the end of all runs, should the user wish it.
-    fn watch(&self, wan: &Wan, stop: &AtomicBool) -> Vec<(f64, u64)> {
-        let (mut samples, mut step, mut next) = (vec![(0.0, 0)], SAMPLE, SAMPLE);
+    fn tasks(&self) -> MutexGuard<'_, Vec<(u32, Killer)>> {
+        self.tasks.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Until it is over: samples of what the link delivered, in seconds and bytes, and the peak of what the processes that run at once have
+    /// of memory; and the end of all runs, should the user wish it.
+    fn watch(&self, wan: &Wan, stop: &AtomicBool) -> (Vec<(f64, u64)>, u64) {
+        let (mut samples, mut interval, mut next, mut peak_bytes) = (vec![(0.0, 0)], SAMPLE, SAMPLE, 0);
         while !self.over.load(Ordering::Relaxed) {
             std::thread::sleep(LOOK);
             if stop.load(Ordering::Relaxed) {
                 // Whoever starts another one meanwhile is met the next time.
                 self.next.store(usize::MAX / 2, Ordering::Relaxed);
-                self.killers.lock().unwrap_or_else(PoisonError::into_inner).iter().for_each(Killer::kill);
+                self.tasks().iter().for_each(|(_, killer)| killer.kill());
             }
             if self.began.elapsed() < next {
                 continue;
             }
-            next += step;
+            next += interval;
+            let running: Vec<u32> = self.tasks().iter().map(|(id, _)| *id).collect();
+            peak_bytes = peak_bytes.max(peak_rss_bytes(&running).unwrap_or(0));
             samples.push((self.began.elapsed().as_secs_f64(), wan.forwarded(Direction::ToNear).link.delivered.bytes));
             if samples.len() > SAMPLES_MAX {
                 // Every second one; the first is the beginning.
                 samples = samples.into_iter().step_by(2).collect();
-                step *= 2;
+                interval *= 2;
             }
         }
         samples.push((self.began.elapsed().as_secs_f64(), wan.forwarded(Direction::ToNear).link.delivered.bytes));
-        samples
+        (samples, peak_bytes)
     }
 }
 
 impl Client {
     fn add(&mut self, ended: &Ended) {
-        let one = costs(ended);
-        self.costs.cpu_s += one.cpu_s;
-        self.costs.peak_bytes = self.costs.peak_bytes.max(one.peak_bytes);
+        self.costs.cpu_s += costs(ended);
         self.timed_out |= ended.timed_out;
         if !ended.success() && !ended.timed_out && self.failed.is_none() {
             self.failed = Some(ended.words());
@@ -353,14 +364,14 @@ impl Client {
     /// Adds what ran beside it.
     fn join(&mut self, other: Self) {
         self.costs.cpu_s += other.costs.cpu_s;
-        self.costs.peak_bytes += other.costs.peak_bytes;
         self.timed_out |= other.timed_out;
         self.failed = self.failed.take().or(other.failed);
     }
 }
 
-fn costs(ended: &Ended) -> Costs {
-    Costs { cpu_s: ended.user_s + ended.system_s, peak_bytes: ended.peak_bytes }
+/// CPU seconds.
+fn costs(ended: &Ended) -> f64 {
+    ended.user_s + ended.system_s
 }
 
 /// A command of the shell, whose output goes to a file.
@@ -415,7 +426,7 @@ mod tests {
     fn the_steady_rate_leaves_start_and_tail_out() {
         // A second of nothing, ten seconds at 10 MB/s, five seconds of nothing.
         let mut samples: Vec<(f64, u64)> =
-            (0..=10).map(|second| (1.0 + f64::from(second), 10_000_000 * second as u64)).collect();
+            (0..=10_u32).map(|second| (1.0 + f64::from(second), 10_000_000 * u64::from(second))).collect();
         samples.insert(0, (0.0, 0));
         samples.push((16.0, 100_000_000));
         assert!((steady(&samples).expect("it moved") - 10.0).abs() < 1e-6);

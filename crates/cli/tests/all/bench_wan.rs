@@ -33,7 +33,7 @@ fn curl_fetches_over_a_clean_link_and_over_one_that_loses_packets() {
         assert!((0.0..=1.001).contains(&number(&run["share"])), "{run}");
         let delivered = number(&run["to_near"]["link"]["delivered"]["bytes"]);
         assert!(delivered > 1.04 * f64::from(1 << 20) && number(&run["sent_per_byte"]) > 1.04, "{run}");
-        assert!(number(&run["client_peak_bytes"]) > 1e6 && number(&run["server_peak_bytes"]) > 1e6, "{run}");
+        assert!(number(&run["server_peak_bytes"]) > 1e6, "{run}");
     }
     let lost = |run: &Value, way: &str| number(&run[way]["link"]["loss"]["hits"]);
     assert!(lost(&runs[0], "to_near") == 0.0 && lost(&runs[1], "to_near") > 10.0 && lost(&runs[1], "to_far") == 0.0);

@@ -230,7 +230,7 @@ fn jitter_spreads_delays_evenly_on_both_sides() {
     for impairments in both() {
         let (delay, jitter) = (Duration::from_millis(50), Duration::from_millis(20));
         let queue = Queue { packets: 100_000, bytes: None };
-        let mut link = link(Impairments { delay, jitter, queue, ..impairments });
+        let mut link = link(Impairments { queue, delay, jitter, ..impairments });
         (0..10_000).for_each(|number| link.push(0, packet(number)));
         let at: Vec<Nanos> = drain(&mut link).into_iter().map(|(at, _)| at).collect();
         let (least, most) = (at[0], at[at.len() - 1]);

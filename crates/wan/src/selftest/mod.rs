@@ -5,6 +5,7 @@
 
 mod flood;
 
+use std::fmt::Display;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -53,12 +54,12 @@ impl SelfTest {
         self.findings.iter().all(|finding| finding.good)
     }
 
-    fn note(&mut self, what: String, wanted: impl ToString, found: impl ToString, good: bool) {
+    fn note(&mut self, what: String, wanted: &dyn Display, found: &dyn Display, good: bool) {
         self.findings.push(Finding { what, wanted: wanted.to_string(), found: found.to_string(), good });
     }
 
     fn same(&mut self, what: String, wanted: u64, found: u64) {
-        self.note(what, wanted, found, wanted == found);
+        self.note(what, &wanted, &found, wanted == found);
     }
 }
 
@@ -101,7 +102,7 @@ impl Test {
         self.found.same(format!("{name}: datagrams sent that the link saw"), u64::from(self.packets), sent);
         self.found.same(format!("{name}: damaged datagrams that a socket got"), 0, seen.damaged);
         for mismatch in verify(&to_near, &link) {
-            self.found.note(format!("{name}: chance"), "possible", mismatch, false);
+            self.found.note(format!("{name}: chance"), &"possible", &mismatch, false);
         }
         Ok(Flooded { seen, wan, name })
     }
@@ -115,8 +116,8 @@ impl Test {
         // The bounds were looked at by `verify`; this says what it came to.
         self.found.note(
             format!("{name}: packets chosen"),
-            asked,
-            format!("{:.2} % of {}", tally.percent(), tally.trials),
+            &asked,
+            &format!("{:.2} % of {}", tally.percent(), tally.trials),
             true,
         );
     }
@@ -146,7 +147,7 @@ impl Test {
         let refused = header + datagram + forwarded.refused;
         let found = format!("{refused}: {datagram} datagrams, {header} headers, {} no packets", forwarded.refused);
         let good = chosen.hits.abs_diff(refused) <= UNCOUNTED;
-        self.found.note(format!("{name}: errors that the kernel found"), chosen.hits, found, good);
+        self.found.note(format!("{name}: errors that the kernel found"), &chosen.hits, &found, good);
         Ok(())
     }
 
@@ -183,7 +184,7 @@ impl Test {
         let asked = DELAY.as_secs_f64() * 1e3;
         let found = format!("{:.3} ms, 1st to 99th percentile {:.3} to {:.3} ms", ms(0.5), ms(0.01), ms(0.99));
         let good = (ms(0.5) - asked).abs() <= DELAY_TOLERANCE_MS && ms(0.0) >= asked;
-        self.found.note(format!("{name}: median delay"), format!("{asked} ms"), found, good);
+        self.found.note(format!("{name}: median delay"), &format!("{asked} ms"), &found, good);
         Ok(())
     }
 
@@ -196,7 +197,7 @@ impl Test {
         let arrived = seen.delays.len().saturating_sub(1) as f64 * bytes / (seen.span.max(1) as f64 / 1e9);
         let mbit = |rate: f64| format!("{:.2} Mbit/s", rate * 8.0 / 1e6);
         let good = (arrived / RATE as f64 - 1.0).abs() <= RATE_TOLERANCE;
-        self.found.note(format!("{name}: rate"), mbit(RATE as f64), mbit(arrived), good);
+        self.found.note(format!("{name}: rate"), &mbit(RATE as f64), &mbit(arrived), good);
         Ok(())
     }
 }
