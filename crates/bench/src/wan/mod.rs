@@ -1,7 +1,7 @@
 //! `holdfast bench wan`: tools that fetch files, over report 001's bad networks.
 //!
 //! Two network namespaces and an emulated link between them (`holdfast_wan`) are made for each trial. `rows` is the matrix, `tool` what is
-//! measured, `server` and `ssh` what it fetches from, `files` what is fetched and how it is compared, `trial` one tool in one cell.
+//! measured, `server` and `ssh` what it fetches from, `files` what is fetched and how it is compared, `trial` one tool in one cell, which `watch` looks at.
 //! Trials are interleaved: in each cell every tool has its turn before the next cell begins, and another one begins each run.
 //!
 //! A tool that dies or does not finish is a result. A failure is what makes a figure worthless: a link that did not do what it was asked to,
@@ -14,6 +14,7 @@ mod server;
 mod ssh;
 mod tool;
 mod trial;
+mod watch;
 
 use std::path::PathBuf;
 use std::sync::Arc;

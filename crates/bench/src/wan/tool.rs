@@ -78,7 +78,7 @@ impl Tool {
         }
         if let Some(congestion) = name.strip_prefix("iperf3-") {
             let client = "iperf3 -c {host} -p {port} -R -n {bytes} -P {threads} -J";
-            return Ok(tool(client, Service::Command("iperf3 -s -p {port}".to_owned()), false, congestion));
+            return Ok(tool(client, Service::Command("exec iperf3 -s -p {port}".to_owned()), false, congestion));
         }
         let Some((_, template, service, fetches)) = PRESETS.iter().find(|(known, ..)| *known == name) else {
             bail!(

@@ -8,19 +8,19 @@ use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail, ensure};
-use holdfast_wan::{Direction, Ended, Forwarded, Host, Killer, Mismatch, Task, Wan, WanSettings, verify};
+use holdfast_wan::{Direction, Ended, Forwarded, Mismatch, Task, Wan, WanSettings, verify};
 
 use super::files::{Files, name};
 use super::rows::{Cell, HEADER_EFFICIENCY};
 use super::ssh;
 use super::tool::{Service, Tool, fill};
-use crate::process::peak_rss_bytes;
-use crate::report::{Course, CoursePoint, Outcome};
+use super::watch::{self, Runs, Sample};
+use crate::process::{cpu_seconds, peak_rss_bytes};
+use crate::report::{Course, Outcome};
 use crate::shared::quote;
 
 /// The only servers of their namespace listen here.
@@ -28,9 +28,6 @@ const PORT: u16 = 8000;
 /// A server that does not listen after so long never will.
 const READY_LIMIT: Duration = Duration::from_secs(20);
 const LOOK: Duration = Duration::from_millis(20);
-/// What arrives is looked at so often, and ever less often in long trials.
-const SAMPLE: Duration = Duration::from_millis(100);
-const SAMPLES_MAX: usize = 400;
 /// Of what a tool said, the end is told.
 const SAID_BYTES: usize = 400;
 
@@ -72,8 +69,15 @@ pub(crate) struct Trial {
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Costs {
     pub(crate) cpu_s: f64,
-    /// Of all its processes that were seen at once, each at its own peak.
+    /// Of all that were seen at once, each at its own peak.
     pub(crate) peak_bytes: u64,
+}
+
+impl Costs {
+    /// Of processes that live, and of all they started, in the steps of the kernel's clock.
+    pub(super) fn of(roots: &[u32]) -> Self {
+        Self { cpu_s: cpu_seconds(roots), peak_bytes: peak_rss_bytes(roots).unwrap_or(0) }
+    }
 }
 
 /// How the tool's processes ended.
@@ -100,9 +104,9 @@ impl Bench<'_> {
         if let Some(failure) = wan.failure() {
             bail!("the link failed: {failure}");
         }
-        let (server_died, peak_server) = (server.has_ended(), peak_rss_bytes(&[server.id()]).unwrap_or(0));
+        let (server_died, found) = (server.has_ended(), Costs::of(&[server.id()]));
         server.kill();
-        let server = Costs { cpu_s: costs(&server.wait()?), peak_bytes: peak_server };
+        let server = Costs { cpu_s: cpu_s(&server.wait()?).max(found.cpu_s), ..found };
         let (to_near, to_far) = (wan.forwarded(Direction::ToNear), wan.forwarded(Direction::ToFar));
         let unread = wan.unread()?;
         drop(wan);
@@ -119,8 +123,8 @@ impl Bench<'_> {
             to_far,
             unread,
             mismatches: self.mismatches(&settings, &to_near, &to_far),
-            steady_mb_per_s: steady(&samples),
-            course: course(&samples),
+            steady_mb_per_s: watch::steady(&samples),
+            course: watch::course(&samples),
         };
         self.judge(&mut trial, tool, cell, &client, &values["dir"]);
         if let (Outcome::Failed, Some(message)) = (trial.outcome, &mut trial.message) {
@@ -193,18 +197,12 @@ impl Bench<'_> {
         cell: &Cell,
         values: &HashMap<&'static str, String>,
         log: &Path,
-    ) -> anyhow::Result<(Client, Vec<(f64, u64)>)> {
+    ) -> anyhow::Result<(Client, Vec<Sample>)> {
         let runs = if tool.for_each_file() { self.count(cell) } else { 1 };
         let workers = runs.min(cell.row.threads as usize);
-        let all = Runs {
-            began: Instant::now(),
-            limit: self.limit,
-            next: AtomicUsize::new(0),
-            tasks: Mutex::default(),
-            over: AtomicBool::new(false),
-        };
+        let all = Runs::new(runs, self.limit);
         let work = PathBuf::from(&values["work"]);
-        let one = |index: usize| -> io::Result<Option<Ended>> {
+        let one = |index: usize| -> io::Result<Option<(Ended, f64)>> {
             let mut values = values.clone();
             values.insert("file", name(index));
             values.insert("dest", Path::new(&values["dir"]).join(name(index)).display().to_string());
@@ -213,23 +211,19 @@ impl Bench<'_> {
         let work = || -> io::Result<Client> {
             let mut client = Client::default();
             loop {
-                let index = all.next.fetch_add(1, Ordering::Relaxed);
-                if index >= runs {
-                    return Ok(client);
-                }
-                let Some(ended) = one(index)? else {
+                let Some(index) = all.next() else { return Ok(client) };
+                let Some((ended, seen_s)) = one(index)? else {
                     client.timed_out = true;
                     return Ok(client);
                 };
-                client.add(&ended);
+                client.add(&ended, seen_s);
             }
         };
         std::thread::scope(|scope| {
             let watcher = scope.spawn(|| all.watch(wan, self.stop));
             let workers: Vec<_> = (0..workers).map(|_| scope.spawn(work)).collect();
             let ends: Vec<_> = workers.into_iter().map(std::thread::ScopedJoinHandle::join).collect();
-            let seconds = all.began.elapsed().as_secs_f64();
-            all.over.store(true, Ordering::Relaxed);
+            let seconds = all.end();
             let (samples, peak_bytes) = watcher.join().map_err(|_| anyhow::anyhow!("the watcher panicked"))?;
             let mut sum = Client { seconds, costs: Costs { cpu_s: 0.0, peak_bytes }, ..Client::default() };
             for end in ends {
@@ -294,67 +288,9 @@ fn set(wan: &Wan, tool: &Tool, cell: &Cell) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The runs of a tool in one trial.
-struct Runs {
-    began: Instant,
-    limit: Duration,
-    next: AtomicUsize,
-    /// Those that were started, by their processes.
-    tasks: Mutex<Vec<(u32, Killer)>>,
-    over: AtomicBool,
-}
-
-impl Runs {
-    /// Runs one command to its end; `None` if there is no time left for it.
-    fn one(&self, host: &Host, command: Command) -> io::Result<Option<Ended>> {
-        let left = self.limit.saturating_sub(self.began.elapsed());
-        if left.is_zero() {
-            return Ok(None);
-        }
-        let task = host.start(command, Some(left))?;
-        self.tasks().push((task.id(), task.killer()?));
-        let id = task.id();
-        let ended = task.wait();
-        self.tasks().retain(|(task, _)| *task != id);
-        ended.map(Some)
-    }
-
-    fn tasks(&self) -> MutexGuard<'_, Vec<(u32, Killer)>> {
-        self.tasks.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Until it is over: samples of what the link delivered, in seconds and bytes, and the peak of what the processes that run at once have
-    /// of memory; and the end of all runs, should the user wish it.
-    fn watch(&self, wan: &Wan, stop: &AtomicBool) -> (Vec<(f64, u64)>, u64) {
-        let (mut samples, mut interval, mut next, mut peak_bytes) = (vec![(0.0, 0)], SAMPLE, SAMPLE, 0);
-        while !self.over.load(Ordering::Relaxed) {
-            std::thread::sleep(LOOK);
-            if stop.load(Ordering::Relaxed) {
-                // Whoever starts another one meanwhile is met the next time.
-                self.next.store(usize::MAX / 2, Ordering::Relaxed);
-                self.tasks().iter().for_each(|(_, killer)| killer.kill());
-            }
-            if self.began.elapsed() < next {
-                continue;
-            }
-            next += interval;
-            let running: Vec<u32> = self.tasks().iter().map(|(id, _)| *id).collect();
-            peak_bytes = peak_bytes.max(peak_rss_bytes(&running).unwrap_or(0));
-            samples.push((self.began.elapsed().as_secs_f64(), wan.forwarded(Direction::ToNear).link.delivered.bytes));
-            if samples.len() > SAMPLES_MAX {
-                // Every second one; the first is the beginning.
-                samples = samples.into_iter().step_by(2).collect();
-                interval *= 2;
-            }
-        }
-        samples.push((self.began.elapsed().as_secs_f64(), wan.forwarded(Direction::ToNear).link.delivered.bytes));
-        (samples, peak_bytes)
-    }
-}
-
 impl Client {
-    fn add(&mut self, ended: &Ended) {
-        self.costs.cpu_s += costs(ended);
+    fn add(&mut self, ended: &Ended, seen_s: f64) {
+        self.costs.cpu_s += cpu_s(ended).max(seen_s);
         self.timed_out |= ended.timed_out;
         if !ended.success() && !ended.timed_out && self.failed.is_none() {
             self.failed = Some(ended.words());
@@ -369,8 +305,8 @@ impl Client {
     }
 }
 
-/// CPU seconds.
-fn costs(ended: &Ended) -> f64 {
+/// CPU seconds. Of what was killed only the first process's are in it.
+fn cpu_s(ended: &Ended) -> f64 {
     ended.user_s + ended.system_s
 }
 
@@ -394,47 +330,9 @@ fn end_of(log: &Path) -> String {
     if words.is_empty() { "it said nothing".to_owned() } else { format!("it said: {}", words.join(" ")) }
 }
 
-/// Rates between samples.
-fn course(samples: &[(f64, u64)]) -> Course {
-    let piece_s = samples.get(1).map_or(0.0, |sample| sample.0);
-    let points = samples.windows(2).filter(|pair| pair[1].0 > pair[0].0).map(|pair| {
-        let rate = (pair[1].1 - pair[0].1) as f64 / 1e6 / (pair[1].0 - pair[0].0);
-        CoursePoint { at_s: pair[0].0, rate, errors_per_s: 0.0, p50_ms: None, p99_ms: None }
-    });
-    Course { piece_s, points: points.collect() }
-}
-
-/// The rate between the first tenth and the last: without the start and the tail.
-fn steady(samples: &[(f64, u64)]) -> Option<f64> {
-    let all = samples.last()?.1;
-    // Between two samples it is taken to be even.
-    let when = |bytes: f64| {
-        let place = samples.iter().position(|sample| sample.1 as f64 >= bytes)?;
-        let (before, after) = (samples.get(place.checked_sub(1)?)?, samples[place]);
-        let share = (bytes - before.1 as f64) / (after.1 - before.1).max(1) as f64;
-        Some(before.0 + share * (after.0 - before.0))
-    };
-    let (from, to) = (when(all as f64 * 0.1)?, when(all as f64 * 0.9)?);
-    (to > from).then(|| all as f64 * 0.8 / 1e6 / (to - from))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_steady_rate_leaves_start_and_tail_out() {
-        // A second of nothing, ten seconds at 10 MB/s, five seconds of nothing.
-        let mut samples: Vec<(f64, u64)> =
-            (0..=10_u32).map(|second| (1.0 + f64::from(second), 10_000_000 * u64::from(second))).collect();
-        samples.insert(0, (0.0, 0));
-        samples.push((16.0, 100_000_000));
-        assert!((steady(&samples).expect("it moved") - 10.0).abs() < 1e-6);
-        assert_eq!(steady(&[(0.0, 0), (1.0, 0)]), None);
-        let course = course(&samples);
-        assert_eq!(course.points.len(), 12);
-        assert!((course.points[5].rate - 10.0).abs() < 1e-9 && course.points[11].rate.abs() < 1e-9);
-    }
 
     #[test]
     fn what_was_said_is_told_from_its_end() {
