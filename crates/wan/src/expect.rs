@@ -80,7 +80,10 @@ impl Expected {
         let n = trials as f64;
         // What is not known of the mean adds to what is not known of the sum.
         let variance = n * self.variance * (1.0 + n / self.known_from);
-        let third = CONFIDENCE / 3.0;
+        // Choices that come together are as many fewer that are independent.
+        let alone = self.mean * (1.0 - self.mean);
+        let together = if alone > 0.0 { (self.variance / alone).max(1.0) } else { 1.0 };
+        let third = CONFIDENCE / 3.0 * together;
         let reach = third + (third * third + 2.0 * CONFIDENCE * variance).sqrt();
         ((n * self.mean - reach).max(0.0), (n * self.mean + reach).min(n))
     }

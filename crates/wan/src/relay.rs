@@ -21,7 +21,9 @@ const BATCH: usize = 64;
 const SLEEP_MIN: Nanos = 50_000;
 /// A packet that leaves later than this was not treated as asked.
 const LATE: Nanos = 1_000_000;
-/// How much sooner the forwarders run than others who want the processor, where this process may say so.
+/// How often the forwarder looks what it has cost.
+const COST_INTERVAL: Nanos = 100_000_000;
+/// How much sooner the forwarders run than others who want the processor, where they may not simply come first.
 const NICE: i32 = -15;
 
 /// What was forwarded in one direction.
@@ -35,6 +37,8 @@ pub struct Forwarded {
     pub late: u64,
     /// The latest of them, in microseconds.
     pub worst_late_us: u64,
+    /// CPU time of the forwarder, in microseconds, as of a tenth of a second ago: with what the receiving kernel does with packets.
+    pub cpu_us: u64,
 }
 
 /// What a forwarder shares with those who look at it.
@@ -61,15 +65,22 @@ impl Watched {
 
 /// The monotonic clock.
 pub(crate) fn now() -> Nanos {
-    let Timespec { tv_sec, tv_nsec } = clock_gettime(ClockId::Monotonic);
+    read(ClockId::Monotonic)
+}
+
+fn read(clock: ClockId) -> Nanos {
+    let Timespec { tv_sec, tv_nsec } = clock_gettime(clock);
     Nanos::try_from(tv_sec).unwrap_or(0) * 1_000_000_000 + Nanos::try_from(tv_nsec).unwrap_or(0)
 }
 
 /// Forwards until `stop` can be read.
 pub(crate) fn forward(from: &OwnedFd, to: &OwnedFd, link: Link, watched: &Arc<Watched>, stop: &OwnedFd) {
-    // Without it the kernel may add 50 µs to each sleep; without the other, a busy program is in the way. Both are wishes.
+    // Without it the kernel may add 50 µs to each sleep.
     let _ = rustix::thread::set_current_timer_slack(std::num::NonZero::new(1));
-    let _ = rustix::process::setpriority_process(None, NICE);
+    // A network does not wait until programs leave it a processor. Where the user may not ask for that, packets are late, and counted.
+    if crate::sys::run_first().is_err() {
+        let _ = rustix::process::setpriority_process(None, NICE);
+    }
     let relay = Relay { from, to, link, forwarded: Forwarded::default(), buffer: vec![0; PACKET_BYTES_MAX] };
     if let Err(error) = relay.run(watched, stop) {
         *watched.failure.lock().unwrap_or_else(PoisonError::into_inner) = Some(error.to_string());
@@ -86,7 +97,12 @@ struct Relay<'r> {
 
 impl Relay<'_> {
     fn run(mut self, watched: &Watched, stop: &OwnedFd) -> io::Result<()> {
+        let mut look_at = 0;
         loop {
+            if now() >= look_at {
+                look_at = now() + COST_INTERVAL;
+                self.forwarded.cpu_us = read(ClockId::ThreadCPUTime) / 1_000;
+            }
             let more = self.take()?;
             self.give()?;
             self.forwarded.link = *self.link.counters();

@@ -20,6 +20,14 @@ pub(crate) fn unshare(flags: UnshareFlags) -> io::Result<()> {
     Ok(unsafe { rustix::thread::unshare_unsafe(flags) }?)
 }
 
+/// Has the calling thread run before everything that is not as urgent, as soon as it has something to do (sched(7)).
+pub(crate) fn run_first() -> io::Result<()> {
+    let lowest_of_the_urgent = libc::sched_param { sched_priority: 1 };
+    // SAFETY: the pointer is to a variable of the right type that outlives the call; 0 is the calling thread.
+    let result = unsafe { libc::sched_setscheduler(0, libc::SCHED_FIFO, &raw const lowest_of_the_urgent) };
+    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
 /// Has the command killed when the thread that starts it ends.
 pub(crate) fn end_with_parent(command: &mut Command) {
     let ask = || Ok(rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?);

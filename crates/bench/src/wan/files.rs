@@ -25,7 +25,7 @@ pub(crate) struct Files {
 /// How what arrived compares with what was to.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub(crate) struct Arrived {
-    /// Bytes on the disk.
+    /// Bytes on the disk, of whole files and of others.
     pub(crate) bytes: u64,
     /// Bytes of files that are whole and right.
     pub(crate) verified: u64,
@@ -67,14 +67,11 @@ impl Files {
 
     /// Looks at what a tool put into `folder`, after it is on the disk.
     pub(crate) fn compare(&self, folder: &Path, count: usize) -> Arrived {
-        let mut arrived = Arrived::default();
+        let bytes = written(folder).min(self.bytes * count as u64);
+        let mut arrived = Arrived { bytes, ..Arrived::default() };
         for (index, right) in self.hashes.iter().enumerate().take(count) {
             let path = folder.join(name(index));
-            let Ok(file) = File::open(&path) else { continue };
-            let _ = file.sync_all();
-            let Ok(found) = file.metadata() else { continue };
-            // Tools write pieces far apart; what was not written takes no blocks.
-            arrived.bytes += found.len().min(found.blocks() * STAT_BLOCK_BYTES).min(self.bytes);
+            let Ok(found) = fs::metadata(&path) else { continue };
             match (found.len() == self.bytes, hash(&path)) {
                 (true, Ok(found)) if found == *right => arrived.verified += self.bytes,
                 (true, _) => arrived.wrong.push(name(index)),
@@ -83,6 +80,19 @@ impl Files {
         }
         arrived
     }
+}
+
+/// What was written into files of this folder, whatever their names: tools give what is not finished other ones.
+fn written(folder: &Path) -> u64 {
+    let one = |entry: fs::DirEntry| -> io::Result<u64> {
+        let file = File::open(entry.path())?;
+        file.sync_all()?;
+        let found = file.metadata()?;
+        // Pieces may be far apart; what was not written takes no blocks.
+        Ok(if found.is_file() { found.len().min(found.blocks() * STAT_BLOCK_BYTES) } else { 0 })
+    };
+    let Ok(entries) = fs::read_dir(folder) else { return 0 };
+    entries.flatten().filter_map(|entry| one(entry).ok()).sum()
 }
 
 fn hash(path: &Path) -> io::Result<blake3::Hash> {

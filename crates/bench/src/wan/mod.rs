@@ -22,6 +22,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use anyhow::{Context, ensure};
+use holdfast_wan::Forwarded;
 
 pub use args::WanArgs;
 pub use rows::{Family, Way};
@@ -162,15 +163,14 @@ impl Lab<'_> {
                 run.cell, run.unread, run.tool
             ));
         }
-        for way in [&run.to_near, &run.to_far] {
-            let late = way.late as f64 / way.link.delivered.packets.max(1) as f64 * 100.0;
-            if late > LATE_PERCENT_MAX {
-                let worst = way.worst_late_us as f64 / 1e3;
-                self.frame.warn(format!(
-                    "{}: {late:.1} % of the packets of {} left late, up to {worst:.0} ms: the machine was busy",
-                    run.cell, run.tool
-                ));
-            }
+        let late = |way: &Forwarded| way.late as f64 / way.link.delivered.packets.max(1) as f64 * 100.0;
+        let percent = late(&run.to_near).max(late(&run.to_far));
+        if percent > LATE_PERCENT_MAX {
+            let worst_ms = run.to_near.worst_late_us.max(run.to_far.worst_late_us) as f64 / 1e3;
+            self.frame.warn(format!(
+                "{}: {percent:.1} % of the packets of {} left late, up to {worst_ms:.0} ms: the machine was busy",
+                run.cell, run.tool
+            ));
         }
     }
 

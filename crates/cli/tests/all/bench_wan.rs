@@ -1,7 +1,8 @@
 //! `holdfast bench wan`: what tools manage is not judged, but that the link is as asked, and that what arrives is compared.
 
 use serde_json::Value;
-use std::process::{Command, Output};
+use std::io::Read;
+use std::process::{Command, Output, Stdio};
 
 fn wan(options: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_holdfast"));
@@ -85,6 +86,24 @@ fn what_a_tool_does_not_manage_is_a_result_and_wrong_content_a_failure() {
     assert!(wrong.0 == Some(69) && wrong.1 == "wrong" && wrong.2.contains("file00.bin"), "{wrong:?}");
     let short = outcome("it=true {dest}", &[]);
     assert!(short.0 == Some(0) && short.1 == "failed" && short.2.contains("0 of 102400 bytes"), "{short:?}");
+}
+
+#[test]
+fn nothing_outlives_a_measurement_that_is_killed() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let pipe = folder.path().join("alive");
+    assert!(Command::new("mkfifo").arg(&pipe).status().expect("mkfifo").success());
+    // What the tool starts hides in a session of its own, without its parent, and holds the pipe open.
+    let tool = format!("it=setsid sh -c 'exec sleep 1000 >{}' & sleep 1000; true {{dest}}", pipe.display());
+    let mut command = Command::new(env!("CARGO_BIN_EXE_holdfast"));
+    command.args(["bench", "wan", "--no-settle", "--no-warm", "--no-progress", "--rows", "clean", "--size", "1KiB"]);
+    command.args(["--tool", &tool, "--folder"]).arg(folder.path()).stdout(Stdio::null());
+    let mut measurement = command.spawn().expect("runs");
+    let mut reader = std::fs::File::open(&pipe).expect("somebody writes");
+    measurement.kill().expect("killed");
+    measurement.wait().expect("ended");
+    // The end of the file comes when nobody holds it any more, and then only.
+    assert_eq!(reader.read_to_end(&mut Vec::new()).expect("read"), 0);
 }
 
 #[test]
