@@ -228,7 +228,9 @@ pub struct RunError {
 impl Report {
     /// Whether the command has to end with a failure: something failed, or nothing was measured at all.
     pub fn failed(&self) -> bool {
-        self.error_count > 0 || self.interrupted || (self.series.is_empty() && self.baselines.is_empty())
+        let transfers = self.wan.iter().any(|wan| !wan.runs.is_empty());
+        let nothing = self.series.is_empty() && self.baselines.is_empty() && !transfers;
+        self.error_count > 0 || self.interrupted || nothing
     }
 
     /// Tables beside the series.
