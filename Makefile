@@ -3,7 +3,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := build
-.PHONY: build run test test-engines test-fast lint demo crash crash-seeds chaos full-size mount-long bench-dav bench-sites bench-web bench-http bench-cluster bench-catalogue bench-mount lighthouse clean help
+.PHONY: build run test test-engines test-fast lint demo crash crash-seeds chaos full-size mount-long bench-dav bench-sites bench-web bench-http bench-cluster bench-catalogue bench-mount bench-wan lighthouse clean help
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -104,6 +104,11 @@ lighthouse: build web/lighthouse/node_modules/.package-lock.json ## Hold the fil
 
 bench-mount: build ## Measure making files on mounted spaces beside gocryptfs and the disk, report 003's tests among them (ten minutes)
 	@scripts/bench-mount.sh
+
+bench-wan: build ## Measure tools that fetch files over report 001's bad networks (root; hours, or BENCH_WAN=--short for two minutes)
+	@scripts/need.sh curl aria2c rclone rsync sshd iperf3
+	PATH=$$PATH:$(CURDIR)/target/bench-tools/bin target/release/holdfast bench wan --tool curl --tool curl@bbr --tool aria2 --tool rclone \
+		--tool rsync --tool scp --tool iperf3-cubic --tool iperf3-bbr --output bench-results/wan $(BENCH_WAN)
 
 clean: ## Remove what was built (not your drive in .holdfast)
 	cargo clean

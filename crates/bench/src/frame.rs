@@ -198,7 +198,8 @@ impl Frame {
         }
     }
 
-    fn collect(
+    /// Takes the figures of one run in.
+    pub(crate) fn collect(
         &mut self,
         info: &SeriesInfo,
         target: usize,
@@ -242,6 +243,7 @@ impl Frame {
             seed000: Vec::new(),
             load: None,
             create: None,
+            wan: None,
             warnings: self.warnings,
             error_count: self.error_count,
             errors: self.errors,

@@ -1,6 +1,7 @@
 //! Measurements: every figure Holdfast states about itself is made by a command of this crate.
 //!
-//! `dav` measures WebDAV servers side by side, `load` any web pages, `create` any folders, mounted ones before all. What they are made of:
+//! `dav` measures WebDAV servers side by side, `load` any web pages, `create` any folders, mounted ones before all,
+//! `wan` any tools that fetch files over bad networks. What they are made of:
 //!
 //! - `frame`: interleaved runs, the same preparation for all, probes, and the collecting of figures and failures;
 //! - `http`: an HTTP/1.1 client that costs little CPU, because the load generator usually shares the
@@ -31,6 +32,7 @@ mod shared;
 mod size;
 mod stats;
 mod target;
+pub mod wan;
 
 pub use duration::parse_duration;
 pub use report::Report;

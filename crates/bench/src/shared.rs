@@ -1,6 +1,7 @@
 //! Options that measurements share, and what is done with them alike.
 
 use std::path::PathBuf;
+use std::process::Stdio;
 
 use anyhow::{Context, bail};
 use clap::Args;
@@ -126,6 +127,17 @@ pub(crate) fn command_line() -> String {
     std::env::args().map(|word| quote(&redact_url(&word))).collect::<Vec<_>>().join(" ")
 }
 
+/// Whether the shell knows a program, or a word of its own.
+pub(crate) fn shell_knows(program: &str) -> bool {
+    let mut command = std::process::Command::new("sh");
+    command
+        .args(["-c", "command -v -- \"$1\"", "sh", program])
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null());
+    command.status().is_ok_and(|status| status.success())
+}
+
 /// Refuses two targets of one name.
 pub(crate) fn check_labels<'l>(labels: impl Iterator<Item = &'l str>) -> anyhow::Result<()> {
     let mut seen = Vec::new();
@@ -158,7 +170,7 @@ fn read_password(file: &PathBuf) -> anyhow::Result<String> {
 }
 
 /// A word as a shell would take it.
-fn quote(word: &str) -> String {
+pub(crate) fn quote(word: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_=+:,./@%".contains(c);
     if !word.is_empty() && word.chars().all(plain) {
         word.to_owned()

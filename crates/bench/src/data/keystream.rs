@@ -15,7 +15,7 @@ fn stream(seed: u64, what: &str) -> blake3::OutputReader {
 }
 
 /// Writes `bytes` bytes of the stream of `seed`.
-pub(super) fn write(out: &mut impl Write, seed: u64, bytes: u64) -> io::Result<()> {
+pub(crate) fn write(out: &mut impl Write, seed: u64, bytes: u64) -> io::Result<()> {
     let mut reader = stream(seed, "large");
     let mut piece = vec![0_u8; PIECE_BYTES];
     let mut left = bytes;

@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-pub(crate) use keystream::small_content;
+pub(crate) use keystream::{small_content, write as write_keystream};
 pub(crate) use text::default_sources;
 
 use crate::size::size_label;

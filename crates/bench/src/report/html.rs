@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::{Bench, Report, Series, mebibytes, number, plot, spread, timeline};
+use super::{Bench, Report, Series, mebibytes, number, plot, spread, timeline, wan_plot};
 use crate::size::size_label;
 
 /// Light and dark by the reader's setting; tables scroll by themselves on narrow screens.
@@ -39,11 +39,13 @@ pub(super) fn render(report: &Report) -> String {
             Bench::Dav => "WebDAV servers",
             Bench::Http => "Web servers",
             Bench::Create => "Folders",
+            Bench::Wan => "Transfers on bad networks",
         },
         started = escape(&report.started),
         runs = report.runs,
     );
     add_failures(&mut page, report);
+    add_charts(&mut page, wan_plot::charts(report));
     for series in &report.series {
         add_series(&mut page, series);
     }
@@ -127,7 +129,11 @@ fn add_load(page: &mut String, report: &Report) {
         let _ = writeln!(page, "<p>{}</p>", escape(&table_of.remark));
         table(page, table_of.head, table_of.rows);
     }
-    for (title, chart) in timeline::charts(report) {
+    add_charts(page, timeline::charts(report));
+}
+
+fn add_charts(page: &mut String, charts: Vec<(String, String)>) {
+    for (title, chart) in charts {
         heading(page, &title);
         let _ = writeln!(page, "<figure>{chart}</figure>");
     }
@@ -266,8 +272,13 @@ mod tests {
     }
 
     #[test]
+    fn the_page_of_transfers_looks_as_it_did() {
+        testing::assert_golden("wan.html", &testing::wan_example().html());
+    }
+
+    #[test]
     fn the_page_refers_to_nothing_outside_itself() {
-        for report in [testing::example(), testing::load_example(), testing::create_example()] {
+        for report in [testing::example(), testing::load_example(), testing::create_example(), testing::wan_example()] {
             let page = report.html();
             for part in ["<script", "<link", "src=", "@import", "url("] {
                 assert!(!page.contains(part), "{part}");

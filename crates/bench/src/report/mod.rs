@@ -11,12 +11,15 @@ mod load;
 mod load_tables;
 mod plot;
 pub mod seed000;
+pub mod seed001;
 pub mod seed003;
 pub mod seed004;
 mod table;
 #[cfg(test)]
 pub(crate) mod testing;
 mod timeline;
+mod wan;
+mod wan_plot;
 
 use std::path::{Path, PathBuf};
 
@@ -30,6 +33,7 @@ pub use crate::stats::{Percentiles, Spread, Summary};
 pub use create::{ClientRow, CreateReport, CreateRun};
 pub use load::*;
 use seed000::Seed000Row;
+pub use wan::{Outcome, WanCell, WanReport, WanRun};
 
 /// Version of the JSON form; raised when a field changes its meaning.
 pub const SCHEMA: u32 = 1;
@@ -45,6 +49,8 @@ pub enum Bench {
     Http,
     /// `holdfast bench create`.
     Create,
+    /// `holdfast bench wan`.
+    Wan,
 }
 
 impl Bench {
@@ -53,6 +59,7 @@ impl Bench {
             Self::Dav => "dav",
             Self::Http => "http",
             Self::Create => "create",
+            Self::Wan => "wan",
         }
     }
 }
@@ -101,6 +108,9 @@ pub struct Report {
     /// The runs of `holdfast bench create`, one by one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub create: Option<CreateReport>,
+    /// The cells and runs of `holdfast bench wan`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub wan: Option<WanReport>,
     /// What makes a figure doubtful.
     pub warnings: Vec<String>,
     /// How many runs or steps failed.
@@ -218,13 +228,16 @@ pub struct RunError {
 impl Report {
     /// Whether the command has to end with a failure: something failed, or nothing was measured at all.
     pub fn failed(&self) -> bool {
-        self.error_count > 0 || self.interrupted || (self.series.is_empty() && self.baselines.is_empty())
+        let transfers = self.wan.iter().any(|wan| !wan.runs.is_empty());
+        let nothing = self.series.is_empty() && self.baselines.is_empty() && !transfers;
+        self.error_count > 0 || self.interrupted || nothing
     }
 
     /// Tables beside the series.
     fn tables(&self) -> Vec<load_tables::Table> {
         let load = self.load.iter().flat_map(load_tables::tables);
-        load.chain(self.create.iter().flat_map(create::tables)).collect()
+        let create = self.create.iter().flat_map(create::tables);
+        load.chain(create).chain(self.wan.iter().flat_map(wan::tables)).collect()
     }
 
     /// The table for a terminal.
@@ -313,7 +326,7 @@ mod tests {
 
     #[test]
     fn a_report_survives_its_json_form() -> anyhow::Result<()> {
-        for report in [testing::example(), testing::load_example(), testing::create_example()] {
+        for report in [testing::example(), testing::load_example(), testing::create_example(), testing::wan_example()] {
             let again: Report = serde_json::from_str(&report.json()?)?;
             assert_eq!(again, report);
         }

@@ -262,6 +262,11 @@ mod tests {
     }
 
     #[test]
+    fn the_table_of_transfers_looks_as_it_did() {
+        testing::assert_golden("wan.txt", &testing::wan_example().table());
+    }
+
+    #[test]
     fn failures_and_an_interrupt_are_shown() {
         let mut report = testing::example();
         report.interrupted = true;

@@ -78,6 +78,7 @@ pub(crate) fn example() -> Report {
         }],
         load: None,
         create: None,
+        wan: None,
         warnings: vec!["theirs stalls".into()],
         error_count: 0,
         errors: Vec::new(),
@@ -163,6 +164,81 @@ pub(crate) fn create() -> CreateReport {
     };
     let runs = vec![run("ours", 2_000.0), run("theirs", 500.0)];
     CreateReport { load: "2 clients of 1 stream".into(), seed003: seed003::rows(&runs), runs }
+}
+
+/// The made-up report of transfers: two tools, one of which does not finish where packets are lost.
+pub(crate) fn wan_example() -> Report {
+    let wan = wan();
+    let mut collector = Collector::new(vec!["ours".into(), "theirs".into()]);
+    for run in &wan.runs {
+        let info = SeriesInfo {
+            id: format!("wan.{}", run.cell),
+            title: run.cell.clone(),
+            unit: "MB/s".into(),
+            better: Better::Higher,
+            bytes: None,
+        };
+        collector.row(&info, usize::from(run.tool == "theirs")).values.push(run.mb_per_s);
+    }
+    let command = "holdfast bench wan --tool ours --tool theirs".into();
+    let (series, wan) = (collector.finish(), Some(wan));
+    let (baselines, stored, seed000) = (Vec::new(), Vec::new(), Vec::new());
+    Report { bench: Bench::Wan, command, series, baselines, stored, seed000, wan, runs: 1, ..example() }
+}
+
+pub(crate) fn wan() -> WanReport {
+    use crate::wan::{Family, Way};
+    use holdfast_wan::{Forwarded, Impairments};
+    let cell = |row: &str, family, level| WanCell {
+        name: format!("{row}.data"),
+        words: row.to_owned(),
+        row: row.to_owned(),
+        family,
+        level,
+        many: false,
+        way: Way::Data,
+        ceiling_mb_per_s: Some(11.95),
+        to_near: Impairments::default(),
+        to_far: Impairments::default(),
+    };
+    let run = |cell: &str, tool: &str, seconds: f64, outcome| WanRun {
+        tool: tool.to_owned(),
+        cell: format!("{cell}.data"),
+        run: 1,
+        outcome,
+        message: (outcome != Outcome::Done).then(|| "not finished after 30 s".to_owned()),
+        seconds,
+        asked_bytes: 8 << 20,
+        arrived_bytes: if outcome == Outcome::Done { 8 << 20 } else { 1 << 20 },
+        verified_bytes: Some(if outcome == Outcome::Done { 8 << 20 } else { 0 }),
+        mb_per_s: if outcome == Outcome::Done { 8.0 } else { 1.0 } / seconds,
+        share: Some(0.5),
+        steady_mb_per_s: Some(9.0),
+        sent_per_byte: Some(1.1),
+        client_cpu_s: 0.1,
+        server_cpu_s: 0.2,
+        client_peak_bytes: 10 << 20,
+        server_peak_bytes: 20 << 20,
+        to_near: Forwarded::default(),
+        to_far: Forwarded::default(),
+        unread: 0,
+        course: Course { piece_s: 0.1, points: Vec::new() },
+    };
+    let cells = vec![
+        cell("clean", Family::Clean, 0.0),
+        cell("loss-8", Family::Loss, 8.0),
+        cell("window-256", Family::Window, 256.0),
+    ];
+    let runs = vec![
+        run("clean", "ours", 0.5, Outcome::Done),
+        run("clean", "theirs", 1.0, Outcome::Done),
+        run("loss-8", "ours", 1.0, Outcome::Done),
+        run("loss-8", "theirs", 32.0, Outcome::Unfinished),
+        run("window-256", "ours", 2.0, Outcome::Done),
+        run("window-256", "theirs", 4.0, Outcome::Done),
+    ];
+    let seed001 = seed001::rows(&cells, &runs);
+    WanReport { load: "files of 8MiB; 100 Mbit/s".into(), cells, runs, seed001 }
 }
 
 fn load_run(target: &str, run: u32, rate: f64, avg_ms: f64, failed: u64) -> LoadRun {

@@ -14,7 +14,7 @@ const RIGHT: i32 = 850;
 const TOP: i32 = 26;
 const BOTTOM: i32 = 190;
 /// Hues told apart by most eyes (after Okabe and Ito, 2008), in the order of the targets; more targets begin again.
-const HUES: [RGBColor; 6] = [
+pub(super) const HUES: [RGBColor; 6] = [
     RGBColor(46, 134, 193),
     RGBColor(213, 94, 0),
     RGBColor(0, 158, 115),

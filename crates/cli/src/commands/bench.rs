@@ -9,6 +9,7 @@ use holdfast_bench::Report;
 use holdfast_bench::create::CreateArgs;
 use holdfast_bench::dav::DavArgs;
 use holdfast_bench::load::HttpArgs;
+use holdfast_bench::wan::WanArgs;
 use std::process::ExitCode;
 
 /// Exit code when a measured server answered wrongly: as for a dependency that failed.
@@ -22,6 +23,8 @@ pub(crate) enum BenchCommand {
     Http(Box<HttpArgs>),
     /// Measure how fast files are made in folders, mounted drives before all, side by side.
     Create(Box<CreateArgs>),
+    /// Measure how tools fetch files over networks that delay, lose, corrupt, reorder and duplicate, side by side.
+    Wan(Box<WanArgs>),
     /// Measure what operations of the catalogue cost as the drive grows, on SQLite or PostgreSQL.
     Catalogue(CatalogueBenchArgs),
 }
@@ -32,6 +35,7 @@ pub(crate) fn run(command: BenchCommand, json: bool) -> anyhow::Result<ExitCode>
         BenchCommand::Dav(args) => Some(args.execute()?),
         BenchCommand::Http(args) => args.execute()?,
         BenchCommand::Create(args) => args.execute()?,
+        BenchCommand::Wan(args) => args.execute()?,
         BenchCommand::Catalogue(args) => return block_on(bench_catalogue::run(args, json)),
     };
     let Some(report) = report else { return Ok(ExitCode::SUCCESS) };

@@ -1,0 +1,345 @@
+//! One tool in one cell: a new link, a server on the far host, the tool on the near one, and what came of it.
+//!
+//! Everything of the network is new in each trial: connections, routes, what the kernel remembers of a path. The clock runs from the start of the
+//! tool's first process to the end of its last; servers start before, comparing comes after.
+
+use std::collections::HashMap;
+use std::fs::{self, File, OpenOptions};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, bail, ensure};
+use holdfast_wan::{Direction, Ended, Forwarded, Mismatch, Task, Wan, WanSettings, verify};
+
+use super::files::{Files, name};
+use super::rows::{Cell, HEADER_EFFICIENCY};
+use super::ssh;
+use super::tool::{Service, Tool, fill};
+use super::watch::{self, Runs, Sample};
+use crate::process::{cpu_seconds, peak_rss_bytes};
+use crate::report::{Course, Outcome};
+use crate::shared::quote;
+
+/// The only servers of their namespace listen here.
+const PORT: u16 = 8000;
+/// A server that does not listen after so long never will.
+const READY_LIMIT: Duration = Duration::from_secs(20);
+const LOOK: Duration = Duration::from_millis(20);
+/// Of what a tool said, the end is told.
+const SAID_BYTES: usize = 400;
+
+/// What all trials share.
+pub(crate) struct Bench<'b> {
+    pub(crate) files: &'b Files,
+    /// How many files the rows with many have.
+    pub(crate) many: usize,
+    /// A folder of this measurement's own.
+    pub(crate) work: &'b Path,
+    /// What starts the server of files.
+    pub(crate) own: &'b [String],
+    pub(crate) limit: Duration,
+    pub(crate) kernel_netem: bool,
+    pub(crate) stop: &'b AtomicBool,
+}
+
+/// What came of a trial.
+pub(crate) struct Trial {
+    pub(crate) outcome: Outcome,
+    /// Why it is not [`Outcome::Done`].
+    pub(crate) message: Option<String>,
+    pub(crate) seconds: f64,
+    pub(crate) asked: u64,
+    pub(crate) arrived: u64,
+    pub(crate) verified: u64,
+    pub(crate) client: Costs,
+    pub(crate) server: Costs,
+    pub(crate) to_near: Forwarded,
+    pub(crate) to_far: Forwarded,
+    pub(crate) unread: u64,
+    pub(crate) mismatches: Vec<Mismatch>,
+    /// What the link delivered over time, in MB/s of everything.
+    pub(crate) course: Course,
+    pub(crate) steady_mb_per_s: Option<f64>,
+}
+
+/// What processes cost.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Costs {
+    pub(crate) cpu_s: f64,
+    /// Of all that were seen at once, each at its own peak.
+    pub(crate) peak_bytes: u64,
+}
+
+impl Costs {
+    /// Of processes that live, and of all they started, in the steps of the kernel's clock.
+    pub(super) fn of(roots: &[u32]) -> Self {
+        Self { cpu_s: cpu_seconds(roots), peak_bytes: peak_rss_bytes(roots).unwrap_or(0) }
+    }
+}
+
+/// How the tool's processes ended.
+#[derive(Default)]
+struct Client {
+    seconds: f64,
+    costs: Costs,
+    timed_out: bool,
+    /// Of those that ended by themselves and badly, how the first did.
+    failed: Option<String>,
+}
+
+impl Bench<'_> {
+    /// An error is what keeps the trial from being made; what the tool does not manage is its outcome.
+    pub(crate) fn run(&self, tool: &Tool, cell: &Cell, seed: u64) -> anyhow::Result<Trial> {
+        let settings = cell.settings(seed, self.kernel_netem);
+        let wan = Wan::start(&settings)?;
+        set(&wan, tool, cell)?;
+        let folder = tempfile::Builder::new().prefix("run-").tempdir_in(self.work).context("cannot make a folder")?;
+        let values = self.values(&wan, cell, folder.path());
+        let (said_server, said_client) = (folder.path().join("server.log"), folder.path().join("client.log"));
+        let server = self.serve(&wan, tool, &values, &said_server)?;
+        let (client, samples) = self.fetch(&wan, tool, cell, &values, &said_client)?;
+        if let Some(failure) = wan.failure() {
+            bail!("the link failed: {failure}");
+        }
+        let (server_died, found) = (server.has_ended(), Costs::of(&[server.id()]));
+        server.kill();
+        let server = Costs { cpu_s: cpu_s(&server.wait()?).max(found.cpu_s), ..found };
+        let (to_near, to_far) = (wan.forwarded(Direction::ToNear), wan.forwarded(Direction::ToFar));
+        let unread = wan.unread()?;
+        drop(wan);
+        let mut trial = Trial {
+            outcome: Outcome::Done,
+            message: None,
+            seconds: client.seconds,
+            asked: self.files.bytes * self.count(cell) as u64,
+            arrived: 0,
+            verified: 0,
+            client: client.costs,
+            server,
+            to_near,
+            to_far,
+            unread,
+            mismatches: self.mismatches(&settings, &to_near, &to_far),
+            steady_mb_per_s: watch::steady(&samples),
+            course: watch::course(&samples),
+        };
+        self.judge(&mut trial, tool, cell, &client, &values["dir"]);
+        if let (Outcome::Failed, Some(message)) = (trial.outcome, &mut trial.message) {
+            let said = if server_died { &said_server } else { &said_client };
+            *message = format!("{message}; {}", end_of(said));
+        }
+        Ok(trial)
+    }
+
+    /// How many files are fetched.
+    fn count(&self, cell: &Cell) -> usize {
+        if cell.row.many { self.many } else { 1 }
+    }
+
+    /// What stands for the placeholders, but the file's.
+    fn values(&self, wan: &Wan, cell: &Cell, folder: &Path) -> HashMap<&'static str, String> {
+        let path = |path: &Path| path.display().to_string();
+        let bytes = self.files.bytes * self.count(cell) as u64;
+        HashMap::from([
+            ("host", wan.far().address().to_string()),
+            ("port", PORT.to_string()),
+            ("dir", path(&folder.join("files"))),
+            ("work", path(folder)),
+            ("source", path(&self.files.folder)),
+            ("threads", cell.row.threads.to_string()),
+            ("count", self.count(cell).to_string()),
+            ("bytes", bytes.to_string()),
+            (
+                "user",
+                if rustix::process::getuid().is_root() {
+                    "root".to_owned()
+                } else {
+                    std::env::var("USER").unwrap_or_default()
+                },
+            ),
+        ])
+    }
+
+    fn serve(&self, wan: &Wan, tool: &Tool, values: &HashMap<&str, String>, log: &Path) -> anyhow::Result<Task> {
+        let work = PathBuf::from(&values["work"]);
+        fs::create_dir_all(&values["dir"])?;
+        let command = match &tool.service {
+            Service::Http => {
+                let at = format!("{}:{PORT}", wan.far().address());
+                let words =
+                    self.own.iter().map(String::as_str).chain(["--as-server", &at, "--folder", &values["source"]]);
+                format!("exec {}", words.map(quote).collect::<Vec<_>>().join(" "))
+            }
+            Service::Ssh => {
+                ssh::make(&work, PORT)?;
+                ssh::server(&work, PORT)?
+            }
+            Service::Command(template) => fill(template, values),
+        };
+        let task = wan.far().start(shell(&command, &work, log)?, None).context("cannot start the server")?;
+        let began = Instant::now();
+        while !wan.far().listens(PORT)? {
+            ensure!(!task.has_ended(), "the server ended at once: {}; {command}", end_of(log));
+            ensure!(began.elapsed() < READY_LIMIT, "the server does not listen at port {PORT}: {command}");
+            std::thread::sleep(LOOK);
+        }
+        Ok(task)
+    }
+
+    /// Runs the tool, for all files at once or for so many at a time.
+    fn fetch(
+        &self,
+        wan: &Wan,
+        tool: &Tool,
+        cell: &Cell,
+        values: &HashMap<&'static str, String>,
+        log: &Path,
+    ) -> anyhow::Result<(Client, Vec<Sample>)> {
+        let runs = if tool.for_each_file() { self.count(cell) } else { 1 };
+        let workers = runs.min(cell.row.threads as usize);
+        let all = Runs::new(runs, self.limit);
+        let work = PathBuf::from(&values["work"]);
+        let one = |index: usize| -> io::Result<Option<(Ended, f64)>> {
+            let mut values = values.clone();
+            values.insert("file", name(index));
+            values.insert("dest", Path::new(&values["dir"]).join(name(index)).display().to_string());
+            all.one(wan.near(), shell(&fill(&tool.template, &values), &work, log)?)
+        };
+        let work = || -> io::Result<Client> {
+            let mut client = Client::default();
+            loop {
+                let Some(index) = all.next() else { return Ok(client) };
+                let Some((ended, seen_s)) = one(index)? else {
+                    client.timed_out = true;
+                    return Ok(client);
+                };
+                client.add(&ended, seen_s);
+            }
+        };
+        std::thread::scope(|scope| {
+            let watcher = scope.spawn(|| all.watch(wan, self.stop));
+            let workers: Vec<_> = (0..workers).map(|_| scope.spawn(work)).collect();
+            let ends: Vec<_> = workers.into_iter().map(std::thread::ScopedJoinHandle::join).collect();
+            let seconds = all.end();
+            let (samples, peak_bytes) = watcher.join().map_err(|_| anyhow::anyhow!("the watcher panicked"))?;
+            let mut sum = Client { seconds, costs: Costs { cpu_s: 0.0, peak_bytes }, ..Client::default() };
+            for end in ends {
+                sum.join(end.map_err(|_| anyhow::anyhow!("a worker panicked"))?.context("cannot run the tool")?);
+            }
+            Ok((sum, samples))
+        })
+    }
+
+    fn mismatches(&self, settings: &WanSettings, to_near: &Forwarded, to_far: &Forwarded) -> Vec<Mismatch> {
+        if self.kernel_netem {
+            return Vec::new();
+        }
+        [verify(&settings.to_near, &to_near.link), verify(&settings.to_far, &to_far.link)].concat()
+    }
+
+    /// Looks at what arrived, and says what that is.
+    fn judge(&self, trial: &mut Trial, tool: &Tool, cell: &Cell, client: &Client, folder: &str) {
+        let mut wrong = Vec::new();
+        if tool.fetches {
+            let found = self.files.compare(Path::new(folder), self.count(cell));
+            (trial.arrived, trial.verified, wrong) = (found.bytes, found.verified, found.wrong);
+        } else if client.failed.is_none() && !client.timed_out {
+            trial.arrived = trial.asked;
+        } else {
+            // A meter that was killed says nothing; the link knows what came through it.
+            let delivered = trial.to_near.link.delivered.bytes as f64 * HEADER_EFFICIENCY;
+            #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a share of a number of bytes")]
+            let delivered = delivered as u64;
+            trial.arrived = delivered.min(trial.asked);
+        }
+        (trial.outcome, trial.message) = if client.timed_out {
+            (Outcome::Unfinished, Some(format!("not finished after {:.0} s", self.limit.as_secs_f64())))
+        } else if self.stop.load(Ordering::Relaxed) {
+            (Outcome::Failed, Some("interrupted".to_owned()))
+        } else if let Some(how) = &client.failed {
+            (Outcome::Failed, Some(how.clone()))
+        } else if !wrong.is_empty() {
+            (Outcome::Wrong, Some(format!("wrong content: {}", wrong.join(", "))))
+        } else if tool.fetches && trial.verified < trial.asked {
+            (
+                Outcome::Failed,
+                Some(format!("it ended with success, and {} of {} bytes are there", trial.arrived, trial.asked)),
+            )
+        } else {
+            (Outcome::Done, None)
+        };
+    }
+}
+
+/// What both hosts' kernels are told before anything runs.
+fn set(wan: &Wan, tool: &Tool, cell: &Cell) -> anyhow::Result<()> {
+    for host in [wan.near(), wan.far()] {
+        host.set_congestion(&tool.congestion)?;
+    }
+    if let Some(bytes) = cell.row.harm.window {
+        // On the host that fetches, as in the report. The buffers of `net.core` are the machine's and not a namespace's.
+        let value = format!("{bytes} {bytes} {bytes}");
+        wan.near().set("net.ipv4.tcp_rmem", &value)?;
+        wan.near().set("net.ipv4.tcp_wmem", &value)?;
+    }
+    Ok(())
+}
+
+impl Client {
+    fn add(&mut self, ended: &Ended, seen_s: f64) {
+        self.costs.cpu_s += cpu_s(ended).max(seen_s);
+        self.timed_out |= ended.timed_out;
+        if !ended.success() && !ended.timed_out && self.failed.is_none() {
+            self.failed = Some(ended.words());
+        }
+    }
+
+    /// Adds what ran beside it.
+    fn join(&mut self, other: Self) {
+        self.costs.cpu_s += other.costs.cpu_s;
+        self.timed_out |= other.timed_out;
+        self.failed = self.failed.take().or(other.failed);
+    }
+}
+
+/// CPU seconds. Of what was killed only the first process's are in it.
+fn cpu_s(ended: &Ended) -> f64 {
+    ended.user_s + ended.system_s
+}
+
+/// A command of the shell, whose output goes to a file.
+fn shell(text: &str, folder: &Path, log: &Path) -> io::Result<Command> {
+    let log: File = OpenOptions::new().create(true).append(true).open(log)?;
+    let mut command = Command::new("sh");
+    command.arg("-c").arg(text).current_dir(folder).stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log);
+    // Whatever the user's proxies are, they are not in the namespace.
+    for name in ["http_proxy", "https_proxy", "all_proxy", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"] {
+        command.env_remove(name);
+    }
+    Ok(command)
+}
+
+/// The end of what was said, on one line.
+fn end_of(log: &Path) -> String {
+    let text = fs::read(log).unwrap_or_default();
+    let text = String::from_utf8_lossy(&text[text.len().saturating_sub(SAID_BYTES)..]).into_owned();
+    let words: Vec<&str> = text.split_whitespace().collect();
+    if words.is_empty() { "it said nothing".to_owned() } else { format!("it said: {}", words.join(" ")) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_said_is_told_from_its_end() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let log = folder.path().join("log");
+        assert_eq!(end_of(&log), "it said nothing");
+        fs::write(&log, format!("{}\n the\n end ", "x".repeat(1000))).expect("written");
+        assert!(end_of(&log).ends_with("x the end") && end_of(&log).len() < 450);
+    }
+}
