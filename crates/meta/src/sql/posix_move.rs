@@ -95,13 +95,7 @@ fn refuse_members(tx: &Tx<'_>, node: &Node) -> Done<()> {
 }
 
 /// Takes what is at `spot` out of the tree. Locks were checked.
-pub(super) fn leave(
-    tx: &Tx<'_>,
-    state: &mut SpaceState,
-    spot: &Spot<'_>,
-    leave: &Leave,
-    guard: &Guard,
-) -> Done<()> {
+pub(super) fn leave(tx: &Tx<'_>, state: &mut SpaceState, spot: &Spot<'_>, leave: &Leave, guard: &Guard) -> Done<()> {
     let node = spot.existing()?;
     let forget = node.created_ms > leave.forget_after_ms || (node.kind == NodeKind::File && node.size == 0);
     if let Some(until_ms) = leave.held_until_ms {

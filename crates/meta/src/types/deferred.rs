@@ -154,9 +154,9 @@ impl HeldUp {
         self.nodes.contains(&change.node())
             || change.other().is_some_and(|other| self.nodes.contains(&other))
             || change.removed().is_some_and(|folder| self.folders.contains(&folder))
-            || change.names().any(|(folder, name)| {
-                self.nodes.contains(&folder) || self.names.contains(&(folder, name.clone()))
-            })
+            || change
+                .names()
+                .any(|(folder, name)| self.nodes.contains(&folder) || self.names.contains(&(folder, name.clone())))
     }
 
     /// Whether a change of this node waits.

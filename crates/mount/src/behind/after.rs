@@ -2,9 +2,7 @@
 
 use super::view::{After, with_attributes};
 use holdfast_base::{ContentId, NodeId, NodeName, SpaceId};
-use holdfast_drive::{
-    Deferred, Entry, NewContent, NewEntry, Node, NodeKind, Posix, Rename, Rewrite, Special, Taken,
-};
+use holdfast_drive::{Deferred, Entry, NewContent, NewEntry, Node, NodeKind, Posix, Rename, Rewrite, Special, Taken};
 
 /// What the nodes of a change are after it; none if there is nothing it could be made to. `there` is its node before it, and `other` what the change says
 /// is the other.

@@ -203,8 +203,8 @@ impl Shared {
         let state = &mut *state;
         let mut waits = state.queue.iter_mut().rev().chain(&mut state.parked).map(|(_, change)| change);
         let Some(removal) = waits.find(|change| change.removed() == Some(node)) else { return false };
-        if let Deferred::Unlink { unlink: Unlink { leave, .. }, .. } | Deferred::Rename { rename: Rename { leave, .. }, .. } =
-            removal
+        if let Deferred::Unlink { unlink: Unlink { leave, .. }, .. }
+        | Deferred::Rename { rename: Rename { leave, .. }, .. } = removal
         {
             leave.held_until_ms = None;
         }

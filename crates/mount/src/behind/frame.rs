@@ -91,7 +91,7 @@ fn read_body(body: &[u8]) -> Option<Frame> {
 }
 
 /// Reads anything that may be in a journal, for tests with bytes nobody meant.
-pub(super) fn read_anything(bytes: &[u8]) {
+pub(crate) fn read_anything(bytes: &[u8]) {
     let _ = read(bytes);
     if let Some(frame) = read_body(bytes) {
         let mut again = Vec::new();

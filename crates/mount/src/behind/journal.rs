@@ -56,7 +56,19 @@ impl Journal {
         let (path, file) = new_file(folder, next_file, id)?;
         let (full, buffer) = (VecDeque::new(), Vec::new());
         let folder = folder.to_owned();
-        Ok(Self { folder, id, next_file: next_file + 1, full, path, file, written: HEADER_BYTES, last: 0, mark: None, synced: 0, buffer })
+        Ok(Self {
+            folder,
+            id,
+            next_file: next_file + 1,
+            full,
+            path,
+            file,
+            written: HEADER_BYTES,
+            last: 0,
+            mark: None,
+            synced: 0,
+            buffer,
+        })
     }
 
     /// Its name.

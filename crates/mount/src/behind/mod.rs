@@ -31,15 +31,16 @@ mod state;
 mod tree;
 mod view;
 
+pub(crate) use frame::read_anything;
 pub use recover::{note_owner, recover};
 
 use crate::meter::waits_for;
+use crate::under_way::Wait;
 use holdfast_base::{Error, NodeId, Result, SpaceId};
-use holdfast_drive::{Deferring, Durable, HeldUp, Tree};
+use holdfast_drive::{Deferring, Durable, Tree};
 use journal::Journal;
 use parking_lot::Mutex;
 use state::State;
-use std::collections::{HashMap, VecDeque};
 use std::fs::{File, TryLockError};
 use std::ops::Range;
 use std::path::Path;
@@ -48,7 +49,6 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 use tokio::sync::Notify;
 use tokio::task::JoinHandle;
-use view::View;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 /// Changes that wait at most; beyond, writers do. With 4 KiB each, some 32 MiB of memory.
@@ -109,24 +109,7 @@ impl Behind {
         }
         let numbers = if inner.may_change().await.is_ok() { inner.reserve(NUMBERS).await? } else { 0..0 };
         let free_bytes = inner.room().await?.free_bytes;
-        let mut state = State {
-            journal: Journal::begin(folder, name_of(&numbers))?,
-            view: View::default(),
-            queue: VecDeque::new(),
-            under_way: None,
-            parked: VecDeque::new(),
-            held_up: HeldUp::default(),
-            direct: HashMap::new(),
-            refused: HashMap::new(),
-            troubles: HashMap::new(),
-            failure: None,
-            failures: 0,
-            numbers,
-            numbers_until: Instant::now() + NUMBERS_FRESH,
-            free_bytes,
-            since_bytes: 0,
-            absent: HashMap::new(),
-        };
+        let mut state = State::new(Journal::begin(folder, name_of(&numbers))?, numbers, free_bytes);
         for change in refused {
             apply::park_again(&*inner, &mut state, change, root.node.space).await?;
         }
@@ -215,7 +198,7 @@ impl Shared {
             self.hurried.store(true, Ordering::Release);
             self.hurry.notify_one();
             self.work.notify_one();
-            waits_for("the journal to be handed over", progress).await;
+            waits_for(Wait::HandedOver, progress).await;
         }
     }
 
@@ -246,7 +229,7 @@ impl Shared {
                 self.renew().await;
             } else if full {
                 self.work.notify_one();
-                waits_for("room in the journal", progress).await;
+                waits_for(Wait::Room, progress).await;
             } else {
                 return Ok(());
             }

@@ -1,9 +1,8 @@
 //! What waits, in order, and what became of it.
 
-use super::ROOM_BYTES;
 use super::journal::{self, Journal};
 use super::view::{After, View};
-use super::{PARKED_MAX, WAITING_MAX};
+use super::{NUMBERS_FRESH, PARKED_MAX, ROOM_BYTES, WAITING_MAX};
 use holdfast_base::{Error, ErrorKind, NodeId, Result};
 use holdfast_drive::{Deferred, HeldUp};
 use std::collections::{HashMap, VecDeque};
@@ -58,6 +57,28 @@ impl Trouble {
 }
 
 impl State {
+    /// Nothing waits.
+    pub(super) fn new(journal: Journal, numbers: Range<i64>, free_bytes: Option<u64>) -> Self {
+        Self {
+            journal,
+            view: View::default(),
+            queue: VecDeque::new(),
+            under_way: None,
+            parked: VecDeque::new(),
+            held_up: HeldUp::default(),
+            direct: HashMap::new(),
+            refused: HashMap::new(),
+            troubles: HashMap::new(),
+            failure: None,
+            failures: 0,
+            numbers,
+            numbers_until: Instant::now() + NUMBERS_FRESH,
+            free_bytes,
+            since_bytes: 0,
+            absent: HashMap::new(),
+        }
+    }
+
     /// Numbers a node or content.
     pub(super) fn number(&mut self) -> Option<i64> {
         self.numbers.next()
@@ -180,5 +201,149 @@ impl State {
             self.queue.push_back((number, passed.clone()));
         }
         self.troubles.remove(&node);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::after::after;
+    use super::*;
+    use holdfast_base::{ContentId, NodeName, SpaceId};
+    use holdfast_drive::{
+        BATCH_CHANGES_MAX, Leave, NewContent, NewEntry, NodeKind, Posix, Rename, Rewrite, Taken, Unlink,
+    };
+
+    const ROOT: NodeId = NodeId(1);
+
+    struct Stage {
+        _folder: tempfile::TempDir,
+        state: State,
+    }
+
+    impl Stage {
+        fn new() -> Self {
+            let folder = tempfile::tempdir().expect("a folder");
+            let journal = Journal::begin(folder.path(), [1; 16]).expect("begins");
+            Self { _folder: folder, state: State::new(journal, 0..0, None) }
+        }
+
+        fn add(&mut self, change: Deferred) {
+            let shown = |node| self.state.view.shown(node);
+            let before = (shown(change.node()), change.other().and_then(shown));
+            let after = after(&change, before, SpaceId(1)).expect("there is something to be changed");
+            self.state.add(change, after).expect("appends");
+        }
+
+        fn create(&mut self, id: i64, parent: NodeId, kind: NodeKind) {
+            let new = NewEntry { parent, name: name(id), kind, posix: Posix::default(), content: NewContent::Empty };
+            self.add(Deferred::Create { id: NodeId(id), new, content_id: ContentId(0) });
+        }
+
+        fn save(&mut self, id: i64) {
+            let content = NewContent::Inline { size: 5, nonce: [0; 16], tag: [0; 16], sealed: vec![1] };
+            let rewrite = Rewrite { node: NodeId(id), base: None, content, posix: Posix::default(), keep: false };
+            self.add(Deferred::Save { rewrite, content_id: ContentId(1_000 + id), at: (ROOT, name(id)) });
+        }
+
+        fn unlink(&mut self, id: i64, parent: NodeId, held_until_ms: Option<i64>) {
+            let leave = Leave { now_ns: 7, held_until_ms, forget_after_ms: 0 };
+            let unlink = Unlink { parent, name: name(id), folder: false, leave };
+            self.add(Deferred::Unlink { unlink, node: NodeId(id), content: None });
+            self.state.pass(NodeId(id));
+        }
+
+        /// What waits, with its numbers: those that are passed in brackets.
+        fn waits(&self) -> String {
+            let tell = |(number, change): &(u64, Deferred)| match change {
+                Deferred::Passed { .. } => format!("[{number}]"),
+                _ => number.to_string(),
+            };
+            self.state.queue.iter().map(tell).collect::<Vec<_>>().join(" ")
+        }
+    }
+
+    fn name(id: i64) -> NodeName {
+        NodeName::new(&format!("f{id}")).expect("a good name")
+    }
+
+    #[test]
+    fn of_what_was_made_and_removed_nothing_is_handed_over_but_that_it_was() {
+        let mut stage = Stage::new();
+        stage.create(10, ROOT, NodeKind::Folder);
+        stage.create(11, NodeId(10), NodeKind::File);
+        stage.create(12, ROOT, NodeKind::File);
+        stage.save(11);
+        stage.unlink(11, NodeId(10), None);
+        assert_eq!(stage.waits(), "1 3 [2] [4] [5]");
+        assert_eq!(stage.state.view.content_bytes(), 0);
+        stage.unlink(10, ROOT, None);
+        assert_eq!(stage.waits(), "3 [2] [4] [5] [1] [6]", "and the folder that it was in");
+        assert_eq!(stage.state.view.changes(), 6);
+        for (number, change) in stage.state.take_batch(BATCH_CHANGES_MAX) {
+            assert_ne!(number, 0);
+            stage.state.view.done(&change, None);
+        }
+        assert_eq!(stage.state.view.changes(), 0);
+        assert!(stage.state.view.touched(ROOT).is_none());
+    }
+
+    #[test]
+    fn what_is_open_or_known_elsewhere_or_took_a_name_is_handed_over() {
+        let mut stage = Stage::new();
+        stage.create(10, ROOT, NodeKind::File);
+        stage.unlink(10, ROOT, Some(1));
+        assert_eq!(stage.waits(), "1 2", "somebody has it open");
+        stage.create(11, ROOT, NodeKind::File);
+        let (batch, end) = (stage.state.take_batch(3), stage.state.queue.len());
+        assert_eq!((batch.len(), end), (3, 0));
+        stage.unlink(11, ROOT, None);
+        assert_eq!(stage.waits(), "4", "it is on its way");
+        stage.create(12, ROOT, NodeKind::File);
+        stage.create(13, ROOT, NodeKind::File);
+        let leave = Leave { now_ns: 7, held_until_ms: None, forget_after_ms: 0 };
+        let rename = Rename { from: (ROOT, name(12)), to: (ROOT, name(13)), taken: Taken::Replace, leave };
+        stage.add(Deferred::Rename { rename, node: NodeId(12), other: Some((NodeId(13), None)) });
+        stage.unlink(12, ROOT, None);
+        assert_eq!(stage.waits(), "4 5 6 7 8");
+        stage.create(14, ROOT, NodeKind::Folder);
+        stage.create(15, NodeId(14), NodeKind::File);
+        stage.state.pass(NodeId(14));
+        assert_eq!(stage.waits(), "4 5 6 7 8 9 10", "it is not gone");
+    }
+
+    #[test]
+    fn what_is_passed_is_never_in_two_batches() {
+        let mut stage = Stage::new();
+        for id in 0..9 {
+            stage.create(100 + id, ROOT, NodeKind::File);
+        }
+        stage.create(10, ROOT, NodeKind::File);
+        stage.save(10);
+        stage.unlink(10, ROOT, None);
+        assert_eq!(stage.state.take_batch(11).len(), 9);
+        assert_eq!(stage.waits(), "[10] [11] [12]");
+        assert_eq!(stage.state.under_way, Some(1));
+    }
+
+    #[test]
+    fn what_needs_a_refused_change_waits_behind_it_and_a_file_that_never_was_may_go() {
+        let mut stage = Stage::new();
+        stage.create(10, ROOT, NodeKind::File);
+        let refused = stage.state.queue.pop_front().expect("waits");
+        stage.state.held_up.add(&refused.1);
+        stage.state.parked.push_back(refused);
+        stage.save(10);
+        stage.create(11, ROOT, NodeKind::File);
+        assert_eq!((stage.waits().as_str(), stage.state.parked.len()), ("3", 2));
+        let unlink = Unlink {
+            parent: ROOT,
+            name: name(10),
+            folder: false,
+            leave: Leave { now_ns: 7, held_until_ms: None, forget_after_ms: 0 },
+        };
+        let removal = Deferred::Unlink { unlink, node: NodeId(10), content: None };
+        assert!(stage.state.may_take(&removal).expect("may"));
+        stage.unlink(10, ROOT, None);
+        assert_eq!((stage.waits().as_str(), stage.state.parked.len()), ("3 [1] [2] [4]", 0));
     }
 }

@@ -7,8 +7,8 @@ use bytes::Bytes;
 use futures_util::{StreamExt, TryStreamExt, stream};
 use holdfast_base::{ByteRange, ContentId, Error, ErrorKind, NodeId, NodeName, Result};
 use holdfast_drive::{
-    Change, Condition, ContentStream, Durable, Entry, NewAttributes, NewNode, OpenContent, Posix, Rename, Renamed, Room,
-    Save, Tree, Unlink, XattrRule,
+    Change, Condition, ContentStream, Durable, Entry, NewAttributes, NewNode, OpenContent, Posix, Rename, Renamed,
+    Room, Save, Tree, Unlink, XattrRule,
 };
 use std::sync::Arc;
 use tokio::sync::broadcast;

@@ -239,7 +239,8 @@ impl View {
                 }
             }
         }
-        if let Some(NewContent::Inline { size, .. }) = content_of(change).and_then(|(id, _)| self.contents.remove(&id)) {
+        if let Some(NewContent::Inline { size, .. }) = content_of(change).and_then(|(id, _)| self.contents.remove(&id))
+        {
             self.content_bytes -= size;
         }
         if let Some(Applied::Aside(entry)) = applied {
