@@ -234,10 +234,12 @@ pub fn operations_are_the_same(at: &Path, native: &Path, seed: u64, steps: u64) 
 /// What the last one was about is as it was before, after, or in between; everything else is to be the same in both: see [`same_but_for`].
 pub fn operations_until_it_ends(at: &Path, native: &Path, seed: u64) -> Outcome<(u64, [&'static str; 2])> {
     let mut random = Prng::new(seed);
+    let gone = [libc::ECONNABORTED, libc::ENOTCONN].map(|number| format!("{:?}", Some(number)));
     for step in 0_u64.. {
         let choice = random.next_u64();
         let ours = operate(at, &mut Prng::new(choice));
-        if fs::metadata(at).is_err() {
+        // When nothing is mounted any more, the folder is not there.
+        if gone.contains(&ours) || fs::metadata(at).is_err() {
             return Ok((step, names_of(&mut Prng::new(choice))));
         }
         let theirs = operate(native, &mut Prng::new(choice));
@@ -277,7 +279,7 @@ pub fn same_but_for(at: &Path, names: &[&str]) -> Outcome<BTreeMap<String, (u32,
 /// The names that an operation is about.
 fn names_of(random: &mut Prng) -> [&'static str; 2] {
     let names = ["a", "b", "c", "d/a", "d/b", "d/e", "d", "d/e/f", "g"];
-    [random.pick(&names), random.pick(&names)]
+    [*random.pick(&names), *random.pick(&names)]
 }
 
 /// One operation, and what came of it.

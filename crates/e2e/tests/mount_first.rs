@@ -168,7 +168,8 @@ fn what_is_made_and_removed_within_a_moment_leaves_nothing_and_what_is_open_stay
         Ok(())
     })?;
     let mut server = ground.options().start()?;
-    let trash = server.client_of(NAME, PASSWORD).get("/api/v1/spaces/ana/trash")?.expect_status(200)?.clone();
+    let trash =
+        server.client_of(NAME, PASSWORD).get(&format!("/api/v1/spaces/{NAME}/trash"))?.expect_status(200)?.clone();
     assert!(!String::from_utf8_lossy(&trash.body).contains("\"d1"), "{}", String::from_utf8_lossy(&trash.body));
     assert!(server.terminate()?.success());
     Ok(())

@@ -213,6 +213,7 @@ where
                     Ok(Applied::Aside(entry)) => {
                         tracing::warn!(beside = %entry.node.name, "what was written before the last end of the mount is kept beside another file");
                     }
+                    Ok(Applied::Late) => tell_late(&change),
                     Ok(_) => {}
                     Err(error) if change.is_pointless(error.kind()) => {}
                     Err(error) => refused.push((change, error)),
