@@ -305,7 +305,7 @@ fn operate(root: &Path, random: &mut Prng) -> String {
         9 => fs::set_permissions(&one, Permissions::from_mode(0o600 | (length as u32 & 0o177))),
         10 => flagged(RenameFlags::NOREPLACE),
         11 => flagged(RenameFlags::EXCHANGE),
-        12 => fs::write(&one, &vec![length as u8; (length % 3_000) as usize]),
+        12 => fs::write(&one, vec![length as u8; (length % 3_000) as usize]),
         _ => OpenOptions::new().append(true).open(&one).and_then(|mut file| file.write_all(b"appended")),
     };
     done.map_or_else(|error| format!("{:?}", error.raw_os_error()), |()| "done".to_owned())

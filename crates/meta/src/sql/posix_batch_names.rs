@@ -66,7 +66,7 @@ impl Run<'_, '_> {
             if !same || expected.is_some_and(|other| self.is_below(from.0, other)) {
                 return Ok(Applied::Aside(entry));
             }
-            return self.carry(&from, to.clone(), (entry, target), rename).map(Applied::Made);
+            return self.carry(&from, to, (entry, target), rename).map(Applied::Made);
         }
         let is_free = match &target {
             None => true,
@@ -76,10 +76,10 @@ impl Run<'_, '_> {
             }
         };
         if is_free {
-            return self.carry(&from, to.clone(), (entry, target), rename).map(Applied::Made);
+            return self.carry(&from, to, (entry, target), rename).map(Applied::Made);
         }
         let beside = (to.0, self.free_name(to.0, &to.1, 2)?.0);
-        self.carry(&from, beside, (entry, None), rename).map(Applied::Aside)
+        self.carry(&from, &beside, (entry, None), rename).map(Applied::Aside)
     }
 
     /// Whether a folder that was looked for is another one, or below it.
@@ -90,7 +90,7 @@ impl Run<'_, '_> {
     fn carry(
         &mut self,
         from: &(NodeId, NodeName),
-        to: (NodeId, NodeName),
+        to: &(NodeId, NodeName),
         (entry, target): (Entry, Option<Node>),
         rename: &Rename,
     ) -> Done<Entry> {
