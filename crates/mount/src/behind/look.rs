@@ -40,27 +40,23 @@ impl Shared {
         let generation = self.generation(folder).load(Ordering::Acquire);
         let found = self.inner.lookup(folder, name).await?;
         let mut state = self.state.lock();
-        match found {
-            Some(mut entry) => {
-                if let Some(waiting) = state.view.entry(entry.node.id) {
-                    // It was put beside another file, and more of it waits.
-                    let mut waiting = waiting.clone();
-                    (waiting.node.parent, waiting.node.name) = (entry.node.parent, entry.node.name);
-                    entry = waiting;
-                }
-                state.view.show(&mut entry);
-                Ok(Some(entry))
+        if let Some(mut entry) = found {
+            if let Some(waiting) = state.view.entry(entry.node.id) {
+                // It was put beside another file, and more of it waits.
+                let mut waiting = waiting.clone();
+                (waiting.node.parent, waiting.node.name) = (entry.node.parent, entry.node.name);
+                entry = waiting;
             }
-            None => {
-                if self.generation(folder).load(Ordering::Acquire) == generation {
-                    if state.absent.len() >= ABSENT_MAX {
-                        state.absent.clear();
-                    }
-                    state.absent.insert(key_of(folder, name.as_str()), Instant::now());
-                }
-                Ok(None)
-            }
+            state.view.show(&mut entry);
+            return Ok(Some(entry));
         }
+        if self.generation(folder).load(Ordering::Acquire) == generation {
+            if state.absent.len() >= ABSENT_MAX {
+                state.absent.clear();
+            }
+            state.absent.insert(key_of(folder, name.as_str()), Instant::now());
+        }
+        Ok(None)
     }
 
     /// Whether a name is taken, as far as it was asked for a moment ago.
@@ -88,7 +84,9 @@ impl Shared {
             (state.view.members(folder, after, limit), state.view.is_new(folder))
         };
         let (mut found, mut last) = (BTreeMap::new(), after.cloned());
-        while !is_new {
+        // Of one that is new, the catalogue has nothing that is not here as well.
+        let mut more = !is_new;
+        while more {
             let there = self.inner.list(folder, last.as_ref(), limit).await?;
             let is_end = there.len() < limit;
             last = there.last().map(|entry| NodeName::new(&entry.node.name)).transpose()?;
@@ -101,9 +99,7 @@ impl Shared {
             }
             drop(state);
             // Of a page, some may be gone here.
-            if is_end || found.len() >= limit {
-                break;
-            }
+            more = !is_end && found.len() < limit;
         }
         if waiting.is_empty() {
             return Ok(found.into_values().collect());

@@ -306,7 +306,9 @@ struct Direct<'s> {
 impl<'s> Direct<'s> {
     fn begin(shared: &'s Shared, nodes: &'s [NodeId]) -> Self {
         let mut state = shared.state.lock();
-        nodes.iter().for_each(|node| *state.direct.entry(*node).or_default() += 1);
+        for node in nodes {
+            *state.direct.entry(*node).or_default() += 1;
+        }
         Self { shared, nodes }
     }
 }
