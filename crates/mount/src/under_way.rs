@@ -229,7 +229,9 @@ mod tests {
         let (count, told) = table.look();
         assert_eq!((count, told.len()), (PLACES as u64 + 3, PLACES));
         assert!(told.iter().all(|running| running.name.as_deref() == Some("näme")));
-        taken.into_iter().for_each(|taken| table.give(taken));
+        for taken in taken {
+            table.give(taken);
+        }
         assert_eq!(table.look().0, 0);
         let long = "x".repeat(300);
         let again = table.take(Kind::Lookup, 2, 7, Some(long.as_ref()), Instant::now());

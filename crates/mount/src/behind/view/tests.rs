@@ -214,7 +214,9 @@ fn what_was_put_beside_goes_on_there_unless_it_was_renamed_since() {
             assert!(stage.members(ROOT, None, 9).is_empty(), "and the catalogue has this one");
         }
         stage.view.done(&save, None);
-        rename.into_iter().for_each(|rename| stage.view.done(&rename, None));
+        if let Some(rename) = rename {
+            stage.view.done(&rename, None);
+        }
         assert!(stage.is_empty());
     }
 }
