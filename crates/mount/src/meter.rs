@@ -134,6 +134,7 @@ impl Meter {
     /// An operation begins.
     pub(crate) fn begin(self: &Arc<Self>, kind: Kind, process: u32, inode: u64, name: Option<&std::ffi::OsStr>) -> Op {
         let since = Instant::now();
+        self.under_way.increment(1.0);
         Op { taken: self.table.take(kind, process, inode, name, since), meter: self.clone(), kind, since }
     }
 
@@ -159,8 +160,6 @@ impl Meter {
             looks.pop_front();
         }
         looks.push_back((Instant::now(), self.counts()));
-        drop(looks);
-        self.under_way.set(self.table.look().0 as f64);
     }
 
     fn counts(&self) -> Vec<u64> {
@@ -279,6 +278,7 @@ impl Op {
 impl Drop for Op {
     fn drop(&mut self) {
         self.meter.table.give(self.taken);
+        self.meter.under_way.decrement(1.0);
     }
 }
 
