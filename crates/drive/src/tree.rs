@@ -126,6 +126,10 @@ pub trait Deferring: Tree {
     fn seal_small(&self, plain: &[u8]) -> Result<Option<NewContent>>;
     /// Opens what [`Self::seal_small`] sealed.
     fn open_small(&self, content: &NewContent) -> Result<Vec<u8>>;
+    /// Whether other faces lock anything in the space, or may do: then names are taken away and given as they were before anything was answered first.
+    async fn has_locks(&self) -> Result<bool>;
+    /// The count of the space's changes, which a power cut that takes changes back takes back as well; none where this machine's power cuts take none.
+    async fn seq(&self) -> Result<Option<i64>>;
     /// Makes changes that were answered before: see [`Catalogue::apply`](holdfast_meta::Catalogue::apply).
     async fn apply(&self, batch: Batch, durable: Durable) -> Result<Vec<Result<Applied>>>;
 }

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
 use std::io::Write;
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use holdfast_testkit::rng::Prng;
@@ -21,13 +22,14 @@ pub fn content(seed: u64) -> Vec<u8> {
 /// Writes files in folders of its own until the mount is gone; answers those that were closed.
 pub fn write_until_it_ends(at: &Path, round: u64, writer: u64) -> BTreeMap<String, u64> {
     let mut closed = BTreeMap::new();
+    let Ok(mounted) = fs::metadata(at).map(|found| found.dev()) else { return closed };
     for number in 0_u64.. {
         let (folder, seed) = (format!("{round}-{writer}-{}", number / 50), (round << 40) | (writer << 32) | number);
         if number % 50 == 0 && fs::create_dir(at.join(&folder)).is_err() {
             return closed;
         }
         let name = format!("{folder}/{number}");
-        let written = write_one(&at.join(&name), &content(seed), number % 16 == 7);
+        let written = write_one(&at.join(&name), mounted, &content(seed), number % 16 == 7);
         if written.is_err() {
             return closed;
         }
@@ -44,9 +46,13 @@ pub fn write_until_it_ends(at: &Path, round: u64, writer: u64) -> BTreeMap<Strin
     closed
 }
 
-/// Makes, writes and closes a file; not all are synced, but some.
-fn write_one(path: &Path, bytes: &[u8], synced: bool) -> std::io::Result<()> {
+/// Makes, writes and closes a file of the device that was mounted; not all are synced, but some.
+fn write_one(path: &Path, mounted: u64, bytes: &[u8], synced: bool) -> std::io::Result<()> {
     let mut file = OpenOptions::new().write(true).create_new(true).open(path)?;
+    if file.metadata()?.dev() != mounted {
+        // The folder below, where nothing is mounted any more.
+        return Err(std::io::Error::other("the mount is gone"));
+    }
     file.write_all(bytes)?;
     if synced {
         file.sync_all()?;

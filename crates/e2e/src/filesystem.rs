@@ -2,7 +2,9 @@
 
 #![expect(clippy::cast_possible_truncation, reason = "numbers made up for tests fit")]
 
+use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions, Permissions};
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io::{ErrorKind, Read, Seek, SeekFrom, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt, OpenOptionsExt, PermissionsExt, symlink};
@@ -227,13 +229,66 @@ pub fn operations_are_the_same(at: &Path, native: &Path, seed: u64, steps: u64) 
     same_trees(at, native)
 }
 
+/// Random operations here and in a native folder until the first fails because the file system is gone. Answers how many were done in both.
+///
+/// What the last one was about is as it was before, after, or in between; everything else is to be the same in both: see [`same_but_for`].
+pub fn operations_until_it_ends(at: &Path, native: &Path, seed: u64) -> Outcome<(u64, [&'static str; 2])> {
+    let mut random = Prng::new(seed);
+    let gone = [libc::ECONNABORTED, libc::ENOTCONN].map(|number| format!("{:?}", Some(number)));
+    for step in 0_u64.. {
+        let choice = random.next_u64();
+        let ours = operate(at, &mut Prng::new(choice));
+        // Nobody says what became of closing a file; what is asked here is never answered from the kernel's cache, nor where nothing is mounted any more.
+        if gone.contains(&ours) || rustix::fs::statvfs(at).is_err() {
+            return Ok((step, names_of(&mut Prng::new(choice))));
+        }
+        let theirs = operate(native, &mut Prng::new(choice));
+        if ours != theirs {
+            return Err(format!("seed {seed}, step {step}: {ours:?} and not {theirs:?}").into());
+        }
+    }
+    Err("there is no end".into())
+}
+
+/// What there is below a folder but for some names and what is below them: kinds and modes, targets, bytes by their hash.
+pub fn same_but_for(at: &Path, names: &[&str]) -> Outcome<BTreeMap<String, (u32, u64)>> {
+    let mut found = BTreeMap::new();
+    let mut folders = vec![at.to_owned()];
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(folder)? {
+            let path = entry?.path();
+            let below = path.strip_prefix(at)?;
+            if names.iter().any(|name| below.starts_with(name)) {
+                continue;
+            }
+            let attributes = fs::symlink_metadata(&path)?;
+            let mut hasher = DefaultHasher::new();
+            if attributes.is_dir() {
+                folders.push(path.clone());
+            } else if attributes.is_symlink() {
+                fs::read_link(&path)?.hash(&mut hasher);
+            } else {
+                fs::read(&path)?.hash(&mut hasher);
+            }
+            found.insert(below.display().to_string(), (attributes.mode(), hasher.finish()));
+        }
+    }
+    Ok(found)
+}
+
+/// The names that an operation is about.
+fn names_of(random: &mut Prng) -> [&'static str; 2] {
+    let names = ["a", "b", "c", "d/a", "d/b", "d/e", "d", "d/e/f", "g"];
+    [*random.pick(&names), *random.pick(&names)]
+}
+
 /// One operation, and what came of it.
 fn operate(root: &Path, random: &mut Prng) -> String {
-    let names = ["a", "b", "c", "d/a", "d/b", "d/e", "d", "d/e/f", "g"];
-    let (one, two) = (root.join(random.pick(&names)), root.join(random.pick(&names)));
+    let [one, two] = names_of(random).map(|name| root.join(name));
     let offset = random.below(3 << 20);
     let length = random.below(200_000);
-    let done = match random.below(11) {
+    let flagged = |flags| renameat_with(CWD, &one, CWD, &two, flags).map_err(std::io::Error::from);
+    let done = match random.below(14) {
         0 | 1 => OpenOptions::new()
             .write(true)
             .create(true)
@@ -248,6 +303,9 @@ fn operate(root: &Path, random: &mut Prng) -> String {
         7 => fs::rename(&one, &two),
         8 => symlink("a", &one),
         9 => fs::set_permissions(&one, Permissions::from_mode(0o600 | (length as u32 & 0o177))),
+        10 => flagged(RenameFlags::NOREPLACE),
+        11 => flagged(RenameFlags::EXCHANGE),
+        12 => fs::write(&one, vec![length as u8; (length % 3_000) as usize]),
         _ => OpenOptions::new().append(true).open(&one).and_then(|mut file| file.write_all(b"appended")),
     };
     done.map_or_else(|error| format!("{:?}", error.raw_os_error()), |()| "done".to_owned())

@@ -10,6 +10,7 @@ use std::time::Duration;
 use holdfast_e2e::Outcome;
 use holdfast_e2e::care::expect_clean;
 use holdfast_e2e::closed::{check, close, write_until_it_ends};
+use holdfast_e2e::filesystem::{errno, operations_until_it_ends, same_but_for};
 use holdfast_e2e::knob::knob;
 use holdfast_e2e::mounted::{Ground, Mount};
 use holdfast_e2e::rig::{HOME, NAME, PASSWORD};
@@ -44,6 +45,173 @@ fn every_file_that_was_closed_is_whole_after_any_number_of_kills() -> Outcome {
     }
     assert!(closed.len() > 1_000, "only {} files were written", closed.len());
     ground.with(|at| check(at, &closed))
+}
+
+/// `HOLDFAST_MOUNT_ROUNDS` kills, at whatever moment, under random operations that are done in a native folder as well.
+#[test]
+fn a_tree_is_as_it_was_answered_last_after_any_number_of_kills() -> Outcome {
+    let ground = Ground::new()?;
+    let mut random = Prng::new(knob("HOLDFAST_MOUNT_SEED", 13_u64));
+    let (mut expected, mut steps) = (Vec::new(), 0);
+    for round in 0..knob("HOLDFAST_MOUNT_ROUNDS", 30_u64) {
+        let mount = ground.mount(&["--write-behind"])?;
+        let (at, native) = (mount.at().join(round.to_string()), tempfile::tempdir()?);
+        fs::create_dir(&at)?;
+        let (seed, pause) = (random.next_u64(), Duration::from_millis(20 + random.below(180)));
+        let (done, unsure) = std::thread::scope(|scope| -> Outcome<_> {
+            let working =
+                scope.spawn(|| operations_until_it_ends(&at, native.path(), seed).map_err(|error| error.to_string()));
+            std::thread::sleep(pause);
+            mount.kill_9()?;
+            Ok(working.join().expect("nobody panics")?)
+        })?;
+        steps += done;
+        expected.push((at, same_but_for(native.path(), &unsure)?, unsure));
+        // Some with one that answers first, some with one that does not.
+        let mount = ground.mount(&[if round % 2 == 0 { "--write-behind" } else { "--write-behind=no" }])?;
+        for (at, expected, unsure) in &expected {
+            assert_eq!(&same_but_for(at, unsure)?, expected, "{} after {done} steps, seed {seed}", at.display());
+        }
+        mount.stop()?;
+    }
+    println!("{steps} operations");
+    assert!(steps > 300, "only {steps} operations were done");
+    expect_clean(&ground.options())
+}
+
+/// Removes and renames many files and kills the mount at once; then others change some of them before anybody knows.
+#[test]
+fn what_others_changed_or_made_before_a_removal_was_handed_over_stays() -> Outcome {
+    for _ in 0..10 {
+        let ground = Ground::new()?;
+        let files = 40;
+        ground.with(|at| {
+            for number in 0..files {
+                fs::write(at.join(format!("f{number}")), "ours")?;
+                fs::write(at.join(format!("g{number}")), format!("moved {number}"))?;
+            }
+            Ok(())
+        })?;
+        let mount = ground.mount(&["--write-behind"])?;
+        for number in 0..files {
+            fs::remove_file(mount.at().join(format!("f{number}")))?;
+            fs::rename(mount.at().join(format!("g{number}")), mount.at().join(format!("h{number}")))?;
+        }
+        mount.kill_9()?;
+        let (mounts, aside) = (ground.options().data().join("mounts"), ground.scratch().join("aside"));
+        fs::rename(&mounts, &aside)?;
+        let mut server = ground.options().start()?;
+        let mut client = server.client_of(NAME, PASSWORD);
+        let (mut changed, mut taken) = (Vec::new(), Vec::new());
+        for number in 0..files {
+            // Whether it was handed over.
+            if client.get(&format!("{HOME}/f{number}"))?.status == 200 {
+                client.put(&format!("{HOME}/f{number}"), b"theirs")?.expect_status(204)?;
+                changed.push(number);
+            }
+            if client.get(&format!("{HOME}/h{number}"))?.status == 404 {
+                client.put(&format!("{HOME}/h{number}"), b"theirs")?.expect_status(201)?;
+                taken.push(number);
+            }
+        }
+        assert!(server.terminate()?.success());
+        fs::rename(&aside, &mounts)?;
+        if changed.is_empty() || taken.is_empty() {
+            // It was quicker than we were.
+            continue;
+        }
+        let mount = ground.mount(&["--write-behind"])?;
+        for number in 0..files {
+            let read = |name: String| fs::read_to_string(mount.at().join(name)).ok();
+            let theirs = |is_theirs: bool| is_theirs.then(|| "theirs".to_owned());
+            assert_eq!(read(format!("f{number}")), theirs(changed.contains(&number)));
+            assert_eq!(read(format!("g{number}")), None);
+            let ours = if taken.contains(&number) { format!("h{number} (2)") } else { format!("h{number}") };
+            assert_eq!(read(ours), Some(format!("moved {number}")));
+            if taken.contains(&number) {
+                assert_eq!(read(format!("h{number}")), Some("theirs".to_owned()));
+            }
+        }
+        let said = mount.stop().err().map(|error| error.to_string()).unwrap_or_default();
+        assert!(said.contains("stays as others have it") && said.contains("kept beside"), "the log says so: {said}");
+        return expect_clean(&ground.options());
+    }
+    Err("the journal was always empty".into())
+}
+
+/// What a program makes and removes again leaves nothing behind, and what it removes while it has it open is there for it.
+#[test]
+fn what_is_made_and_removed_within_a_moment_leaves_nothing_and_what_is_open_stays_for_whoever_has_it() -> Outcome {
+    let ground = Ground::new()?;
+    ground.with_mount(&["--write-behind"], |at| {
+        for round in 0..200 {
+            let folder = at.join(format!("d{round}"));
+            fs::create_dir(&folder)?;
+            for number in 0..5 {
+                write(&folder.join(number.to_string()), &[round; 700])?;
+            }
+            assert_eq!(errno(fs::remove_dir(&folder)), Some(libc::ENOTEMPTY));
+            let mut open = OpenOptions::new().read(true).write(true).open(folder.join("0"))?;
+            fs::remove_dir_all(&folder)?;
+            assert!(!folder.exists());
+            let mut found = Vec::new();
+            std::io::Read::read_to_end(&mut open, &mut found)?;
+            assert_eq!(found, [round; 700], "it was removed, and is open");
+            open.write_all(b"more")?;
+            drop(open);
+            // The name is free, for whatever.
+            fs::write(&folder, "a file")?;
+            fs::rename(&folder, at.join("last"))?;
+        }
+        assert_eq!(fs::read_dir(at)?.count(), 1);
+        assert_eq!(fs::read(at.join("last"))?, b"a file");
+        Ok(())
+    })?;
+    let mut server = ground.options().start()?;
+    let trash =
+        server.client_of(NAME, PASSWORD).get(&format!("/api/v1/spaces/{NAME}/trash"))?.expect_status(200)?.clone();
+    assert!(!String::from_utf8_lossy(&trash.body).contains("\"d1"), "{}", String::from_utf8_lossy(&trash.body));
+    assert!(server.terminate()?.success());
+    Ok(())
+}
+
+/// Pages of a listing while names come and go.
+#[test]
+fn a_folder_is_listed_whole_while_much_of_it_waits() -> Outcome {
+    let ground = Ground::new()?;
+    ground.with_mount(&["--write-behind"], |at| {
+        let names = |number: u64| format!("f{number:05}");
+        for number in 0..3_000 {
+            File::create(at.join(names(number)))?;
+        }
+        for round in 0..20_u64 {
+            let mut expected: Vec<String> = Vec::new();
+            for number in 0..3_000 {
+                match (number + round) % 7 {
+                    0 => fs::remove_file(at.join(names(number)))?,
+                    1 => {
+                        fs::rename(at.join(names(number)), at.join(format!("g{number:05}")))?;
+                        expected.push(format!("g{number:05}"));
+                    }
+                    _ => expected.push(names(number)),
+                }
+            }
+            let listed: Result<Vec<String>, std::io::Error> =
+                fs::read_dir(at)?.map(|entry| Ok(entry?.file_name().to_string_lossy().into_owned())).collect();
+            let mut listed = listed?;
+            listed.sort();
+            expected.sort();
+            assert_eq!(listed, expected, "round {round}");
+            for number in 0..3_000 {
+                match (number + round) % 7 {
+                    0 => drop(File::create(at.join(names(number)))?),
+                    1 => fs::rename(at.join(format!("g{number:05}")), at.join(names(number)))?,
+                    _ => {}
+                }
+            }
+        }
+        Ok(())
+    })
 }
 
 /// Closes many files and kills the mount at once: the last of them are in its journal only.

@@ -11,7 +11,9 @@ use std::time::{Duration, Instant};
 use holdfast_e2e::Outcome;
 use holdfast_e2e::care::expect_clean;
 use holdfast_e2e::closed::{check, close, content, write_until_it_ends};
-use holdfast_e2e::filesystem::{behaves, errno, operations_are_the_same, same_trees};
+use holdfast_e2e::filesystem::{
+    behaves, errno, operations_are_the_same, operations_until_it_ends, same_but_for, same_trees,
+};
 use holdfast_e2e::knob::knob;
 use holdfast_e2e::mounted::Mount;
 use holdfast_e2e::networked::Net;
@@ -319,6 +321,113 @@ fn the_next_mount_hands_over_what_the_last_one_answered_and_others_are_kept_besi
     }
     // It says which were kept beside others.
     let _ = mount.stop();
+    net.rig.stop()?;
+    expect_clean(net.rig.server.options())
+}
+
+#[test]
+fn renames_and_removals_are_far_less_than_a_request_each_and_go_on_while_the_server_is_away() -> Outcome {
+    let mut net = Net::new()?;
+    let (mount, other) = (net.mount_first("mnt", &["--deadline", "10"])?, net.mount("other", &[])?);
+    let files = knob("HOLDFAST_MOUNT_NET_FILES", 400_u64);
+    let folder = mount.at().join("d");
+    fs::create_dir(&folder)?;
+    for number in 0..files {
+        fs::write(folder.join(format!("f{number}")), content(number))?;
+    }
+    File::open(&folder)?.sync_all()?;
+    let before = net.calls()?;
+    for number in 0..files {
+        fs::rename(folder.join(format!("f{number}")), folder.join(format!("g{number}")))?;
+    }
+    let renamed = net.calls()? - before;
+    for number in 0..files / 2 {
+        fs::remove_file(folder.join(format!("g{number}")))?;
+    }
+    let calls = net.calls()? - before;
+    println!("{renamed} requests for {files} renames, {} for {} removals", calls - renamed, files / 2);
+    assert!(calls * 4 < files + files / 2, "{calls} requests");
+    until("the other mount sees all", || {
+        let seen = fs::read_dir(other.at().join("d")).map(|all| all.flatten().map(|entry| entry.file_name()).collect());
+        seen.is_ok_and(|seen: Vec<_>| {
+            seen.len() as u64 == files / 2 && seen.iter().all(|name| name.to_string_lossy().starts_with('g'))
+        })
+    })?;
+    other.stop()?;
+    // All of it is known here, so it goes on without the server.
+    net.rig.server.kill_9()?;
+    std::thread::sleep(Duration::from_secs(8));
+    for number in files / 2..files {
+        let (from, to) = (folder.join(format!("g{number}")), folder.join(format!("h{number}")));
+        if number % 2 == 0 { fs::rename(from, to)? } else { fs::remove_file(from)? }
+    }
+    net.rig.start_again()?;
+    let file = File::open(mount.at())?;
+    until("what waits is on the server", || file.sync_all().is_ok())?;
+    drop(file);
+    let _ = mount.stop();
+    let mount = net.mount("mnt", &[])?;
+    let left = fs::read_dir(&folder)?.count() as u64;
+    assert_eq!(left, (files / 2..files).filter(|number| number % 2 == 0).count() as u64);
+    for number in (files / 2..files).filter(|number| number % 2 == 0) {
+        assert!(fs::read(folder.join(format!("h{number}")))? == content(number));
+    }
+    end(&mut net, mount)
+}
+
+#[test]
+fn what_another_face_locks_is_busy_at_once() -> Outcome {
+    let mut net = Net::new()?;
+    let mount = net.mount_first("mnt", &[])?;
+    for name in ["locked", "free", "third"] {
+        fs::write(mount.at().join(name), name)?;
+    }
+    File::open(mount.at())?.sync_all()?;
+    let mut client = net.client();
+    let answer = client.lock(&format!("{HOME}/locked"), "exclusive", "0")?.expect_status(200)?.clone();
+    let token = answer.header("lock-token").ok_or("no token")?.trim_matches(['<', '>']).to_owned();
+    // That nothing is locked is believed for a second.
+    std::thread::sleep(Duration::from_millis(1_500));
+    let at = |name: &str| mount.at().join(name);
+    assert_eq!(errno(fs::remove_file(at("locked"))), Some(libc::EBUSY));
+    assert_eq!(errno(fs::rename(at("locked"), at("other"))), Some(libc::EBUSY));
+    assert_eq!(errno(fs::rename(at("third"), at("locked"))), Some(libc::EBUSY));
+    fs::remove_file(at("free"))?;
+    client.unlock(&format!("{HOME}/locked"), &token)?.expect_status(204)?;
+    fs::rename(at("third"), at("locked"))?;
+    assert_eq!(fs::read(at("locked"))?, b"third");
+    fs::remove_file(at("locked"))?;
+    end(&mut net, mount)
+}
+
+/// `HOLDFAST_MOUNT_NET_ROUNDS` kills, at whatever moment, under random operations that are done in a native folder as well.
+#[test]
+fn a_tree_is_as_it_was_answered_last_after_any_number_of_kills() -> Outcome {
+    let mut net = Net::new()?;
+    let mut random = Prng::new(knob("HOLDFAST_MOUNT_SEED", 17_u64));
+    let (mut expected, mut steps) = (Vec::new(), 0);
+    for round in 0..knob("HOLDFAST_MOUNT_NET_ROUNDS", 12_u64) {
+        let mount = net.mount_first("mnt", &[])?;
+        let (at, native) = (mount.at().join(round.to_string()), tempfile::tempdir()?);
+        fs::create_dir(&at)?;
+        let (seed, pause) = (random.next_u64(), Duration::from_millis(50 + random.below(250)));
+        let (done, unsure) = std::thread::scope(|scope| -> Outcome<_> {
+            let working =
+                scope.spawn(|| operations_until_it_ends(&at, native.path(), seed).map_err(|error| error.to_string()));
+            std::thread::sleep(pause);
+            mount.kill_9()?;
+            Ok(working.join().expect("nobody panics")?)
+        })?;
+        steps += done;
+        expected.push((at, same_but_for(native.path(), &unsure)?, unsure));
+        let mount = net.mount_first("mnt", &[])?;
+        for (at, expected, unsure) in &expected {
+            assert_eq!(&same_but_for(at, unsure)?, expected, "{} after {done} steps, seed {seed}", at.display());
+        }
+        mount.stop()?;
+    }
+    println!("{steps} operations");
+    assert!(steps > 100, "only {steps} operations were done");
     net.rig.stop()?;
     expect_clean(net.rig.server.options())
 }

@@ -12,7 +12,7 @@ use crate::types::{
     SearchQuery, ShareChange, Shared, Slot, SlotKind, Space, SpaceChange, StagedRun, TagChange, TagCount, Tail,
     Through, Traffic, TrashEntry, UploadClaim, Version, Visit,
 };
-use crate::types::{Applied, Batch};
+use crate::types::{Applied, Batch, Standing};
 use crate::types::{Durable, Entry, NewAttributes, NewEntry, Posix, Rename, Renamed, Rewrite, Unlink, XattrRule};
 use crate::types::{Factors, Identity, NewIdentity, NewPasskey, OpenGrant, Passkey, Ticket};
 use crate::types::{NewSearch, SavedSearch, SearchChange, Tag, WhichSearch};
@@ -461,6 +461,8 @@ pub trait Catalogue: Send + Sync + 'static {
         guard: &Guard,
         durable: Durable,
     ) -> Result<Vec<Result<Applied>>>;
+    /// How a space stands; none if it is gone.
+    async fn standing(&self, space: SpaceId) -> Result<Option<Standing>>;
     /// When it answers, everything that was answered before is on disk ([`Durable::Soon`]).
     async fn settle(&self) -> Result<()>;
 

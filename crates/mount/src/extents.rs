@@ -10,6 +10,7 @@ use crate::errno::{Answer, Told};
 use crate::file::{OpenFile, refuse_too_large, stream_of};
 use crate::meter::waits_for;
 use crate::overlay::Span;
+use crate::under_way::Wait;
 use fuser::Errno;
 use holdfast_base::limits::BLOCK_BYTES;
 use holdfast_base::{ByteRange, ContentId, ErrorKind, Result};
@@ -91,7 +92,7 @@ impl OpenFile {
         let (durable, keep) = (Durable::Soon, !state.kept);
         let save = Save { node: self.id, base: shown.entry.node.content, body, size, posix, keep, durable };
         let extending = core.tree.extend(save, stream_of(overlay, base, body), tail);
-        match waits_for("the copy to be saved", extending).await {
+        match waits_for(Wait::Copied, extending).await {
             Ok(entry) => {
                 self.saved(core, &mut state, entry, durable);
                 // What is written before the file is closed is no version of its own.

@@ -4,6 +4,7 @@ use crate::attributes::now_ns;
 use crate::core::Core;
 use crate::meter::waits_for;
 use crate::overlay::{Overlay, Part};
+use crate::under_way::Wait;
 use bytes::Bytes;
 use futures_util::{StreamExt, TryStreamExt, stream};
 use holdfast_base::limits::{BLOCK_BYTES, FILE_BYTES_MAX};
@@ -100,7 +101,7 @@ impl OpenFile {
     pub(crate) async fn lock(&self) -> tokio::sync::MutexGuard<'_, State> {
         match self.state.try_lock() {
             Ok(state) => state,
-            Err(_) => waits_for("another operation on the same file", self.state.lock()).await,
+            Err(_) => waits_for(Wait::SameFile, self.state.lock()).await,
         }
     }
 
@@ -247,7 +248,7 @@ impl OpenFile {
         let save =
             Save { node: self.id, base: shown.entry.node.content, body, size, posix, keep: !state.kept, durable };
         let saving = core.tree.save(save, stream_of(state.overlay.clone(), base.clone(), body));
-        let saved = waits_for("the content to be saved", saving).await;
+        let saved = waits_for(Wait::Saved, saving).await;
         let outcome = match saved {
             Ok(entry) => {
                 self.saved(core, &mut state, entry, durable);
@@ -346,7 +347,7 @@ pub(crate) fn refuse_too_large(size: u64) -> Result<()> {
 
 async fn read_base(base: Option<&Arc<dyn OpenContent>>, range: ByteRange) -> Result<Vec<u8>> {
     match base {
-        Some(base) => waits_for("the content to be read", base.read(range)).await,
+        Some(base) => waits_for(Wait::Read, base.read(range)).await,
         None => Err(Error::internal("a file that is not empty has no content")),
     }
 }

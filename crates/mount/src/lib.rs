@@ -31,11 +31,14 @@ mod file;
 mod files;
 mod folder;
 mod follow;
+#[doc(hidden)]
+pub mod fuzzed;
 mod meter;
 mod mounted;
 mod overlay;
 mod request;
 pub mod status;
+mod under_way;
 
 pub use behind::{note_owner, recover, with_journal};
 pub use mounted::{MountOptions, Mounted};

@@ -1,18 +1,18 @@
 //! What a mount does: how often, how long, how it ends, and what is under way.
 //!
-//! Counting costs an operation some tens of nanoseconds: sums are atomic, and the table of what is under way is in parts with a lock each. Times are
-//! counted in buckets of which four double them, so a percentile is at most a quarter too large, over the whole life of the mount.
+//! Counting costs an operation some tens of nanoseconds and no lock: sums are atomic, and so is the table of what is under way ([`crate::under_way`]). Times
+//! are counted in buckets of which four double them, so a percentile is at most a quarter too large, over the whole life of the mount.
 
 use crate::errno::Answer;
 use crate::status::{Operation, Rates, UnderWay};
+use crate::under_way::{Running, Table, Taken, Wait};
 use parking_lot::Mutex;
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::VecDeque;
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// Parts of the table of what is under way: more than there are threads.
-const PARTS: usize = 32;
 /// Buckets of times: up to 2^36 microseconds, which is 19 hours.
 const BUCKETS: usize = 4 * 36;
 /// Numbers of errors (errno(3)) are below this.
@@ -23,13 +23,12 @@ pub(crate) const LOOK_EVERY: Duration = Duration::from_secs(10);
 const LOOKS_MAX: usize = 361;
 /// Operations under way that are told, the oldest first.
 const TOLD_MAX: usize = 200;
-/// Bytes of a name that are kept of an operation under way: the longest there is.
-const NAME_BYTES_MAX: usize = 255;
 
 macro_rules! kinds {
     ($($name:ident $text:literal)*) => {
         /// Operations of the kernel's, as they are counted: by the names of FUSE.
         #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+        #[repr(u8)]
         pub(crate) enum Kind { $($name),* }
 
         impl Kind {
@@ -37,6 +36,11 @@ macro_rules! kinds {
 
             pub(crate) const fn name(self) -> &'static str {
                 match self { $(Self::$name => $text),* }
+            }
+
+            /// The kind of a number.
+            pub(crate) fn of(number: u8) -> Option<Self> {
+                Self::ALL.get(usize::from(number)).copied()
             }
         }
     };
@@ -51,7 +55,6 @@ kinds! {
 
 /// Sums of one kind.
 struct Sums {
-    count: AtomicU64,
     sum_us: AtomicU64,
     buckets: [AtomicU64; BUCKETS],
     errors: [AtomicU64; ERRORS_END],
@@ -61,12 +64,15 @@ struct Sums {
 impl Sums {
     fn new(kind: Kind) -> Self {
         Self {
-            count: AtomicU64::new(0),
             sum_us: AtomicU64::new(0),
             buckets: std::array::from_fn(|_| AtomicU64::new(0)),
             errors: std::array::from_fn(|_| AtomicU64::new(0)),
             seconds: metrics::histogram!("holdfast_mount_operation_seconds", "operation" => kind.name()),
         }
+    }
+
+    fn count(&self) -> u64 {
+        self.buckets.iter().map(|bucket| bucket.load(Ordering::Relaxed)).sum()
     }
 
     /// The time within which so many of a thousand operations ended.
@@ -101,24 +107,13 @@ const fn last_of(bucket: usize) -> u64 {
     ((5 + quarter) << (power - 2)) - 1
 }
 
-/// An operation that is not answered yet.
-pub(crate) struct Running {
-    kind: Kind,
-    inode: u64,
-    name: Option<String>,
-    process: u32,
-    since: Instant,
-    waits_for: Mutex<Option<&'static str>>,
-}
-
 /// How many of each kind there had been, and when.
 type Look = (Instant, Vec<u64>);
 
 /// What a mount does.
 pub(crate) struct Meter {
     sums: Vec<Sums>,
-    running: [Mutex<HashMap<u64, Arc<Running>>>; PARTS],
-    next: AtomicU64,
+    table: Table,
     looks: Mutex<VecDeque<Look>>,
     under_way: metrics::Gauge,
 }
@@ -130,40 +125,30 @@ impl Meter {
         metrics::describe_gauge!("holdfast_mount_operations_under_way", "Requests of the kernel being worked on");
         Self {
             sums: Kind::ALL.iter().map(|kind| Sums::new(*kind)).collect(),
-            running: std::array::from_fn(|_| Mutex::default()),
-            next: AtomicU64::new(0),
+            table: Table::new(),
             looks: Mutex::new(VecDeque::from([(Instant::now(), vec![0; Kind::ALL.len()])])),
             under_way: metrics::gauge!("holdfast_mount_operations_under_way"),
         }
     }
 
-    fn part(&self, number: u64) -> &Mutex<HashMap<u64, Arc<Running>>> {
-        &self.running[usize::try_from(number % PARTS as u64).unwrap_or(0)]
-    }
-
     /// An operation begins.
     pub(crate) fn begin(self: &Arc<Self>, kind: Kind, process: u32, inode: u64, name: Option<&std::ffi::OsStr>) -> Op {
-        let name = name.map(|name| name.to_string_lossy().chars().take(NAME_BYTES_MAX).collect());
-        let running =
-            Arc::new(Running { kind, inode, name, process, since: Instant::now(), waits_for: Mutex::default() });
-        let number = self.next.fetch_add(1, Ordering::Relaxed);
-        self.part(number).lock().insert(number, running.clone());
+        let since = Instant::now();
         self.under_way.increment(1.0);
-        Op { meter: self.clone(), number, running }
+        Op { taken: self.table.take(kind, process, inode, name, since), meter: self.clone(), kind, since }
     }
 
-    fn ended(&self, running: &Running, error: Option<fuser::Errno>) {
-        let took = running.since.elapsed();
+    fn ended(&self, kind: Kind, since: Instant, error: Option<fuser::Errno>) {
+        let took = since.elapsed();
         let us = u64::try_from(took.as_micros()).unwrap_or(u64::MAX);
-        let sums = &self.sums[running.kind as usize];
-        sums.count.fetch_add(1, Ordering::Relaxed);
+        let sums = &self.sums[kind as usize];
         sums.sum_us.fetch_add(us, Ordering::Relaxed);
         sums.buckets[bucket_of(us)].fetch_add(1, Ordering::Relaxed);
         sums.seconds.record(took.as_secs_f64());
         if let Some(error) = error {
             let number = usize::try_from(i32::from(error)).unwrap_or(0).min(ERRORS_END - 1);
             sums.errors[number].fetch_add(1, Ordering::Relaxed);
-            let labels = [("operation", running.kind.name().to_owned()), ("error", name_of(number))];
+            let labels = [("operation", kind.name().to_owned()), ("error", name_of(number))];
             metrics::counter!("holdfast_mount_errors_total", &labels).increment(1);
         }
     }
@@ -178,7 +163,7 @@ impl Meter {
     }
 
     fn counts(&self) -> Vec<u64> {
-        self.sums.iter().map(|sums| sums.count.load(Ordering::Relaxed)).collect()
+        self.sums.iter().map(Sums::count).collect()
     }
 
     /// Everything that was ever done.
@@ -217,19 +202,18 @@ impl Meter {
 
     /// What is under way, the oldest first, and how much there is of it.
     pub(crate) fn under_way(&self) -> (u64, Vec<UnderWay>) {
-        let mut all: BTreeMap<(Instant, u64), Arc<Running>> = BTreeMap::new();
-        for part in &self.running {
-            all.extend(part.lock().iter().map(|(number, running)| ((running.since, *number), running.clone())));
-        }
-        let tell = |running: &Arc<Running>| UnderWay {
+        let (count, mut all) = self.table.look();
+        all.sort_by_key(|running| std::cmp::Reverse(running.since));
+        all.truncate(TOLD_MAX);
+        let tell = |running: Running| UnderWay {
             operation: running.kind.name().to_owned(),
             inode: running.inode,
-            name: running.name.clone(),
+            name: running.name,
             process: running.process,
-            ms: u64::try_from(running.since.elapsed().as_millis()).unwrap_or(u64::MAX),
-            waits_for: running.waits_for.lock().map(ToOwned::to_owned),
+            ms: u64::try_from(running.since.as_millis()).unwrap_or(u64::MAX),
+            waits_for: running.waits_for.map(ToOwned::to_owned),
         };
-        (all.len() as u64, all.values().take(TOLD_MAX).map(tell).collect())
+        (count, all.into_iter().map(tell).collect())
     }
 }
 
@@ -270,36 +254,40 @@ const KNOWN_ERRORS: [(i32, &str); 24] = [
 /// An operation; as long as it is there, it is under way.
 pub(crate) struct Op {
     meter: Arc<Meter>,
-    number: u64,
-    running: Arc<Running>,
+    taken: Taken,
+    kind: Kind,
+    since: Instant,
 }
 
 tokio::task_local! {
-    static RUNNING: Arc<Running>;
+    static RUNNING: Op;
 }
 
 impl Op {
     /// Works it out and counts it.
     pub(crate) async fn run<T>(self, work: impl Future<Output = Answer<T>>) -> Answer<T> {
-        let answer = RUNNING.scope(self.running.clone(), work).await;
-        self.meter.ended(&self.running, answer.as_ref().err().copied());
+        let mut scoped = pin!(RUNNING.scope(self, work));
+        let answer = scoped.as_mut().await;
+        if let Some(op) = scoped.take_value() {
+            op.meter.ended(op.kind, op.since, answer.as_ref().err().copied());
+        }
         answer
     }
 }
 
 impl Drop for Op {
     fn drop(&mut self) {
-        self.meter.part(self.number).lock().remove(&self.number);
+        self.meter.table.give(self.taken);
         self.meter.under_way.decrement(1.0);
     }
 }
 
 /// Says what the operation of this task waits for while it waits for it.
-pub(crate) async fn waits_for<T>(what: &'static str, work: impl Future<Output = T>) -> T {
-    let Ok(running) = RUNNING.try_with(Arc::clone) else { return work.await };
-    let before = running.waits_for.lock().replace(what);
+pub(crate) async fn waits_for<T>(what: Wait, work: impl Future<Output = T>) -> T {
+    let tell = |wait| RUNNING.try_with(|op| op.meter.table.waits_for(op.taken, wait)).unwrap_or(Wait::None);
+    let before = tell(what);
     let done = work.await;
-    *running.waits_for.lock() = before;
+    tell(before);
     done
 }
 
@@ -307,6 +295,7 @@ pub(crate) async fn waits_for<T>(what: &'static str, work: impl Future<Output = 
 mod tests {
     use super::*;
     use fuser::Errno;
+    use std::collections::BTreeMap;
 
     #[test]
     fn buckets_follow_one_another_and_none_is_wider_than_a_quarter_of_its_times() {
@@ -328,9 +317,12 @@ mod tests {
         let answer: Answer<()> = op
             .run(async move {
                 assert_eq!(inner.under_way().1[0].waits_for, None);
-                waits_for("bread", async {
+                waits_for(Wait::Room, async {
                     let (count, told) = inner.under_way();
-                    assert_eq!((count, told[0].waits_for.as_deref(), told[0].process), (1, Some("bread"), 7));
+                    assert_eq!(
+                        (count, told[0].waits_for.as_deref(), told[0].process),
+                        (1, Some("room in the journal"), 7)
+                    );
                     assert_eq!((told[0].operation.as_str(), told[0].name.as_deref()), ("lookup", Some("a")));
                 })
                 .await;

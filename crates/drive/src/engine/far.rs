@@ -107,7 +107,9 @@ fn numbers_of(change: &Deferred) -> impl Iterator<Item = i64> + use<> {
         Deferred::Save { rewrite, content_id, .. } => {
             (None, (rewrite.content != NewContent::Empty).then_some(*content_id))
         }
-        Deferred::Attributes { .. } | Deferred::Unlink { .. } => (None, None),
+        Deferred::Attributes { .. } | Deferred::Unlink { .. } | Deferred::Rename { .. } | Deferred::Passed { .. } => {
+            (None, None)
+        }
     };
     node.into_iter().chain(content.map(|content| content.0))
 }
@@ -122,7 +124,9 @@ fn look_at_change(keys: &BlockKeys, own: &HashSet<i64>, change: &Deferred) -> Re
     match change {
         Deferred::Create { new, .. } => look_at(keys, &new.content),
         Deferred::Save { rewrite, .. } => look_at(keys, &rewrite.content),
-        Deferred::Attributes { .. } | Deferred::Unlink { .. } => Ok(()),
+        Deferred::Attributes { .. } | Deferred::Unlink { .. } | Deferred::Rename { .. } | Deferred::Passed { .. } => {
+            Ok(())
+        }
     }
 }
 

@@ -14,7 +14,7 @@ use holdfast_base::limits::{BLOCK_BYTES, FILE_BYTES_MAX};
 use holdfast_base::{AccountId, BlockId, ByteRange, ContentId, Error, ErrorKind, NodeId, NodeName, Result, SpaceId};
 use holdfast_meta::{
     Applied, Batch, Change, Content, Durable, Entry, Expect, Guard, NewAttributes, NewContent, NewEntry, Posix, Rename,
-    Renamed, Rewrite, Role, Unlink, XattrRule,
+    Renamed, Rewrite, Role, Standing, Unlink, XattrRule,
 };
 use parking_lot::Mutex;
 use std::ops::Range;
@@ -104,6 +104,12 @@ impl EngineTree {
         let entered = self.enter(Role::Editor).await?;
         let guard = self.engine.guard(&self.who, &entered, crate::Conditions::default());
         Ok((entered, Guard { mount: self.mount, ..guard }))
+    }
+
+    async fn standing(&self) -> Result<Standing> {
+        let entered = self.enter(Role::Reader).await?;
+        let standing = self.engine.shared.catalogue.standing(entered.space.id).await?;
+        standing.ok_or_else(|| Error::not_found("the space is gone"))
     }
 
     async fn reading(&self, entered: &Entered, content: ContentId) -> Result<Arc<Reading>> {
@@ -334,6 +340,14 @@ impl Deferring for EngineTree {
         let entered = self.entered.lock().0.clone();
         let keys = entered.keys(&self.who)?;
         small::open(&keys, content)
+    }
+
+    async fn has_locks(&self) -> Result<bool> {
+        Ok(self.standing().await?.locks > 0)
+    }
+
+    async fn seq(&self) -> Result<Option<i64>> {
+        self.standing().await.map(|standing| Some(standing.seq))
     }
 
     async fn apply(&self, batch: Batch, durable: Durable) -> Result<Vec<Result<Applied>>> {

@@ -10,6 +10,7 @@ pub mod accounts;
 pub mod administration;
 pub mod concurrency;
 pub mod deferred;
+pub mod deferred_names;
 pub mod factors;
 pub mod instances;
 pub mod locks;
@@ -118,6 +119,8 @@ macro_rules! catalogue_conformance {
                 one_refusal_spoils_nothing_else, what_was_refused_may_come_again, what_others_did_meanwhile_is_kept_beside,
                 times_of_folders_and_attributes_come_in_order, numbers_are_given_out_once,
                 numbers_that_were_given_are_remembered, a_folder_has_no_content;
+            deferred_names: renames_and_removals_come_in_their_order_and_once,
+                what_others_did_to_names_meanwhile_is_never_undone, what_a_lock_refuses_comes_again_and_what_needs_it_waits;
             administration: entries_are_found_newest_first_by_every_filter, the_log_is_bounded_by_age_and_number,
                 a_change_is_written_with_its_note_or_not_at_all, nodes_say_how_they_do, what_is_stored_is_summed;
             model: random_operations_do_what_the_model_does;

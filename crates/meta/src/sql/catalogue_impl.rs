@@ -18,7 +18,7 @@ use crate::types::{
     SearchQuery, ShareChange, Shared, Slot, SlotKind, Space, SpaceChange, StagedRun, TagChange, TagCount, Tail,
     Traffic, TrashEntry, UploadClaim, Version, Visit,
 };
-use crate::types::{Applied, Batch};
+use crate::types::{Applied, Batch, Standing};
 use crate::types::{Durable, Entry, NewAttributes, NewEntry, Posix, Rename, Renamed, Rewrite, Unlink, XattrRule};
 use crate::types::{Factors, Identity, NewIdentity, NewPasskey, OpenGrant, Passkey, Ticket};
 use crate::types::{NewSearch, SavedSearch, SearchChange, Tag, WhichSearch};
@@ -739,6 +739,10 @@ impl<E: Engine> Catalogue for E {
         durable: Durable,
     ) -> Result<Vec<Result<Applied>>> {
         Ops(self).apply(space, batch, guard, durable).await
+    }
+
+    async fn standing(&self, space: SpaceId) -> Result<Option<Standing>> {
+        self.read(Reading::Point, move |link| posix::standing(link, space)).await
     }
 
     async fn settle(&self) -> Result<()> {

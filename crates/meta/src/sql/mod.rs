@@ -44,6 +44,7 @@ mod numbers;
 mod packs;
 mod posix;
 mod posix_batch;
+mod posix_batch_names;
 mod posix_move;
 mod posix_write;
 mod properties;

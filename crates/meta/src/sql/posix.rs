@@ -18,7 +18,7 @@ use super::state::SpaceState;
 use super::tx::Tx;
 use super::walk::Spot;
 use crate::catalogue::Guard;
-use crate::types::{Entry, Node, NodeKind, Posix, Special};
+use crate::types::{Entry, Node, NodeKind, Posix, Special, Standing};
 use holdfast_base::limits::PATH_DEPTH_MAX;
 use holdfast_base::{DrivePath, Error, ErrorKind, NodeId, NodeName, Result, SpaceId};
 use std::sync::LazyLock;
@@ -85,6 +85,12 @@ pub(super) fn by_name(link: &dyn Link, space: SpaceId, folder: NodeId, name: &st
         return Err(damaged("the catalogue's record of a file or folder fails its integrity check").into());
     }
     Ok(found)
+}
+
+/// See [`Catalogue::standing`](crate::Catalogue::standing).
+pub(super) fn standing(link: &dyn Link, space: SpaceId) -> Done<Option<Standing>> {
+    let sql = "SELECT seq, locks FROM space_sum WHERE space_id = ?1";
+    sql::first(link, sql, [space.0], |row| Ok(Standing { seq: row.get(0)?, locks: row.get(1)? }))
 }
 
 fn one(link: &dyn Link, sql: &str, params: impl super::seam::Params) -> Done<Option<Entry>> {
@@ -275,10 +281,18 @@ impl End {
         Ok(spot)
     }
 
-    /// Tests the locks of a place that is free, where a member is to be.
-    pub(super) fn check_add(&self, tx: &Tx<'_>, state: &mut SpaceState, guard: &Guard) -> Done<()> {
-        let spot = Spot { path: &self.path, above: self.place.above.clone(), has_parent: true, node: None };
-        lock_check::check(tx, state, &spot, Change::Add, guard)
+    /// What was found there, after a test of locks.
+    pub(super) fn found(
+        &self,
+        tx: &Tx<'_>,
+        state: &mut SpaceState,
+        node: Option<Node>,
+        guard: &Guard,
+    ) -> Done<Spot<'_>> {
+        let change = if node.is_some() { Change::Remove } else { Change::Add };
+        let spot = Spot { path: &self.path, above: self.place.above.clone(), has_parent: true, node };
+        lock_check::check(tx, state, &spot, change, guard)?;
+        Ok(spot)
     }
 
     /// Whether this is in a folder or below it.

@@ -6,7 +6,8 @@
 //!
 //! **Nothing is dropped.** The program that wrote was told long ago that all is well, so a name that is taken by now, a file that somebody
 //! else changed and a folder that is gone are no refusals: what was written goes beside it, or to the space's root, and the
-//! answer says where. What is refused (quota, locks) is remembered and can be sent again.
+//! answer says where. Removals and renames are in [`super::posix_batch_names`]. What is refused (quota, locks) is remembered and can be sent again, and
+//! what comes after it for the same nodes and names waits with it.
 //!
 //! **What it costs.** The space's sums are read and written once, a folder's place is looked for once, its times are written once. A file that is
 //! made and written in one batch is made with its content.
@@ -16,18 +17,17 @@ use super::contents::{Bytes, insert_small};
 use super::engine::{Engine, Ops, Scope};
 use super::fault::{Done, Fault, refuse};
 use super::posix::{self, End, Place, for_change, place, touch};
-use super::posix_move::remove;
 use super::posix_write::{add_entry, change_attributes, refusal, replace_content};
 use super::query as sql;
 use super::state::SpaceState;
 use super::tx::Tx;
 use crate::catalogue::Guard;
 use crate::types::{
-    Applied, BATCH_CHANGES_MAX, Batch, Deferred, Durable, GIVEN_MS, NewContent, NewEntry, NodeKind, Posix, Rewrite,
-    Special, to_ms,
+    Applied, BATCH_CHANGES_MAX, Batch, Deferred, Durable, GIVEN_MS, HeldUp, NewContent, NewEntry, NodeKind, Posix,
+    Rewrite, Special, to_ms,
 };
 use holdfast_base::{ContentId, Error, ErrorKind, NodeId, NodeName, Result, SpaceId};
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ops::Range;
 
 /// Names that are tried for what somebody else's stands in the way of.
@@ -66,8 +66,8 @@ fn apply(tx: &Tx<'_>, space: SpaceId, batch: &Batch, guard: &Guard) -> Done<Vec<
     let state = SpaceState::load_for(tx, space, guard)?;
     let mut journal = Journal::load(tx, space, batch.journal, guard.now_ms)?;
     journal.leave_out(&batch.changes.iter().map(|(number, _)| *number).collect())?;
-    let (places, touched, missed) = (HashMap::new(), BTreeMap::new(), HashSet::new());
-    let mut run = Run { tx, guard, state, places, touched, missed, ids_end: tx.ids_end()? };
+    let (places, touched, held_up) = (HashMap::new(), BTreeMap::new(), HeldUp::default());
+    let mut run = Run { tx, guard, state, places, touched, held_up, ids_end: tx.ids_end()? };
     let mut answers: Vec<Option<Result<Applied>>> = batch.changes.iter().map(|_| None).collect();
     for at in 0..batch.changes.len() {
         let (number, change) = &batch.changes[at];
@@ -172,16 +172,16 @@ impl Journal {
 }
 
 /// A batch on its way.
-struct Run<'t, 'c> {
-    tx: &'t Tx<'c>,
-    guard: &'t Guard,
-    state: SpaceState,
+pub(super) struct Run<'t, 'c> {
+    pub(super) tx: &'t Tx<'c>,
+    pub(super) guard: &'t Guard,
+    pub(super) state: SpaceState,
     /// Folders that were found in the tree.
-    places: HashMap<NodeId, Place>,
+    pub(super) places: HashMap<NodeId, Place>,
     /// Folders whose members changed, and when.
     touched: BTreeMap<NodeId, i64>,
-    /// Nodes of which a change was refused: what comes after it waits as well.
-    missed: HashSet<NodeId>,
+    /// What must wait for what was refused.
+    held_up: HeldUp,
     /// No number from here on was given out.
     ids_end: i64,
 }
@@ -201,13 +201,12 @@ impl Run<'_, '_> {
 
     /// Makes a change, or leaves no trace of it.
     fn guarded(&mut self, change: &Deferred, save: Option<&Deferred>) -> Done<Result<Applied>> {
-        let waits = |node: NodeId| self.missed.contains(&node);
-        if waits(change.node()) || change.folder().is_some_and(waits) {
-            self.missed.insert(change.node());
+        if self.held_up.holds_up(change) {
+            self.held_up.add(change);
             let message = "a change before this one was refused";
             return Ok(Err(Error::new(ErrorKind::Unavailable, message)));
         }
-        let before = self.state.clone();
+        let before = (self.state.clone(), self.touched.clone());
         sql::put(self.tx, "SAVEPOINT change", ())?;
         let done = self.one(change, save).and_then(|applied| self.state.admit(self.tx).map(|()| applied));
         match done {
@@ -218,9 +217,9 @@ impl Run<'_, '_> {
             Err(Fault::Refused(error)) => {
                 sql::put(self.tx, "ROLLBACK TO SAVEPOINT change", ())?;
                 sql::put(self.tx, "RELEASE SAVEPOINT change", ())?;
-                self.state = before;
-                if matches!(change, Deferred::Create { .. } | Deferred::Save { .. }) {
-                    self.missed.insert(change.node());
+                (self.state, self.touched) = before;
+                if !change.is_pointless(error.kind()) {
+                    self.held_up.add(change);
                 }
                 Ok(Err(*error))
             }
@@ -250,10 +249,13 @@ impl Run<'_, '_> {
                 self.touch_all()?;
                 change_attributes(self.tx, &mut self.state, *node, change, usual, self.guard).map(Applied::Made)
             }
-            Deferred::Unlink { unlink, node } => {
-                self.touch_all()?;
-                self.places.clear();
-                remove(self.tx, &mut self.state, unlink, Some(*node), self.guard).map(Applied::Gone)
+            Deferred::Unlink { unlink, node, content } => self.unlink(unlink, *node, *content),
+            Deferred::Rename { rename, node, other } => self.rename(rename, *node, *other),
+            Deferred::Passed { node, folder, now_ns } => {
+                if self.find_place(*folder)? {
+                    self.touch(*folder, *now_ns);
+                }
+                Ok(Applied::Gone(*node))
             }
         }
     }
@@ -324,22 +326,31 @@ impl Run<'_, '_> {
                 return Err(Error::damaged("a space has no root folder").into());
             }
         }
-        let place = self.places.get(&new.parent).cloned();
-        let place = place.ok_or_else(|| Error::internal("a folder was not looked for"))?;
-        let name = new.name.clone();
+        let number;
+        (new.name, number) = self.free_name(new.parent, &new.name, from)?;
+        self.end(new.parent, &new.name)?.found(self.tx, &mut self.state, None, self.guard)?;
+        Ok((new, aside || number > 1))
+    }
+
+    /// A name like this one that is free, and its number; numbers are tried from `from` on.
+    pub(super) fn free_name(&self, folder: NodeId, name: &NodeName, from: u32) -> Done<(NodeName, u32)> {
         for number in from..NAMES_TRIED_MAX {
-            new.name = if number > 1 { name.numbered(number) } else { name.clone() };
-            if child(self.tx, new.parent.0, new.name.as_str())?.is_none() {
-                let end = End::at(place, &new.name)?;
-                end.check_add(self.tx, &mut self.state, self.guard)?;
-                return Ok((new, aside || number > 1));
+            let tried = if number > 1 { name.numbered(number) } else { name.clone() };
+            if child(self.tx, folder.0, tried.as_str())?.is_none() {
+                return Ok((tried, number));
             }
         }
         refuse(ErrorKind::Conflict, format!("no name like {name} is free"))
     }
 
+    /// A name in a folder that was looked for.
+    pub(super) fn end(&self, folder: NodeId, name: &NodeName) -> Done<End> {
+        let place = self.places.get(&folder).cloned();
+        End::at(place.ok_or_else(|| Error::internal("a folder was not looked for"))?, name)
+    }
+
     /// Whether a folder is in the tree.
-    fn find_place(&mut self, folder: NodeId) -> Done<bool> {
+    pub(super) fn find_place(&mut self, folder: NodeId) -> Done<bool> {
         if self.places.contains_key(&folder) {
             return Ok(true);
         }
@@ -355,12 +366,12 @@ impl Run<'_, '_> {
         }
     }
 
-    fn touch(&mut self, folder: NodeId, now_ns: i64) {
+    pub(super) fn touch(&mut self, folder: NodeId, now_ns: i64) {
         let latest = self.touched.entry(folder).or_insert(now_ns);
         *latest = now_ns.max(*latest);
     }
 
-    fn touch_all(&mut self) -> Done<()> {
+    pub(super) fn touch_all(&mut self) -> Done<()> {
         std::mem::take(&mut self.touched).into_iter().try_for_each(|(folder, now_ns)| touch(self.tx, folder, now_ns))
     }
 }

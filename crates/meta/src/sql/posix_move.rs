@@ -28,7 +28,7 @@ impl<E: Engine> Ops<'_, E> {
         let guard = guard.clone();
         let work = move |tx: &Tx<'_>| {
             let mut state = SpaceState::load_for(tx, space, &guard)?;
-            let node = remove(tx, &mut state, &unlink, None, &guard)?;
+            let node = remove(tx, &mut state, &unlink, &guard)?;
             state.save(tx)?;
             Ok(node)
         };
@@ -61,20 +61,11 @@ impl<E: Engine> Ops<'_, E> {
     }
 }
 
-/// Takes a name, if it is that of node `only`. The caller saves the state.
-pub(super) fn remove(
-    tx: &Tx<'_>,
-    state: &mut SpaceState,
-    unlink: &Unlink,
-    only: Option<NodeId>,
-    guard: &Guard,
-) -> Done<NodeId> {
+/// Takes a name. The caller saves the state.
+fn remove(tx: &Tx<'_>, state: &mut SpaceState, unlink: &Unlink, guard: &Guard) -> Done<NodeId> {
     let end = End::new(tx, state, unlink.parent, &unlink.name)?;
     let spot = end.spot(tx, state, |_| Change::Remove, guard)?;
     let node = spot.existing()?;
-    if only.is_some_and(|only| only != node.id) {
-        return refuse(ErrorKind::NotFound, format!("{} is another file by now", spot.path));
-    }
     if (node.kind == NodeKind::Folder) != unlink.folder {
         return refuse(
             ErrorKind::WrongKind,
@@ -89,17 +80,22 @@ pub(super) fn remove(
     Ok(id)
 }
 
+/// Whether a folder has anything in it.
+pub(super) fn has_members(tx: &Tx<'_>, node: &Node) -> Done<bool> {
+    let sql = "SELECT 1 FROM node WHERE parent_id = ?1 LIMIT 1";
+    Ok(node.kind == NodeKind::Folder && sql::first(tx, sql, [node.id.0], |_| Ok(()))?.is_some())
+}
+
 /// `Conflict` for a folder with anything in it.
 fn refuse_members(tx: &Tx<'_>, node: &Node) -> Done<()> {
-    let sql = "SELECT 1 FROM node WHERE parent_id = ?1 LIMIT 1";
-    if node.kind == NodeKind::Folder && sql::first(tx, sql, [node.id.0], |_| Ok(()))?.is_some() {
+    if has_members(tx, node)? {
         return refuse(ErrorKind::Conflict, format!("{} is not empty", node.name));
     }
     Ok(())
 }
 
 /// Takes what is at `spot` out of the tree. Locks were checked.
-fn leave(tx: &Tx<'_>, state: &mut SpaceState, spot: &Spot<'_>, leave: &Leave, guard: &Guard) -> Done<()> {
+pub(super) fn leave(tx: &Tx<'_>, state: &mut SpaceState, spot: &Spot<'_>, leave: &Leave, guard: &Guard) -> Done<()> {
     let node = spot.existing()?;
     let forget = node.created_ms > leave.forget_after_ms || (node.kind == NodeKind::File && node.size == 0);
     if let Some(until_ms) = leave.held_until_ms {
@@ -147,36 +143,50 @@ fn move_entry(tx: &Tx<'_>, space: SpaceId, rename: &Rename, guard: &Guard) -> Do
     if to.is_below(node.id) {
         return refuse(ErrorKind::InvalidInput, format!("{} cannot be moved into itself", source.path));
     }
-    end_locks(tx, &mut state, node.id.0)?;
-    let (limbo, waiting) = (state.limbo(), format!("m{}", node.id));
     let other = match (&target.node, rename.taken) {
         (None, Taken::Exchange) => return Err(Error::not_found(format!("{} does not exist", target.path)).into()),
-        (None, _) => None,
         (Some(_), Taken::Refuse) => {
             return refuse(ErrorKind::AlreadyExists, format!("{} exists already", target.path));
         }
-        (Some(other), taken) => {
-            if taken == Taken::Exchange && from.is_below(other.id) {
-                return refuse(ErrorKind::InvalidInput, format!("{} cannot be moved into itself", target.path));
-            }
-            reparent(tx, node, source.parent()?, limbo, &waiting)?;
-            if taken == Taken::Exchange {
-                end_locks(tx, &mut state, other.id.0)?;
-                rehang(tx, &mut state, other.id, &source, rename.leave.now_ns)?;
-            } else {
-                replaceable(tx, node, other)?;
-                leave(tx, &mut state, &target, &rename.leave, guard)?;
-            }
+        (Some(other), Taken::Exchange) if from.is_below(other.id) => {
+            return refuse(ErrorKind::InvalidInput, format!("{} cannot be moved into itself", target.path));
+        }
+        (Some(other), Taken::Replace) => {
+            replaceable(tx, node, other)?;
             Some(other.id)
         }
+        (other, _) => other.as_ref().map(|other| other.id),
     };
-    rehang(tx, &mut state, node.id, &target, rename.leave.now_ns)?;
+    carry(tx, &mut state, (&source, &target), rename, guard)?;
     touch(tx, rename.from.0, rename.leave.now_ns)?;
     if rename.from.0 != rename.to.0 {
         touch(tx, rename.to.0, rename.leave.now_ns)?;
     }
     state.save(tx)?;
     ended(tx, space, node.id, other)
+}
+
+/// Moves what is at one spot to the other, and what is there out of the tree or back. It was tested that this can be done. The caller notes that the
+/// folders changed, and saves the state.
+pub(super) fn carry(
+    tx: &Tx<'_>,
+    state: &mut SpaceState,
+    (source, target): (&Spot<'_>, &Spot<'_>),
+    rename: &Rename,
+    guard: &Guard,
+) -> Done<()> {
+    let node = source.existing()?;
+    end_locks(tx, state, node.id.0)?;
+    if let Some(other) = &target.node {
+        reparent(tx, node, source.parent()?, state.limbo(), &format!("m{}", node.id))?;
+        if rename.taken == Taken::Exchange {
+            end_locks(tx, state, other.id.0)?;
+            rehang(tx, state, other.id, source, rename.leave.now_ns)?;
+        } else {
+            leave(tx, state, target, &rename.leave, guard)?;
+        }
+    }
+    rehang(tx, state, node.id, target, rename.leave.now_ns)
 }
 
 fn replaceable(tx: &Tx<'_>, node: &Node, other: &Node) -> Done<()> {

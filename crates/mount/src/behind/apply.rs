@@ -1,12 +1,11 @@
 //! Handing what waits to the tree, in order, and what becomes of what it refuses.
 
-use super::journal::Left;
-use super::view::with_attributes;
-use super::{Shared, State, Trouble};
+use super::Shared;
+use super::after::after;
+use super::left::Left;
+use super::state::{State, Trouble};
 use holdfast_base::{Error, ErrorKind, NodeId, Result, SpaceId};
-use holdfast_drive::{
-    Applied, BATCH_CHANGES_MAX, Batch, Deferred, Deferring, Durable, Entry, NewContent, Node, NodeKind, Posix,
-};
+use holdfast_drive::{Applied, BATCH_CHANGES_MAX, Batch, Deferred, Deferring, Durable, Entry};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -61,9 +60,7 @@ async fn gather(shared: &Shared) -> bool {
 async fn batch(shared: &Shared) -> Result<()> {
     let (changes, journal) = {
         let mut state = shared.state.lock();
-        let count = state.queue.len().min(BATCH_CHANGES_MAX);
-        let changes: Vec<_> = state.queue.drain(..count).collect();
-        state.under_way = changes.iter().map(|(number, _)| *number).min();
+        let changes = state.take_batch(BATCH_CHANGES_MAX);
         (changes, state.journal.id())
     };
     let started = Instant::now();
@@ -103,13 +100,15 @@ fn answered(state: &mut State, (number, change): (u64, Deferred), answer: Result
     let node = change.node();
     match answer {
         Ok(applied) => {
-            if let Applied::Aside(entry) = &applied {
-                told_aside(state, &change, entry);
+            match &applied {
+                Applied::Aside(entry) => told_aside(state, &change, entry),
+                Applied::Late => tell_late(&change),
+                Applied::Made(_) | Applied::Gone(_) | Applied::Before => {}
             }
             state.refused.remove(&number);
             state.view.done(&change, Some(&applied));
         }
-        Err(error) if is_pointless(&change, &error) => {
+        Err(error) if change.is_pointless(error.kind()) => {
             tracing::warn!(%node, %error, "a change of attributes came too late: the file is gone");
             state.refused.remove(&number);
             state.view.done(&change, None);
@@ -126,29 +125,35 @@ fn answered(state: &mut State, (number, change): (u64, Deferred), answer: Result
     }
 }
 
-/// Whether there is nothing left that a change could be made to.
-fn is_pointless(change: &Deferred, error: &Error) -> bool {
-    let holds_nothing = matches!(change, Deferred::Attributes { .. } | Deferred::Unlink { .. });
-    holds_nothing && matches!(error.kind(), ErrorKind::NotFound | ErrorKind::WrongKind | ErrorKind::Conflict)
-}
-
 /// Both were kept: says so, in the log and to whoever closes or syncs the file next.
 fn told_aside(state: &mut State, change: &Deferred, entry: &Entry) {
-    let wanted = match change {
-        Deferred::Create { new, .. } => new.name.as_str(),
-        Deferred::Save { at, .. } => at.1.as_str(),
-        Deferred::Attributes { .. } | Deferred::Unlink { .. } => "",
-    };
     let beside = &entry.node.name;
-    tracing::warn!(file = wanted, %beside, "a file was made or changed elsewhere as well, or its folder removed: both are kept");
     metrics::counter!("holdfast_mount_conflicts_total").increment(1);
+    let wanted = match change {
+        Deferred::Create { new, .. } => &new.name,
+        Deferred::Save { at, .. } => &at.1,
+        Deferred::Rename { rename, .. } => {
+            // Nothing is wrong with what is in it.
+            tracing::warn!(file = %rename.to.1, %beside, "others changed the same names or folders: nothing of theirs is replaced");
+            return;
+        }
+        Deferred::Attributes { .. } | Deferred::Unlink { .. } | Deferred::Passed { .. } => return,
+    };
+    tracing::warn!(file = %wanted, %beside, "a file was made or changed elsewhere as well, or its folder removed: both are kept");
     let message = format!("{wanted} was made or changed elsewhere as well: what was written here is {beside}");
     state.troubles.insert(change.node(), Trouble { kind: ErrorKind::PreconditionFailed, message });
 }
 
-/// Sets a refused change aside, and what comes after it for the same node.
+/// Others were quicker: what they did stays.
+fn tell_late(change: &Deferred) {
+    let name = change.names().next().map(|(_, name)| name.as_str());
+    tracing::warn!(node = %change.node(), name, "it was changed, moved or removed elsewhere before it was removed or renamed here: it stays as others have it");
+    metrics::counter!("holdfast_mount_conflicts_total").increment(1);
+}
+
+/// Sets a refused change aside, and what must come after it.
 fn park(state: &mut State, (number, change): (u64, Deferred)) {
-    state.parked_nodes.insert(change.node());
+    state.held_up.add(&change);
     state.parked.push_back((number, change));
     let queue = std::mem::take(&mut state.queue);
     for (number, change) in queue {
@@ -182,7 +187,7 @@ async fn look(shared: &Shared, tried: &mut Instant) {
         for change in std::mem::take(&mut state.parked).into_iter().rev() {
             state.queue.push_front(change);
         }
-        state.parked_nodes.clear();
+        state.held_up.clear();
     }
 }
 
@@ -208,8 +213,9 @@ where
                     Ok(Applied::Aside(entry)) => {
                         tracing::warn!(beside = %entry.node.name, "what was written before the last end of the mount is kept beside another file");
                     }
+                    Ok(Applied::Late) => tell_late(&change),
                     Ok(_) => {}
-                    Err(error) if is_pointless(&change, &error) => {}
+                    Err(error) if change.is_pointless(error.kind()) => {}
                     Err(error) => refused.push((change, error)),
                 }
             }
@@ -228,77 +234,24 @@ pub(super) async fn park_again(
     (change, error): (Deferred, Error),
     space: SpaceId,
 ) -> Result<()> {
-    let there = match state.view.entry(change.node()) {
-        Some(entry) => Some(entry.clone()),
-        None => inner.entry(change.node()).await?,
-    };
+    let node = before(inner, state, Some(change.node())).await?;
+    let other = before(inner, state, change.other()).await?;
     tracing::error!(node = %change.node(), %error, "a change of the last mount is refused: it stays in the journal and is tried again");
-    let Some(entry) = after(&change, there, space) else { return Ok(()) };
+    let Some(after) = after(&change, (node, other), space) else { return Ok(()) };
     let number = state.journal.append(&change)?;
-    state.view.add(&change, entry);
-    state.parked_nodes.insert(change.node());
+    state.view.add(&change, after);
+    state.held_up.add(&change);
     state.refused.insert(number, error.message().to_owned());
     state.troubles.insert(change.node(), Trouble { kind: error.kind(), message: error.message().to_owned() });
     state.parked.push_back((number, change));
     Ok(())
 }
 
-/// What a node is after a change; none if there is nothing it could be made to.
-pub(super) fn after(change: &Deferred, there: Option<Entry>, space: SpaceId) -> Option<Entry> {
-    match change {
-        Deferred::Create { id, new, content_id } => {
-            let (content, size) = match &new.content {
-                NewContent::Inline { size, .. } => (Some(*content_id), *size),
-                _ => (None, 0),
-            };
-            let node = Node {
-                id: *id,
-                space,
-                parent: Some(new.parent),
-                name: new.name.as_str().to_owned(),
-                kind: new.kind,
-                content,
-                size,
-                seq: 0,
-                created_ms: new.posix.ctime_ns.div_euclid(1_000_000),
-                modified_ms: new.posix.mtime_ns.div_euclid(1_000_000),
-                has_properties: false,
-            };
-            Some(Entry { node, posix: Some(new.posix) })
-        }
-        Deferred::Save { rewrite, content_id, at } => {
-            let mut entry = there.unwrap_or_else(|| lost(rewrite.node, space, at));
-            (entry.node.content, entry.node.size) = match &rewrite.content {
-                NewContent::Inline { size, .. } => (Some(*content_id), *size),
-                _ => (None, 0),
-            };
-            let xattrs = entry.posix.map_or(0, |posix| posix.xattrs);
-            let special = holdfast_drive::Special::None;
-            Some(with_attributes(entry, Posix { xattrs, special, ..rewrite.posix }))
-        }
-        Deferred::Attributes { change, usual, .. } => {
-            let entry = there?;
-            let posix = change.of(entry.attributes(usual));
-            Some(with_attributes(entry, posix))
-        }
-        Deferred::Unlink { .. } => there,
+/// A node as it is now.
+async fn before(inner: &dyn Deferring, state: &State, node: Option<NodeId>) -> Result<Option<Entry>> {
+    let Some(node) = node else { return Ok(None) };
+    match state.view.shown(node) {
+        Some(entry) => Ok(Some(entry)),
+        None => inner.entry(node).await,
     }
-}
-
-/// A file that the catalogue does not have any more.
-fn lost(id: NodeId, space: SpaceId, at: &(NodeId, holdfast_base::NodeName)) -> Entry {
-    let node = Node {
-        id,
-        space,
-        parent: Some(at.0),
-        name: at.1.as_str().to_owned(),
-        kind: NodeKind::File,
-        content: None,
-        size: 0,
-        seq: 0,
-        created_ms: 0,
-        modified_ms: 0,
-        has_properties: false,
-    };
-    Entry { node, posix: None }
 }

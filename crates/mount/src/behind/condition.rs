@@ -13,8 +13,9 @@ impl Shared {
         let state = self.state.try_lock_for(LOOK_TIME)?;
         let oldest_ns = state.queue.iter().chain(&state.parked).map(|(_, change)| made_ns(change)).min();
         let name_of = |change: &Deferred| {
-            let node = change.node();
-            state.view.entry(node).map_or_else(|| format!("#{node}"), |entry| entry.node.name.clone())
+            let (node, taken) = (change.node(), change.names().next().map(|(_, name)| name.as_str().to_owned()));
+            let shown = state.view.entry(node).map(|entry| entry.node.name.clone());
+            shown.or(taken).unwrap_or_else(|| format!("#{node}"))
         };
         let refused = state.queue.iter().chain(&state.parked);
         let refused =
@@ -37,5 +38,7 @@ const fn made_ns(change: &Deferred) -> i64 {
         Deferred::Save { rewrite, .. } => rewrite.posix.ctime_ns,
         Deferred::Attributes { change, .. } => change.ctime_ns,
         Deferred::Unlink { unlink, .. } => unlink.leave.now_ns,
+        Deferred::Rename { rename, .. } => rename.leave.now_ns,
+        Deferred::Passed { now_ns, .. } => *now_ns,
     }
 }

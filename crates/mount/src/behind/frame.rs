@@ -1,12 +1,15 @@
 //! One change as bytes, and as a frame of the journal.
 //!
 //! ```text
-//! frame   length of what follows the sum (u32) | XXH3-64 of it (u64) | number (u64) | change
+//! frame   length of what follows the sum (u32) | XXH3-64 of it (u64) | number (u64) | change or mark
 //! change  a byte that says which, then its fields; integers little-endian, texts and bytes after their length (u32)
+//! mark    a byte of 0, and what is known of the frames around it
 //! ```
 
 use holdfast_base::{ContentId, Error, NodeId, NodeName, Result};
-use holdfast_drive::{Deferred, Leave, NewAttributes, NewContent, NewEntry, NodeKind, Posix, Rewrite, Special, Unlink};
+use holdfast_drive::{
+    Deferred, Leave, NewAttributes, NewContent, NewEntry, NodeKind, Posix, Rename, Rewrite, Special, Taken, Unlink,
+};
 use xxhash_rust::xxh3::xxh3_64;
 
 /// Bytes of a frame before its number.
@@ -14,13 +17,45 @@ const HEAD_BYTES: usize = 12;
 /// Largest body of a frame: sealed content of 4 KiB, two names, and some numbers, with room.
 const BODY_BYTES_MAX: usize = 64 << 10;
 
-/// Appends a frame.
+/// What a frame holds.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Frame {
+    /// A change, by its number.
+    Change(u64, Deferred),
+    /// Behind the change of this number.
+    Mark(u64, Mark),
+}
+
+/// What is known of a journal at a place in it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) struct Mark {
+    /// What follows was answered after the space had changed so many times; a catalogue that counts fewer has lost what came before it.
+    pub(super) seq: Option<i64>,
+    /// Changes up to this number are on disk.
+    pub(super) synced: u64,
+}
+
+/// Appends a change.
 pub(super) fn write(out: &mut Vec<u8>, number: u64, change: &Deferred) -> Result<()> {
+    framed(out, number, |writer| writer.change(change))
+}
+
+/// Appends a mark.
+pub(super) fn write_mark(out: &mut Vec<u8>, number: u64, mark: Mark) -> Result<()> {
+    framed(out, number, |writer| {
+        writer.u8(0);
+        writer.option(mark.seq, Writer::i64);
+        writer.u64(mark.synced);
+        Ok(())
+    })
+}
+
+fn framed(out: &mut Vec<u8>, number: u64, body_of: impl FnOnce(&mut Writer<'_>) -> Result<()>) -> Result<()> {
     let start = out.len();
     out.extend_from_slice(&[0; HEAD_BYTES]);
     let mut writer = Writer(out);
     writer.u64(number);
-    writer.change(change)?;
+    body_of(&mut writer)?;
     let body = start + HEAD_BYTES;
     let length = out.len() - body;
     if length > BODY_BYTES_MAX {
@@ -34,7 +69,7 @@ pub(super) fn write(out: &mut Vec<u8>, number: u64, change: &Deferred) -> Result
 }
 
 /// The frame at the beginning of `bytes`, with its length; none if there is no whole and sound one.
-pub(super) fn read(bytes: &[u8]) -> Option<(u64, Deferred, usize)> {
+pub(super) fn read(bytes: &[u8]) -> Option<(Frame, usize)> {
     let (length, rest) = bytes.split_first_chunk::<4>()?;
     let (sum, rest) = rest.split_first_chunk::<8>()?;
     let length = usize::try_from(u32::from_le_bytes(*length)).ok().filter(|length| *length <= BODY_BYTES_MAX)?;
@@ -42,10 +77,34 @@ pub(super) fn read(bytes: &[u8]) -> Option<(u64, Deferred, usize)> {
     if xxh3_64(body) != u64::from_le_bytes(*sum) {
         return None;
     }
+    read_body(body).map(|frame| (frame, HEAD_BYTES + length))
+}
+
+fn read_body(body: &[u8]) -> Option<Frame> {
     let mut reader = Reader(body);
     let number = reader.u64()?;
-    let change = reader.change()?;
-    reader.0.is_empty().then_some((number, change, HEAD_BYTES + length))
+    let frame = match reader.u8()? {
+        0 => Frame::Mark(number, Mark { seq: reader.option(Reader::i64)?, synced: reader.u64()? }),
+        kind => Frame::Change(number, reader.change(kind)?),
+    };
+    reader.0.is_empty().then_some(frame)
+}
+
+/// Reads anything that may be in a journal, for tests with bytes nobody meant.
+pub(crate) fn read_anything(bytes: &[u8]) {
+    let _ = read(bytes);
+    if let Some(frame) = read_body(bytes) {
+        let mut again = Vec::new();
+        let written = match &frame {
+            Frame::Change(number, change) => write(&mut again, *number, change),
+            Frame::Mark(number, mark) => write_mark(&mut again, *number, *mark),
+        };
+        assert!(written.is_ok() || bytes.len() > BODY_BYTES_MAX, "what was read can be written");
+        if written.is_ok() {
+            assert_eq!(&again[HEAD_BYTES..], bytes, "as it was read");
+            assert_eq!(read(&again), Some((frame, again.len())));
+        }
+    }
 }
 
 struct Writer<'o>(&'o mut Vec<u8>);
@@ -82,6 +141,12 @@ impl Writer<'_> {
     fn place(&mut self, parent: NodeId, name: &NodeName) {
         self.i64(parent.0);
         self.bytes(name.as_str().as_bytes());
+    }
+
+    fn leave(&mut self, leave: &Leave) {
+        self.i64(leave.now_ns);
+        self.option(leave.held_until_ms, Self::i64);
+        self.i64(leave.forget_after_ms);
     }
 
     fn posix(&mut self, posix: &Posix) {
@@ -143,14 +208,35 @@ impl Writer<'_> {
                 self.i64(change.ctime_ns);
                 self.posix(usual);
             }
-            Deferred::Unlink { unlink, node } => {
-                self.u8(4);
+            Deferred::Unlink { unlink, node, content } => {
+                self.u8(5);
                 self.i64(node.0);
+                self.option(*content, |writer, content| writer.i64(content.0));
                 self.place(unlink.parent, &unlink.name);
                 self.u8(unlink.folder.into());
-                self.i64(unlink.leave.now_ns);
-                self.option(unlink.leave.held_until_ms, Self::i64);
-                self.i64(unlink.leave.forget_after_ms);
+                self.leave(&unlink.leave);
+            }
+            Deferred::Rename { rename, node, other } => {
+                self.u8(6);
+                self.i64(node.0);
+                self.option(*other, |writer, (other, content)| {
+                    writer.i64(other.0);
+                    writer.option(content, |writer, content| writer.i64(content.0));
+                });
+                self.place(rename.from.0, &rename.from.1);
+                self.place(rename.to.0, &rename.to.1);
+                self.u8(match rename.taken {
+                    Taken::Replace => 0,
+                    Taken::Refuse => 1,
+                    Taken::Exchange => 2,
+                });
+                self.leave(&rename.leave);
+            }
+            Deferred::Passed { node, folder, now_ns } => {
+                self.u8(7);
+                self.i64(node.0);
+                self.i64(folder.0);
+                self.i64(*now_ns);
             }
         }
         Ok(())
@@ -211,6 +297,11 @@ impl<'b> Reader<'b> {
         Some((parent, NodeName::new(name).ok()?))
     }
 
+    fn leave(&mut self) -> Option<Leave> {
+        let (now_ns, held_until_ms) = (self.i64()?, self.option(Self::i64)?);
+        Some(Leave { now_ns, held_until_ms, forget_after_ms: self.i64()? })
+    }
+
     fn posix(&mut self) -> Option<Posix> {
         let special = special(self.u8()?)?;
         let (mode, uid, gid, rdev, xattrs) = (self.u32()?, self.u32()?, self.u32()?, self.u32()?, self.u32()?);
@@ -229,8 +320,8 @@ impl<'b> Reader<'b> {
         Some((content, id))
     }
 
-    fn change(&mut self) -> Option<Deferred> {
-        Some(match self.u8()? {
+    fn change(&mut self, kind: u8) -> Option<Deferred> {
+        Some(match kind {
             1 => {
                 let id = NodeId(self.i64()?);
                 let (parent, name) = self.place()?;
@@ -254,13 +345,32 @@ impl<'b> Reader<'b> {
                 let change = NewAttributes { mode, uid, gid, atime_ns, mtime_ns, ctime_ns: self.i64()? };
                 Deferred::Attributes { node, change, usual: self.posix()? }
             }
-            4 => {
+            // 4 was a removal that did not say of which content; none was ever written.
+            5 => {
                 let node = NodeId(self.i64()?);
+                let content = self.option(|reader| reader.i64().map(ContentId))?;
                 let (parent, name) = self.place()?;
-                let folder = self.bool()?;
-                let (now_ns, held_until_ms) = (self.i64()?, self.option(Self::i64)?);
-                let leave = Leave { now_ns, held_until_ms, forget_after_ms: self.i64()? };
-                Deferred::Unlink { unlink: Unlink { parent, name, folder, leave }, node }
+                let (folder, leave) = (self.bool()?, self.leave()?);
+                Deferred::Unlink { unlink: Unlink { parent, name, folder, leave }, node, content }
+            }
+            6 => {
+                let node = NodeId(self.i64()?);
+                let other = self.option(|reader| {
+                    let other = NodeId(reader.i64()?);
+                    Some((other, reader.option(|reader| reader.i64().map(ContentId))?))
+                })?;
+                let (from, to) = (self.place()?, self.place()?);
+                let taken = match self.u8()? {
+                    0 => Taken::Replace,
+                    1 => Taken::Refuse,
+                    2 => Taken::Exchange,
+                    _ => return None,
+                };
+                Deferred::Rename { rename: Rename { from, to, taken, leave: self.leave()? }, node, other }
+            }
+            7 => {
+                let (node, folder) = (NodeId(self.i64()?), NodeId(self.i64()?));
+                Deferred::Passed { node, folder, now_ns: self.i64()? }
             }
             _ => return None,
         })
@@ -317,7 +427,19 @@ mod tests {
             Deferred::Unlink {
                 unlink: Unlink { parent: NodeId(14), name: name(), folder: true, leave },
                 node: NodeId(15),
+                content: Some(ContentId(16)),
             },
+            Deferred::Rename {
+                rename: Rename {
+                    from: (NodeId(17), name()),
+                    to: (NodeId(18), name()),
+                    taken: Taken::Exchange,
+                    leave: Leave { held_until_ms: None, ..leave },
+                },
+                node: NodeId(19),
+                other: Some((NodeId(20), None)),
+            },
+            Deferred::Passed { node: NodeId(21), folder: NodeId(22), now_ns: -1 },
         ]
     }
 
@@ -329,11 +451,15 @@ mod tests {
         }
         let mut rest = bytes.as_slice();
         for (number, change) in (1..).zip(changes()) {
-            let (found, read, length) = read(rest).expect("reads");
-            assert_eq!((found, read), (number, change));
+            let (read, length) = read(rest).expect("reads");
+            assert_eq!(read, Frame::Change(number, change));
             rest = &rest[length..];
         }
         assert!(rest.is_empty());
+        let mark = Mark { seq: Some(-7), synced: 8 };
+        write_mark(&mut bytes, 9, mark).expect("writes");
+        let start = bytes.len() - HEAD_BYTES - 8 - 1 - 9 - 8;
+        assert_eq!(read(&bytes[start..]), Some((Frame::Mark(9, mark), bytes.len() - start)));
     }
 
     #[test]
@@ -358,7 +484,8 @@ mod tests {
             let mut bytes = u32::try_from(body.len()).expect("short").to_le_bytes().to_vec();
             bytes.extend_from_slice(&xxh3_64(&body).to_le_bytes());
             bytes.extend_from_slice(&body);
-            let _ = read(&bytes);
+            read_anything(&bytes);
+            read_anything(&body);
         }
     }
 }

@@ -5,24 +5,27 @@
 //! returns: the end of the process does not undo it, a power cut may. Each start of a mount begins a journal of its own, so numbers a
 //! power cut took from the files are not given to other changes.
 //!
-//! A file is read up to its first frame that is not whole and sound. That is the end of what was answered, unless the disk lost something in the
-//! middle: then the file is kept under another name, and the log says so.
+//! **What a power cut leaves.** What was not synced may be lost in any part of it. So a journal is read up to its first frame that is not whole and sound or has not
+//! the next number; what comes behind that was answered later, and goes with it. What is not written here but went to the catalogue in the usual way leaves a
+//! mark before the next change ([`Journal::after`]): where the catalogue has lost that, what follows goes as well ([`Left::cut`]). So catalogue and journal
+//! together are as they were at one moment. Marks say, too, how far the file was synced; what is missing of that was lost by the disk, so then the file is
+//! kept under another name and the log says so.
 
-use super::frame;
+use super::frame::{self, Mark};
 use holdfast_base::{Error, Result};
 use holdfast_drive::Deferred;
 use std::collections::VecDeque;
 use std::fs::{self, File, OpenOptions};
-use std::io::Read;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-/// First bytes of a file: what it is, and the format's version.
-const MAGIC: [u8; 8] = *b"HFMJ\x01\0\0\0";
+/// First bytes of a file: what it is, and the format's version. The first version had no marks, removals and renames, and is read as well.
+pub(super) const MAGIC: [u8; 8] = *b"HFMJ\x02\0\0\0";
+pub(super) const MAGIC_1: [u8; 8] = *b"HFMJ\x01\0\0\0";
 /// Bytes before the first frame.
-const HEADER_BYTES: u64 = 24;
+pub(super) const HEADER_BYTES: u64 = 24;
 /// A file is not appended to beyond this.
-const SEGMENT_BYTES: u64 = 16 << 20;
+pub(super) const SEGMENT_BYTES: u64 = 16 << 20;
 /// Bytes of a journal at most: at this, writers wait.
 pub(super) const JOURNAL_BYTES_MAX: u64 = 256 << 20;
 /// How its files are called, before their number.
@@ -40,22 +43,10 @@ pub(super) struct Journal {
     file: File,
     written: u64,
     last: u64,
+    /// What the next mark is to say, if there is to be one.
+    mark: Option<Mark>,
+    synced: u64,
     buffer: Vec<u8>,
-}
-
-/// What a mount before this left.
-pub(super) struct Left {
-    /// Its journal's name.
-    pub(super) id: [u8; 16],
-    pub(super) changes: Vec<(u64, Deferred)>,
-    files: Vec<PathBuf>,
-}
-
-impl Left {
-    /// Removes its files: everything in them is elsewhere.
-    pub(super) fn remove(self) -> Result<()> {
-        self.files.iter().try_for_each(fs::remove_file).map_err(Error::from)
-    }
 }
 
 impl Journal {
@@ -65,7 +56,19 @@ impl Journal {
         let (path, file) = new_file(folder, next_file, id)?;
         let (full, buffer) = (VecDeque::new(), Vec::new());
         let folder = folder.to_owned();
-        Ok(Self { folder, id, next_file: next_file + 1, full, path, file, written: HEADER_BYTES, last: 0, buffer })
+        Ok(Self {
+            folder,
+            id,
+            next_file: next_file + 1,
+            full,
+            path,
+            file,
+            written: HEADER_BYTES,
+            last: 0,
+            mark: None,
+            synced: 0,
+            buffer,
+        })
     }
 
     /// Its name.
@@ -83,6 +86,12 @@ impl Journal {
         self.written + self.full.iter().map(|(_, _, bytes)| bytes).sum::<u64>()
     }
 
+    /// Something was answered that is not in here: with it, the space has changed so many times.
+    pub(super) fn after(&mut self, seq: i64) {
+        let mark = self.mark.get_or_insert_default();
+        mark.seq = mark.seq.max(Some(seq));
+    }
+
     /// Appends a change and answers its number. When it returns, the end of this process does not undo it; if it fails, it was not made.
     pub(super) fn append(&mut self, change: &Deferred) -> Result<u64> {
         if self.written >= SEGMENT_BYTES {
@@ -94,6 +103,9 @@ impl Journal {
         }
         let number = self.last + 1;
         self.buffer.clear();
+        if let Some(mark) = self.mark {
+            frame::write_mark(&mut self.buffer, self.last, Mark { synced: self.synced, ..mark })?;
+        }
         frame::write(&mut self.buffer, number, change)?;
         if let Err(error) = self.file.write_all_at(&self.buffer, self.written) {
             // A half-written frame ends the journal for whoever reads it, and the next one is written over it.
@@ -102,13 +114,17 @@ impl Journal {
         }
         self.written += self.buffer.len() as u64;
         self.last = number;
+        self.mark = None;
         Ok(number)
     }
 
     /// Has everything on disk.
-    pub(super) fn sync(&self) -> Result<()> {
+    pub(super) fn sync(&mut self) -> Result<()> {
         self.full.iter().try_for_each(|(path, _, _)| File::open(path)?.sync_data())?;
-        Ok(self.file.sync_data()?)
+        self.file.sync_data()?;
+        self.synced = self.last;
+        self.mark.get_or_insert_default();
+        Ok(())
     }
 
     /// Forgets what the catalogue has on disk: all changes up to this number.
@@ -127,59 +143,8 @@ impl Journal {
     }
 }
 
-/// What mounts before this left in a folder, oldest first.
-pub(super) fn left_in(folder: &Path) -> Result<Vec<Left>> {
-    let mut all: Vec<Left> = Vec::new();
-    for (_, path) in files(folder)? {
-        let Some(part) = read(path)? else { continue };
-        match all.last_mut().filter(|left| left.id == part.id) {
-            Some(left) => {
-                left.changes.extend(part.changes);
-                left.files.extend(part.files);
-            }
-            None => all.push(part),
-        }
-    }
-    Ok(all)
-}
-
-/// Reads one file. One that is nothing to us is set aside.
-fn read(path: PathBuf) -> Result<Option<Left>> {
-    let mut bytes = Vec::new();
-    // One frame may go beyond a file's bound; what is longer was not written here.
-    File::open(&path)?.take(2 * SEGMENT_BYTES).read_to_end(&mut bytes)?;
-    let id = bytes.get(8..24).filter(|_| bytes.starts_with(&MAGIC)).and_then(|id| <[u8; 16]>::try_from(id).ok());
-    let Some(id) = id else {
-        if bytes.len() < 24 {
-            // The machine went down while it was begun.
-            fs::remove_file(&path)?;
-        } else {
-            set_aside(&path)?;
-        }
-        return Ok(None);
-    };
-    let mut rest = &bytes[24..];
-    let mut changes = Vec::new();
-    while let Some((number, change, length)) = frame::read(rest) {
-        changes.push((number, change));
-        rest = &rest[length..];
-    }
-    if !rest.is_empty() && (1..rest.len()).any(|at| frame::read(&rest[at..]).is_some()) {
-        let bytes = rest.len();
-        tracing::error!(file = %path.display(), bytes, "a part of the mount's journal is damaged: what comes after it is kept aside");
-        let copy = path.with_extension("damaged");
-        fs::copy(&path, &copy)?;
-    }
-    Ok(Some(Left { id, changes, files: vec![path] }))
-}
-
-fn set_aside(path: &Path) -> Result<()> {
-    tracing::error!(file = %path.display(), "this is no journal of a mount that this program can read: it is set aside");
-    Ok(fs::rename(path, path.with_extension("damaged"))?)
-}
-
 /// Files of journals by their numbers.
-fn files(folder: &Path) -> Result<Vec<(u64, PathBuf)>> {
+pub(super) fn files(folder: &Path) -> Result<Vec<(u64, PathBuf)>> {
     let mut found = Vec::new();
     for entry in fs::read_dir(folder)? {
         let entry = entry?;
@@ -203,74 +168,19 @@ fn new_file(folder: &Path, number: u64, id: [u8; 16]) -> Result<(PathBuf, File)>
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use holdfast_base::NodeId;
-    use holdfast_drive::{NewAttributes, Posix};
-
-    fn change(node: i64) -> Deferred {
-        let change = NewAttributes { mode: Some(0o600), ..NewAttributes::default() };
-        Deferred::Attributes { node: NodeId(node), change, usual: Posix::default() }
+impl Journal {
+    /// The file that is written.
+    pub(super) fn path(&self) -> &Path {
+        &self.path
     }
 
-    fn numbers(folder: &Path) -> Vec<Vec<u64>> {
-        let left = left_in(folder).expect("reads");
-        left.iter().map(|left| left.changes.iter().map(|(number, _)| *number).collect()).collect()
+    /// As if the file were full.
+    pub(super) fn fill(&mut self) {
+        self.written = SEGMENT_BYTES;
     }
 
-    #[test]
-    fn what_was_appended_is_there_and_a_torn_end_is_not() {
-        let folder = tempfile::tempdir().expect("a folder");
-        let mut journal = Journal::begin(folder.path(), [7; 16]).expect("begins");
-        for node in 1..=3 {
-            assert_eq!(journal.append(&change(node)).expect("appends"), node.unsigned_abs());
-        }
-        assert_eq!(numbers(folder.path()), [[1, 2, 3]]);
-        let whole = fs::read(&journal.path).expect("reads");
-        for cut in [1, 10, whole.len() / 4] {
-            fs::write(&journal.path, &whole[..whole.len() - cut]).expect("writes");
-            assert_eq!(numbers(folder.path()), [[1, 2]]);
-        }
-        let mut torn = whole.clone();
-        let last = torn.len() - 5;
-        torn[last] ^= 1;
-        fs::write(&journal.path, &torn).expect("writes");
-        assert_eq!(numbers(folder.path()), [[1, 2]]);
-        assert!(!journal.path.with_extension("damaged").exists(), "that is how a journal ends");
-        let middle = 24 + (whole.len() - 24) / 2;
-        torn[middle] ^= 1;
-        torn[last] ^= 1;
-        fs::write(&journal.path, &torn).expect("writes");
-        assert_eq!(numbers(folder.path()), [[1]]);
-        assert!(journal.path.with_extension("damaged").exists(), "and that is not");
-    }
-
-    #[test]
-    fn files_go_when_the_catalogue_has_what_is_in_them() {
-        let folder = tempfile::tempdir().expect("a folder");
-        let mut journal = Journal::begin(folder.path(), [7; 16]).expect("begins");
-        journal.append(&change(1)).expect("appends");
-        // As if it were full.
-        journal.written = SEGMENT_BYTES;
-        journal.append(&change(2)).expect("appends");
-        journal.append(&change(3)).expect("appends");
-        assert_eq!((files(folder.path()).expect("reads").len(), journal.full.len()), (2, 1));
-        assert_eq!(numbers(folder.path()), [[1, 2, 3]]);
-        journal.retire(2).expect("retires");
-        assert_eq!(numbers(folder.path()), [[2, 3]], "what is not done stays");
-        journal.retire(3).expect("retires");
-        assert!(numbers(folder.path()).concat().is_empty());
-        assert_eq!(journal.bytes(), HEADER_BYTES);
-        assert_eq!(journal.append(&change(4)).expect("appends"), 4);
-        drop(journal);
-        let mut next = Journal::begin(folder.path(), [8; 16]).expect("begins");
-        next.append(&change(1)).expect("appends");
-        let mut left = left_in(folder.path()).expect("reads");
-        assert_eq!(left.iter().map(|left| (left.id[0], left.changes.len())).collect::<Vec<_>>(), [(7, 1), (8, 1)]);
-        left.remove(0).remove().expect("removes");
-        assert_eq!(numbers(folder.path()), [[1]]);
-        fs::write(folder.path().join("journal-0000000099"), "something else, and long enough").expect("writes");
-        assert_eq!(numbers(folder.path()), [[1]]);
-        assert!(folder.path().join("journal-0000000099.damaged").exists());
+    /// Files that are full.
+    pub(super) fn full(&self) -> usize {
+        self.full.len()
     }
 }

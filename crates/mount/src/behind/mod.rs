@@ -5,32 +5,42 @@
 //! this mount ([`view`]). One task hands what waits to the tree in the order it was made ([`apply`]), some ten milliseconds later, in
 //! batches. This is a [`Tree`] itself (`tree.rs`), over any other: the engine here, or a client.
 //!
-//! **What waits.** Making a file, folder or special file with little content, saving a small file, and attributes of what waits. Everything else
-//! has what waits applied first and goes the usual way, as does everything near the end of the quota, where an error has to be told
-//! at `close`.
+//! **What waits.** Making a file, folder or special file with little content, saving a small file, attributes, removals and renames. What a program must be told
+//! at once (a name that is free or taken, a folder that is not empty) is looked up first. Everything else has what waits applied first and goes the usual
+//! way, as do names while another face locks anything in the space, and what grows near the end of the quota, where an error has to be told at `close`.
 //!
 //! **Numbers** of nodes and contents are reserved beforehand, so what was made can be used, and its content be the base of the next, before
 //! anybody else knows of it.
 //!
 //! **Nothing is dropped.** What turns out to collide with what others did is kept beside it; what is refused stays in the journal, is tried
 //! again, and is told to whoever closes or syncs the file next. The journal is gone through again at the next start.
+//!
+//! **One order.** Changes are handed over in the order they were answered, and what goes the usual way leaves a mark among them ([`journal`]): a power cut
+//! takes the end of that order and leaves no mixture.
 
+mod after;
 mod apply;
 mod condition;
+mod defer;
 mod frame;
 mod journal;
+mod left;
+mod look;
 mod recover;
+mod state;
 mod tree;
 mod view;
 
+pub(crate) use frame::read_anything;
 pub use recover::{note_owner, recover};
 
 use crate::meter::waits_for;
-use holdfast_base::{Error, ErrorKind, NodeId, Result, SpaceId};
-use holdfast_drive::{Deferred, Deferring, Durable, Entry, Tree};
+use crate::under_way::Wait;
+use holdfast_base::{Error, NodeId, Result, SpaceId};
+use holdfast_drive::{Deferring, Durable, Tree};
 use journal::Journal;
 use parking_lot::Mutex;
-use std::collections::{HashMap, HashSet, VecDeque};
+use state::State;
 use std::fs::{File, TryLockError};
 use std::ops::Range;
 use std::path::Path;
@@ -39,7 +49,6 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 use tokio::sync::Notify;
 use tokio::task::JoinHandle;
-use view::View;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 /// Changes that wait at most; beyond, writers do. With 4 KiB each, some 32 MiB of memory.
@@ -86,131 +95,26 @@ struct Shared {
     _lock: File,
 }
 
-struct State {
-    journal: Journal,
-    view: View,
-    /// Changes that wait, in order.
-    queue: VecDeque<(u64, Deferred)>,
-    /// The first number of those on their way to the tree.
-    under_way: Option<u64>,
-    /// Changes that were refused, and those that must come after them, in order.
-    parked: VecDeque<(u64, Deferred)>,
-    parked_nodes: HashSet<NodeId>,
-    /// Those that the log and the file's next closing know of, and why.
-    refused: HashMap<u64, String>,
-    /// Errors that nobody was told yet.
-    troubles: HashMap<NodeId, Trouble>,
-    /// Why the last batch failed as a whole, and how many did.
-    failure: Option<(ErrorKind, String)>,
-    failures: u64,
-    numbers: Range<i64>,
-    /// When others are asked for.
-    numbers_until: Instant,
-    /// Room in the space when it was last asked for.
-    free_bytes: Option<u64>,
-    /// Bytes written since.
-    since_bytes: u64,
-    absent: HashMap<u64, Instant>,
-}
-
-/// What went wrong with a change after it was answered.
-#[derive(Clone)]
-struct Trouble {
-    kind: ErrorKind,
-    message: String,
-}
-
-impl Trouble {
-    fn error(&self) -> Error {
-        Error::new(self.kind, self.message.clone())
-    }
-}
-
-impl State {
-    /// Numbers a node or content.
-    fn number(&mut self) -> Option<i64> {
-        self.numbers.next()
-    }
-
-    /// Whether any change up to a number is not in the tree and not refused.
-    fn waits_for(&self, number: u64) -> bool {
-        self.under_way.is_some_and(|first| first <= number) || self.queue.iter().any(|(other, _)| *other <= number)
-    }
-
-    fn are_old(&self) -> bool {
-        Instant::now() >= self.numbers_until
-    }
-
-    fn is_idle(&self) -> bool {
-        self.queue.is_empty() && self.under_way.is_none()
-    }
-
-    /// Whether a change may be answered first.
-    fn may_defer(&self, bytes: u64) -> bool {
-        let claimed = self.since_bytes.saturating_add(bytes).saturating_add(ROOM_BYTES);
-        self.parked.len() < PARKED_MAX && self.free_bytes.is_none_or(|free| free > claimed)
-    }
-
-    fn is_full(&self) -> bool {
-        self.queue.len() >= WAITING_MAX || self.journal.bytes() >= journal::JOURNAL_BYTES_MAX
-    }
-
-    /// Answers a change: from here on it waits, and is seen.
-    fn add(&mut self, change: Deferred, entry: Entry) -> Result<()> {
-        let number = self.journal.append(&change)?;
-        self.since_bytes += entry.node.size;
-        self.view.add(&change, entry);
-        self.line_up(number, change);
-        Ok(())
-    }
-
-    /// Puts a change where it belongs: behind one that was refused, if it needs that.
-    fn line_up(&mut self, number: u64, change: Deferred) {
-        let waits = |node: NodeId| self.parked_nodes.contains(&node);
-        if !self.parked.is_empty() && (waits(change.node()) || change.folder().is_some_and(waits)) {
-            self.parked_nodes.insert(change.node());
-            self.parked.push_back((number, change));
-        } else {
-            self.queue.push_back((number, change));
-        }
-    }
-}
-
 impl Behind {
     /// Goes through what a mount before this left in `folder`, and begins.
     pub(crate) async fn start(inner: Arc<dyn Deferring>, folder: &Path) -> Result<Self> {
         std::fs::create_dir_all(folder).map_err(|error| Error::from(error).context(folder.display()))?;
         let lock = lock(folder)?;
         let root = inner.entry(inner.root()).await?.ok_or_else(|| Error::not_found("the space has no root folder"))?;
-        let left = journal::left_in(folder)?;
+        let (mut left, seq) = (left::left_in(folder)?, inner.seq().await?);
+        left.iter_mut().try_for_each(|left| left.cut(seq))?;
         let refused = apply::go_through(&left, |batch| inner.apply(batch, Durable::Soon)).await?;
         if !left.is_empty() {
             inner.settle().await?;
         }
         let numbers = if inner.may_change().await.is_ok() { inner.reserve(NUMBERS).await? } else { 0..0 };
         let free_bytes = inner.room().await?.free_bytes;
-        let mut state = State {
-            journal: Journal::begin(folder, name_of(&numbers))?,
-            view: View::default(),
-            queue: VecDeque::new(),
-            under_way: None,
-            parked: VecDeque::new(),
-            parked_nodes: HashSet::new(),
-            refused: HashMap::new(),
-            troubles: HashMap::new(),
-            failure: None,
-            failures: 0,
-            numbers,
-            numbers_until: Instant::now() + NUMBERS_FRESH,
-            free_bytes,
-            since_bytes: 0,
-            absent: HashMap::new(),
-        };
+        let mut state = State::new(Journal::begin(folder, name_of(&numbers))?, numbers, free_bytes);
         for change in refused {
             apply::park_again(&*inner, &mut state, change, root.node.space).await?;
         }
         state.journal.sync()?;
-        left.into_iter().try_for_each(journal::Left::remove)?;
+        left.into_iter().try_for_each(left::Left::remove)?;
         let shared = Arc::new(Shared {
             inner,
             space: root.node.space,
@@ -294,7 +198,7 @@ impl Shared {
             self.hurried.store(true, Ordering::Release);
             self.hurry.notify_one();
             self.work.notify_one();
-            waits_for("the journal to be handed over", progress).await;
+            waits_for(Wait::HandedOver, progress).await;
         }
     }
 
@@ -325,7 +229,7 @@ impl Shared {
                 self.renew().await;
             } else if full {
                 self.work.notify_one();
-                waits_for("room in the journal", progress).await;
+                waits_for(Wait::Room, progress).await;
             } else {
                 return Ok(());
             }
@@ -369,6 +273,20 @@ impl Shared {
         self.generation(folder).fetch_add(1, Ordering::AcqRel);
     }
 
+    /// Does something in the usual way: after everything that waits, and before what is answered from then on. `nodes` are those whose content it changes.
+    async fn directly<T>(&self, nodes: &[NodeId], work: impl Future<Output = Result<T>>) -> Result<T> {
+        let _direct = Direct::begin(self, nodes);
+        self.flush().await?;
+        let done = work.await;
+        match self.inner.seq().await {
+            Ok(Some(seq)) => self.state.lock().journal.after(seq),
+            Ok(None) => {}
+            // What cannot be asked for is on disk, or nothing that follows may be answered before it.
+            Err(_) => self.inner.settle().await?,
+        }
+        done
+    }
+
     /// Everything that was refused is told, and kept until then.
     fn trouble(&self, node: NodeId) -> Option<Error> {
         let mut state = self.state.lock();
@@ -376,6 +294,36 @@ impl Shared {
             return None;
         }
         state.troubles.remove(&node).map(|trouble| trouble.error())
+    }
+}
+
+/// Content that is being changed in the usual way.
+struct Direct<'s> {
+    shared: &'s Shared,
+    nodes: &'s [NodeId],
+}
+
+impl<'s> Direct<'s> {
+    fn begin(shared: &'s Shared, nodes: &'s [NodeId]) -> Self {
+        let mut state = shared.state.lock();
+        for node in nodes {
+            *state.direct.entry(*node).or_default() += 1;
+        }
+        Self { shared, nodes }
+    }
+}
+
+impl Drop for Direct<'_> {
+    fn drop(&mut self) {
+        let mut state = self.shared.state.lock();
+        for node in self.nodes {
+            if let Some(count) = state.direct.get_mut(node) {
+                *count -= 1;
+                if *count == 0 {
+                    state.direct.remove(node);
+                }
+            }
+        }
     }
 }
 

@@ -2,7 +2,7 @@
 //!
 //! A journal holds names, and content that is sealed already, so no key is needed for it; but whose changes they are is, which is in a file beside it.
 
-use super::{apply, journal, lock};
+use super::{apply, left, lock};
 use holdfast_base::{AccountId, Error, ErrorKind, Result, SpaceId};
 use holdfast_drive::engine::Engine;
 use serde::{Deserialize, Serialize};
@@ -83,12 +83,14 @@ async fn recover_one(engine: &Engine, folder: &Path) -> Result<()> {
         }
         Err(error) => return Err(error),
     };
-    let left = journal::left_in(folder)?;
+    let mut left = left::left_in(folder)?;
     if left.iter().all(|left| left.changes.is_empty()) {
         return Ok(());
     }
     let owner = read_owner(folder)?.ok_or_else(|| Error::not_found("it is not known whose journal it is"))?;
     let (account, space) = (AccountId(owner.account), SpaceId(owner.space));
+    let seq = engine.catalogue().standing(space).await?.map(|standing| standing.seq);
+    left.iter_mut().try_for_each(|left| left.cut(seq))?;
     for left in left {
         let one = std::slice::from_ref(&left);
         let refused = apply::go_through(one, |batch| engine.apply_answered(account, space, batch)).await?;

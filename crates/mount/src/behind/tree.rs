@@ -1,19 +1,16 @@
 //! The tree that answers first, as a mount asks it.
 
-use super::apply::after;
-use super::view::{Touched, merged};
-use super::{ABSENT, ABSENT_MAX, Behind, Shared, key_of};
+use super::defer::taken;
+use super::{Behind, Shared};
 use async_trait::async_trait;
 use bytes::Bytes;
 use futures_util::{StreamExt, TryStreamExt, stream};
 use holdfast_base::{ByteRange, ContentId, Error, ErrorKind, NodeId, NodeName, Result};
 use holdfast_drive::{
-    Change, Condition, ContentStream, Deferred, Durable, Entry, NewAttributes, NewContent, NewEntry, NewNode, NodeKind,
-    OpenContent, Posix, Rename, Renamed, Rewrite, Room, Save, Tree, Unlink, XattrRule,
+    Change, Condition, ContentStream, Durable, Entry, NewAttributes, NewNode, OpenContent, Posix, Rename, Renamed,
+    Room, Save, Tree, Unlink, XattrRule,
 };
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
-use std::time::Instant;
 use tokio::sync::broadcast;
 
 /// Content beyond this is never small enough when it is sealed.
@@ -34,21 +31,7 @@ impl Tree for Behind {
     }
 
     async fn list(&self, folder: NodeId, after: Option<&NodeName>, limit: usize) -> Result<Vec<Entry>> {
-        // What waits is asked first: what is handed over meanwhile is in both rather than in none.
-        let (waiting, any) = {
-            let state = self.shared.state.lock();
-            (state.view.members(folder, after, limit), !state.is_idle())
-        };
-        let mut there = self.shared.inner.list(folder, after, limit).await?;
-        if any {
-            let state = self.shared.state.lock();
-            for entry in &mut there {
-                if let Some(touched) = state.view.touched(entry.node.id) {
-                    touched.show(entry);
-                }
-            }
-        }
-        Ok(if waiting.is_empty() { there } else { merged(there, waiting, limit) })
+        self.shared.list(folder, after, limit).await
     }
 
     async fn room(&self) -> Result<Room> {
@@ -93,10 +76,8 @@ impl Tree for Behind {
 
     async fn save(&self, save: Save, body: ContentStream) -> Result<Entry> {
         let whole = save.body == ByteRange::whole(save.size) && save.size <= SMALL_BYTES;
-        if !whole || save.durable == Durable::Now {
-            self.shared.flush().await?;
-            self.shared.refuse_parked(save.node)?;
-            return self.shared.inner.save(save, body).await;
+        if !whole || save.durable == Durable::Now || self.shared.may_be_locked(save.node).await? {
+            return self.save_now(save, body).await;
         }
         let plain = body.try_fold(Vec::new(), |mut all, piece| async move {
             all.extend_from_slice(&piece);
@@ -110,53 +91,61 @@ impl Tree for Behind {
                 return Ok(entry);
             }
         }
-        self.shared.flush().await?;
-        self.shared.refuse_parked(save.node)?;
-        self.shared.inner.save(save, stream::once(async move { Ok(Bytes::from(plain)) }).boxed()).await
+        self.save_now(save, stream::once(async move { Ok(Bytes::from(plain)) }).boxed()).await
     }
 
     async fn extend(&self, save: Save, body: ContentStream, tail: (ContentId, ByteRange)) -> Result<Entry> {
-        self.shared.flush().await?;
-        self.shared.refuse_parked(save.node)?;
-        self.shared.inner.extend(save, body, tail).await
+        let (shared, node) = (&self.shared, save.node);
+        let work = async {
+            shared.refuse_parked(node)?;
+            shared.inner.extend(save, body, tail).await
+        };
+        shared.directly(&[node], work).await
     }
 
     async fn set_attributes(&self, node: NodeId, change: NewAttributes, usual: Posix) -> Result<Entry> {
-        let waits = {
-            let state = self.shared.state.lock();
-            state.view.entry(node).is_some()
-        };
-        if waits {
-            self.shared.make_ready().await?;
-            if let Some(entry) = self.shared.defer_attributes(node, change, usual)? {
-                return Ok(entry);
-            }
+        let shared = &self.shared;
+        if let Some(entry) = shared.defer_attributes(node, change, usual).await? {
+            return Ok(entry);
         }
-        // A member made before would set the folder's times after this.
-        self.shared.flush().await?;
-        self.shared.refuse_parked(node)?;
-        self.shared.inner.set_attributes(node, change, usual).await
+        let work = async {
+            shared.refuse_parked(node)?;
+            shared.inner.set_attributes(node, change, usual).await
+        };
+        shared.directly(&[], work).await
     }
 
     async fn unlink(&self, unlink: Unlink) -> Result<NodeId> {
-        self.shared.flush().await?;
-        self.shared.refuse_parked_at(unlink.parent, &unlink.name).await?;
-        self.shared.changes(unlink.parent);
+        let shared = &self.shared;
+        if let Some(node) = shared.defer_unlink(&unlink).await? {
+            return Ok(node);
+        }
         let parent = unlink.parent;
-        let done = self.shared.inner.unlink(unlink).await;
-        self.shared.changes(parent);
+        let work = async {
+            shared.refuse_parked_at(parent, &unlink.name).await?;
+            shared.changes(parent);
+            shared.inner.unlink(unlink).await
+        };
+        let done = shared.directly(&[], work).await;
+        shared.changes(parent);
         done
     }
 
     async fn rename(&self, rename: Rename) -> Result<Renamed> {
-        self.shared.flush().await?;
+        let shared = &self.shared;
+        if let Some(done) = shared.defer_rename(&rename).await? {
+            return Ok(done);
+        }
         let (from, to) = (rename.from.clone(), rename.to.clone());
-        self.shared.refuse_parked_at(from.0, &from.1).await?;
-        self.shared.refuse_parked_at(to.0, &to.1).await?;
-        self.shared.forget_absent(to.0, &to.1);
-        let done = self.shared.inner.rename(rename).await;
+        let work = async {
+            shared.refuse_parked_at(from.0, &from.1).await?;
+            shared.refuse_parked_at(to.0, &to.1).await?;
+            shared.forget_absent(to.0, &to.1);
+            shared.inner.rename(rename).await
+        };
+        let done = shared.directly(&[], work).await;
         for (folder, name) in [from, to] {
-            self.shared.forget_absent(folder, &name);
+            shared.forget_absent(folder, &name);
         }
         done
     }
@@ -166,6 +155,10 @@ impl Tree for Behind {
     }
 
     async fn let_go(&self, node: NodeId) -> Result<()> {
+        if self.shared.lets_go_of_what_waits(node) {
+            return Ok(());
+        }
+        self.shared.flush().await?;
         self.shared.inner.let_go(node).await
     }
 
@@ -179,9 +172,12 @@ impl Tree for Behind {
         change: (String, Option<Vec<u8>>, XattrRule),
         usual: (Posix, i64),
     ) -> Result<Entry> {
-        self.shared.flush().await?;
-        self.shared.refuse_parked(node)?;
-        self.shared.inner.set_xattr(node, change, usual).await
+        let shared = &self.shared;
+        let work = async {
+            shared.refuse_parked(node)?;
+            shared.inner.set_xattr(node, change, usual).await
+        };
+        shared.directly(&[], work).await
     }
 
     fn trouble(&self, node: NodeId) -> Option<Error> {
@@ -210,155 +206,31 @@ impl Tree for Behind {
 
 impl Behind {
     async fn create_now(&self, new: NewNode, content: Bytes, durable: Durable) -> Result<Entry> {
-        self.shared.flush().await?;
-        self.shared.refuse_parked(new.parent)?;
-        let (parent, name) = (new.parent, new.name.clone());
-        let made = self.shared.inner.create(new, content, durable).await;
-        self.shared.forget_absent(parent, &name);
+        let (shared, parent, name) = (&self.shared, new.parent, new.name.clone());
+        let work = async {
+            shared.refuse_parked(parent)?;
+            shared.inner.create(new, content, durable).await
+        };
+        let made = shared.directly(&[], work).await;
+        shared.forget_absent(parent, &name);
         made
     }
-}
 
-fn taken(name: &NodeName) -> Error {
-    Error::new(ErrorKind::AlreadyExists, format!("{name} exists already"))
+    async fn save_now(&self, save: Save, body: ContentStream) -> Result<Entry> {
+        let (shared, node) = (&self.shared, save.node);
+        let work = async {
+            shared.refuse_parked(node)?;
+            shared.inner.save(save, body).await
+        };
+        shared.directly(&[node], work).await
+    }
 }
 
 impl Shared {
-    async fn entry(&self, node: NodeId) -> Result<Option<Entry>> {
-        let touched = {
-            let state = self.state.lock();
-            if let Some(entry) = state.view.entry(node) {
-                let mut entry = entry.clone();
-                show(&mut entry, state.view.touched(node));
-                return Ok(Some(entry));
-            }
-            state.view.touched(node)
-        };
-        let mut entry = self.inner.entry(node).await?;
-        if let Some(entry) = &mut entry {
-            show(entry, touched);
-        }
-        Ok(entry)
-    }
-
-    async fn lookup(&self, folder: NodeId, name: &NodeName) -> Result<Option<Entry>> {
-        {
-            let state = self.state.lock();
-            if let Some(entry) = state.view.child(folder, name.as_str()) {
-                let mut entry = entry.clone();
-                let touched = state.view.touched(entry.node.id);
-                show(&mut entry, touched);
-                return Ok(Some(entry));
-            }
-            if state.view.is_new(folder) {
-                return Ok(None);
-            }
-        }
-        let generation = self.generation(folder).load(Ordering::Acquire);
-        let mut found = self.inner.lookup(folder, name).await?;
-        let mut state = self.state.lock();
-        match &mut found {
-            Some(entry) => show(entry, state.view.touched(entry.node.id)),
-            None if self.generation(folder).load(Ordering::Acquire) == generation => {
-                if state.absent.len() >= ABSENT_MAX {
-                    state.absent.clear();
-                }
-                state.absent.insert(key_of(folder, name.as_str()), Instant::now());
-            }
-            None => {}
-        }
-        Ok(found)
-    }
-
-    /// Whether a name is taken, as far as it was asked for a moment ago.
-    async fn is_taken(&self, folder: NodeId, name: &NodeName) -> Result<bool> {
-        {
-            let mut state = self.state.lock();
-            let asked = state.absent.remove(&key_of(folder, name.as_str()));
-            if asked.is_some_and(|asked| asked.elapsed() < ABSENT) {
-                return Ok(state.view.child(folder, name.as_str()).is_some());
-            }
-        }
-        Ok(self.lookup(folder, name).await?.is_some())
-    }
-
-    fn forget_absent(&self, folder: NodeId, name: &NodeName) {
-        self.changes(folder);
-        self.state.lock().absent.remove(&key_of(folder, name.as_str()));
-    }
-
-    /// Answers that a node is made; none if that must be asked for.
-    fn defer_create(&self, new: &NewNode, content: NewContent) -> Result<Option<Entry>> {
-        self.changes(new.parent);
-        let mut state = self.state.lock();
-        state.absent.remove(&key_of(new.parent, new.name.as_str()));
-        if state.view.child(new.parent, new.name.as_str()).is_some() {
-            return Err(taken(&new.name));
-        }
-        if !state.may_defer(size_of(&content)) {
-            return Ok(None);
-        }
-        let Some(id) = state.number() else { return Ok(None) };
-        let content_id = if content == NewContent::Empty { Some(0) } else { state.number() };
-        let Some(content_id) = content_id else { return Ok(None) };
-        let NewNode { parent, name, kind, posix } = new.clone();
-        let new = NewEntry { parent, name, kind, posix, content };
-        let change = Deferred::Create { id: NodeId(id), new, content_id: ContentId(content_id) };
-        self.answer(&mut state, change, None)
-    }
-
-    /// Answers that a file is saved; none if that must be asked for.
-    fn defer_save(&self, save: &Save, content: NewContent, there: Option<Entry>) -> Result<Option<Entry>> {
-        let mut state = self.state.lock();
-        let there = state.view.entry(save.node).cloned().or(there);
-        let there = there.ok_or_else(|| Error::not_found("there is no such file any more"))?;
-        if there.node.kind != NodeKind::File {
-            return Err(Error::new(ErrorKind::WrongKind, "this is a folder"));
-        }
-        if there.node.content != save.base {
-            return Err(Error::new(ErrorKind::PreconditionFailed, "the file was changed meanwhile"));
-        }
-        let Some(parent) = there.node.parent else { return Ok(None) };
-        if !state.may_defer(size_of(&content)) {
-            return Ok(None);
-        }
-        let content_id = if content == NewContent::Empty { Some(0) } else { state.number() };
-        let Some(content_id) = content_id else { return Ok(None) };
-        let at = (parent, NodeName::new(&there.node.name)?);
-        let Save { node, base, posix, keep, .. } = *save;
-        let rewrite = Rewrite { node, base, content, posix, keep };
-        let change = Deferred::Save { rewrite, content_id: ContentId(content_id), at };
-        self.answer(&mut state, change, Some(there))
-    }
-
-    /// Answers that attributes of what waits are changed; none if it does not wait any more.
-    fn defer_attributes(&self, node: NodeId, change: NewAttributes, usual: Posix) -> Result<Option<Entry>> {
-        let mut state = self.state.lock();
-        let Some(mut there) = state.view.entry(node).cloned() else { return Ok(None) };
-        show(&mut there, state.view.touched(node));
-        if state.view.touched(node).is_some() || !state.may_defer(0) {
-            return Ok(None);
-        }
-        self.answer(&mut state, Deferred::Attributes { node, change, usual }, Some(there))
-    }
-
-    fn answer(&self, state: &mut super::State, change: Deferred, there: Option<Entry>) -> Result<Option<Entry>> {
-        let Some(entry) = after(&change, there, self.space) else { return Ok(None) };
-        state.add(change, entry.clone())?;
-        self.work.notify_one();
-        Ok(Some(entry))
-    }
-
     /// What was refused has to be made before anything else can be done to it.
-    fn refuse_parked(&self, node: NodeId) -> Result<()> {
+    pub(super) fn refuse_parked(&self, node: NodeId) -> Result<()> {
         let state = self.state.lock();
-        if !state.parked_nodes.contains(&node) {
-            return Ok(());
-        }
-        match state.troubles.get(&node) {
-            Some(trouble) => Err(trouble.error()),
-            None => Err(Error::unavailable("a change of this file before was refused, and is tried again")),
-        }
+        if state.held_up.has(node) { Err(state.waits_behind_a_refusal(node)) } else { Ok(()) }
     }
 
     async fn refuse_parked_at(&self, folder: NodeId, name: &NodeName) -> Result<()> {
@@ -376,7 +248,7 @@ impl Shared {
         self.flush().await?;
         // What was handed over until here is on disk after this, and what was refused has to stay.
         let done = {
-            let state = self.state.lock();
+            let mut state = self.state.lock();
             if !state.parked.is_empty() {
                 state.journal.sync()?;
             }
@@ -385,19 +257,6 @@ impl Shared {
         };
         self.inner.settle().await?;
         self.state.lock().journal.retire(done)
-    }
-}
-
-fn show(entry: &mut Entry, touched: Option<Touched>) {
-    if let Some(touched) = touched {
-        touched.show(entry);
-    }
-}
-
-const fn size_of(content: &NewContent) -> u64 {
-    match content {
-        NewContent::Inline { size, .. } => *size,
-        _ => 0,
     }
 }
 

@@ -9,15 +9,19 @@ use super::link::{Lost, Outcome};
 use super::names::About;
 use crate::wire::{Call, Handed};
 use async_trait::async_trait;
-use holdfast_base::{Error, ErrorKind, NodeId, Result};
-use holdfast_drive::{Applied, Batch, Deferred, Deferring, Durable, Entry, NewContent, NodeKind, Tree};
+use holdfast_base::{Error, ErrorKind, NodeId, NodeName, Result};
+use holdfast_drive::{Applied, Batch, Deferred, Deferring, Durable, Entry, NewContent, NodeKind, Taken, Tree};
 use parking_lot::Mutex;
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::ops::Range;
 use std::time::{Duration, Instant};
 
 /// How long a refusal to change anything is told without asking again.
 const REFUSED_FOR: Duration = Duration::from_secs(1);
+/// How long it is believed that nothing is locked, or that something is.
+const LOCKS_FOR: Duration = Duration::from_secs(1);
+/// How long the server is waited for to say so.
+const LOCKS_WAIT: Duration = Duration::from_secs(2);
 
 /// Whether changes may be made, as far as was heard.
 #[derive(Default)]
@@ -58,6 +62,30 @@ impl Role {
     }
 }
 
+/// Whether anything is locked there, as far as was heard.
+#[derive(Default)]
+pub(super) struct Locks(Mutex<Option<(Instant, bool)>>);
+
+impl Locks {
+    /// What was heard last, if that is believed.
+    fn known(&self, is_away: bool) -> Option<bool> {
+        self.0.lock().filter(|(at, _)| is_away || at.elapsed() < LOCKS_FOR).map(|(_, locks)| locks)
+    }
+
+    /// Takes in what the server said, and answers what is believed. While it says nothing, that is what it said last; a server that does not know the question
+    /// does not know either what is done where nothing is locked.
+    fn hear(&self, said: Option<Result<bool>>) -> bool {
+        let mut heard = self.0.lock();
+        let locks = match said {
+            Some(Ok(locks)) => locks,
+            Some(Err(error)) if error.kind() == ErrorKind::InvalidInput => true,
+            _ => heard.is_none_or(|(_, locks)| locks),
+        };
+        *heard = Some((Instant::now(), locks));
+        locks
+    }
+}
+
 #[async_trait]
 impl Deferring for Remote {
     async fn may_change(&self) -> Result<()> {
@@ -87,6 +115,19 @@ impl Deferring for Remote {
         self.sealing()?.open_small(content)
     }
 
+    async fn has_locks(&self) -> Result<bool> {
+        let known = self.shared.locks.known(self.shared.link.is_away());
+        if let Some(known) = known {
+            return Ok(known);
+        }
+        let asked = tokio::time::timeout(LOCKS_WAIT, self.shared.link.ask(&Call::Locks())).await;
+        Ok(self.shared.locks.hear(asked.ok()))
+    }
+
+    async fn seq(&self) -> Result<Option<i64>> {
+        Ok(None)
+    }
+
     async fn apply(&self, batch: Batch, durable: Durable) -> Result<Vec<Result<Applied>>> {
         let changing = self.shared.names.begin(about(&batch));
         let call = Call::Apply(self.shared.hello.space, batch.clone(), durable);
@@ -106,10 +147,12 @@ impl Deferring for Remote {
         if answers.len() != batch.changes.len() {
             return Err(Error::damaged("the server did not answer each change"));
         }
-        if !unknown && answers.iter().all(|answer| !matches!(answer, Ok(Applied::Aside(_) | Applied::Before))) {
+        let as_expected = |answer| !matches!(answer, &Ok(Applied::Aside(_) | Applied::Before | Applied::Late));
+        if !unknown && answers.iter().all(as_expected) {
             let made: Vec<NodeId> = answers.iter().zip(&batch.changes).filter_map(new_folder).collect();
-            let known: Vec<Entry> = answers.iter().filter_map(entry_of).cloned().chain(folders).collect();
-            changing.settle(&known, &made);
+            let (mut known, free) = learnt(&answers, &batch);
+            known.extend(folders);
+            changing.settle_with(&known, &made, &free);
             return Ok(answers);
         }
         drop(changing);
@@ -141,24 +184,45 @@ impl Remote {
 
 /// What a batch is about.
 fn about(batch: &Batch) -> Vec<About> {
-    let folders: BTreeSet<NodeId> = batch.changes.iter().filter_map(|(_, change)| change.folder()).collect();
-    let mut about: Vec<About> = folders.into_iter().map(About::Entry).collect();
-    for (_, change) in &batch.changes {
-        about.push(About::Entry(change.node()));
-        match change {
-            Deferred::Create { new, .. } => about.push(About::Name(new.parent, new.name.clone())),
-            Deferred::Unlink { unlink, .. } => about.push(About::Name(unlink.parent, unlink.name.clone())),
-            Deferred::Save { .. } | Deferred::Attributes { .. } => {}
-        }
-    }
-    about
+    let changes = || batch.changes.iter().map(|(_, change)| change);
+    let nodes = changes().flat_map(|change| change.folders().chain([change.node()]).chain(change.other()));
+    let nodes: BTreeSet<NodeId> = nodes.collect();
+    let names = changes().flat_map(Deferred::names).map(|(folder, name)| About::Name(folder, name.clone()));
+    nodes.into_iter().map(About::Entry).chain(names).collect()
 }
 
-fn entry_of(answer: &Result<Applied>) -> Option<&Entry> {
-    match answer {
-        Ok(Applied::Made(entry)) => Some(entry),
-        _ => None,
+/// What is known after a batch all of which was made or refused: nodes, each as it is at the end, and names that are free then.
+fn learnt(answers: &[Result<Applied>], batch: &Batch) -> (Vec<Entry>, Vec<(NodeId, NodeName)>) {
+    let mut entries: HashMap<NodeId, Option<&Entry>> = HashMap::new();
+    let mut free: HashSet<(NodeId, &NodeName)> = HashSet::new();
+    for (answer, (_, change)) in answers.iter().zip(&batch.changes) {
+        let Ok(applied) = answer else { continue };
+        if let Applied::Made(entry) = applied {
+            entries.insert(entry.node.id, Some(entry));
+        }
+        if let Some(removed) = change.removed() {
+            entries.insert(removed, None);
+        }
+        match change {
+            Deferred::Unlink { unlink, .. } => {
+                free.insert((unlink.parent, &unlink.name));
+            }
+            Deferred::Rename { rename, other, .. } => {
+                free.remove(&(rename.to.0, &rename.to.1));
+                if rename.taken == Taken::Exchange {
+                    // Where that is now is to be asked for.
+                    entries.extend(other.map(|(other, _)| (other, None)));
+                } else {
+                    free.insert((rename.from.0, &rename.from.1));
+                }
+            }
+            _ => change.names().for_each(|name| {
+                free.remove(&name);
+            }),
+        }
     }
+    let entries = entries.into_values().flatten().cloned().collect();
+    (entries, free.into_iter().map(|(folder, name)| (folder, name.clone())).collect())
 }
 
 /// A folder that a change made.

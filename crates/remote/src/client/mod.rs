@@ -34,7 +34,7 @@ pub use target::{Roots, Target};
 
 use crate::wire::{self, Call, Hello};
 use blocks::Blocks;
-use deferring::Role;
+use deferring::{Locks, Role};
 use holdfast_auth::Secret;
 use holdfast_base::{Error, ErrorKind, NodeId, Result, Uid};
 use holdfast_drive::Change;
@@ -101,6 +101,7 @@ pub(crate) struct Shared {
     away_since: Mutex<Option<Instant>>,
     voice: Arc<Voice>,
     role: Role,
+    locks: Locks,
 }
 
 /// A space of a server. Dropping it ends the connection.
@@ -140,6 +141,7 @@ impl Remote {
             away_since: Mutex::default(),
             voice,
             role: Role::default(),
+            locks: Locks::default(),
         });
         let listening = tokio::spawn(events::listen(shared.clone()));
         Ok(Self { shared, sealing: None, listening })

@@ -360,14 +360,24 @@ impl Changing<'_> {
 
     /// The change was made or refused for certain, and this is what came of it, the last word of a node behind the others. Folders in `made` are
     /// new, and empty.
-    pub(super) fn settle(mut self, entries: &[Entry], made: &[NodeId]) {
+    pub(super) fn settle(self, entries: &[Entry], made: &[NodeId]) {
+        self.settle_with(entries, made, &[]);
+    }
+
+    /// The same, and these names are free after it.
+    pub(super) fn settle_with(mut self, entries: &[Entry], made: &[NodeId], free: &[(NodeId, NodeName)]) {
         self.settled = true;
         let names = self.names;
         let mut known = names.known.lock();
         // Where another change of this mount was under way at the same time, which came first is not known.
         let learnt: Vec<u64> = entries.iter().map(|entry| known.learnt(self.mark, entry)).collect();
+        let is_known = |key: &(NodeId, NodeName)| known.is_since(self.mark, &About::Name(key.0, key.1.clone()));
+        let learnt_free: Vec<u64> = free.iter().map(|key| if is_known(key) { known.count } else { NEVER }).collect();
         known.touch(&self.about);
         known.doubt(&self.about);
+        for (key, learnt) in free.iter().zip(learnt_free) {
+            known.members.insert(key.clone(), (learnt, None));
+        }
         for (entry, learnt) in entries.iter().zip(learnt) {
             known.put(learnt, entry);
             // What this mount made is known whole when the server is away, whether it is believed now or not.

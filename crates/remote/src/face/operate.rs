@@ -62,6 +62,7 @@ pub(super) async fn operate(seat: &Seat, call: Call, mut body: ContentStream) ->
             refuse_another(seat, of).await?;
             tree.reserve(count.min(NUMBERS_MAX)).await.map(|numbers| done((numbers.start, numbers.end)))
         }
+        Call::Locks() => tree.has_locks().await.map(done),
         Call::Keys() | Call::Apply(..) => Err(Error::internal("this call is done elsewhere")),
     }
 }
@@ -103,7 +104,7 @@ pub(super) fn keys(keys: HandedKeys) -> Bytes {
 /// Makes changes that a mount answered; with what is written down of them.
 pub(super) async fn hand_over(seat: &Seat, of: SpaceId, batch: Batch, durable: Durable) -> Result<(Bytes, Vec<Did>)> {
     refuse_another(seat, of).await?;
-    let touched: BTreeSet<NodeId> = batch.changes.iter().filter_map(|(_, change)| change.folder()).collect();
+    let touched: BTreeSet<NodeId> = batch.changes.iter().flat_map(|(_, change)| change.folders()).collect();
     let noted = did_together(&batch, &seat.space);
     let answers = seat.tree.apply(batch, durable).await?;
     let mut folders = Vec::with_capacity(touched.len());
@@ -112,7 +113,7 @@ pub(super) async fn hand_over(seat: &Seat, of: SpaceId, batch: Batch, durable: D
     }
     let noted = noted.into_iter().zip(&answers).filter_map(|(did, answer)| match answer {
         // It was written down then, or is when it is tried again.
-        Ok(Applied::Before) => None,
+        Ok(Applied::Before | Applied::Late) => None,
         Err(error) if error.kind() == ErrorKind::Unavailable => None,
         Ok(_) => did,
         Err(error) => did.map(|did| Did { refused: Some(error.kind().status()), ..did }),
@@ -135,6 +136,8 @@ fn did_together(batch: &Batch, space: &str) -> Vec<Option<Did>> {
         }
         Deferred::Attributes { node, .. } => Some(numbered("file.properties", space, *node)),
         Deferred::Unlink { unlink, .. } => Some(named("file.remove", space, unlink.parent, &unlink.name)),
+        Deferred::Rename { rename, .. } => Some(named("file.move", space, rename.from.0, &rename.from.1)),
+        Deferred::Passed { .. } => None,
     });
     each.collect()
 }

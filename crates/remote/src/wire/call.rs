@@ -98,6 +98,8 @@ calls! {
     20 Apply(space: SpaceId, batch: Batch, durable: Durable);
     /// Nothing is sent, and these bytes of a content stand behind what is kept; answers the entry.
     32 Extend(save: Save, tail: (ContentId, ByteRange));
+    /// Answers whether anything in the space is locked by another face. A server that knows this takes removals and renames with [`Self::Apply`].
+    33 Locks();
 }
 
 /// What a client is told first.

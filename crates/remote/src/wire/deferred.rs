@@ -1,6 +1,9 @@
 //! What a mount that answers first hands over, and what becomes of it. Content is empty or sealed; nothing else goes this way.
 //!
 //! A batch fits a message by its parts: 256 changes with 4,176 bytes of sealed content, a name and some numbers each are below 1.2 MiB.
+//!
+//! Removals and renames came after the others (numbers 4 to 6). A client sends them only to a server that knows [`Call::Locks`](super::Call::Locks), which
+//! came with them, and such a client alone is told [`Applied::Late`].
 
 use super::cbor::{Reader, Writer};
 use super::fault::{of_parts, parts};
@@ -112,11 +115,26 @@ impl Value for Deferred {
                 change.put(out);
                 usual.put(out);
             }
-            Self::Unlink { unlink, node } => {
-                out.array(3);
-                out.unsigned(3);
+            Self::Unlink { unlink, node, content } => {
+                out.array(4);
+                out.unsigned(4);
                 unlink.put(out);
                 node.put(out);
+                content.put(out);
+            }
+            Self::Rename { rename, node, other } => {
+                out.array(4);
+                out.unsigned(5);
+                rename.put(out);
+                node.put(out);
+                other.put(out);
+            }
+            Self::Passed { node, folder, now_ns } => {
+                out.array(4);
+                out.unsigned(6);
+                node.put(out);
+                folder.put(out);
+                now_ns.put(out);
             }
         }
     }
@@ -136,9 +154,18 @@ impl Value for Deferred {
                 let (node, change, usual) = (Value::get(from)?, Value::get(from)?, Value::get(from)?);
                 Self::Attributes { node, change, usual }
             }
-            (3, 3) => {
-                let (unlink, node) = (Value::get(from)?, Value::get(from)?);
-                Self::Unlink { unlink, node }
+            // 3 was a removal that did not say of which content; nobody ever sent one.
+            (4, 4) => {
+                let (unlink, node, content) = (Value::get(from)?, Value::get(from)?, Value::get(from)?);
+                Self::Unlink { unlink, node, content }
+            }
+            (5, 4) => {
+                let (rename, node, other) = (Value::get(from)?, Value::get(from)?, Value::get(from)?);
+                Self::Rename { rename, node, other }
+            }
+            (6, 4) => {
+                let (node, folder, now_ns) = (Value::get(from)?, Value::get(from)?, Value::get(from)?);
+                Self::Passed { node, folder, now_ns }
             }
             _ => return Err(unknown()),
         })
@@ -166,6 +193,10 @@ impl Value for Result<Applied> {
                 out.unsigned(3);
                 out.null();
             }
+            Ok(Applied::Late) => {
+                out.unsigned(5);
+                out.null();
+            }
             Err(error) => {
                 out.unsigned(4);
                 parts(error, MESSAGE_BYTES_MAX).put(out);
@@ -184,6 +215,10 @@ impl Value for Result<Applied> {
                 Ok(Applied::Before)
             }
             4 => Err(of_parts(Value::get(from)?)),
+            5 => {
+                <()>::get(from)?;
+                Ok(Applied::Late)
+            }
             _ => return Err(unknown()),
         })
     }

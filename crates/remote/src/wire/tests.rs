@@ -26,9 +26,15 @@ fn batch() -> Batch {
     let unlink = Unlink { parent, name: name.clone(), folder: true, leave };
     let changes = [
         Deferred::Create { id: NodeId(1), new, content_id: ContentId(0) },
-        Deferred::Save { rewrite, content_id: ContentId(9), at: (parent, name) },
+        Deferred::Save { rewrite, content_id: ContentId(9), at: (parent, name.clone()) },
         Deferred::Attributes { node: NodeId(1), change, usual: posix() },
-        Deferred::Unlink { unlink, node: NodeId(1) },
+        Deferred::Unlink { unlink, node: NodeId(1), content: Some(ContentId(i64::MAX)) },
+        Deferred::Rename {
+            rename: Rename { from: (parent, name.clone()), to: (NodeId(8), name), taken: Taken::Refuse, leave },
+            node: NodeId(2),
+            other: Some((NodeId(3), None)),
+        },
+        Deferred::Passed { node: NodeId(1), folder: parent, now_ns: i64::MIN },
     ];
     Batch { journal: [9; 16], changes: (1..).zip(changes).collect() }
 }
@@ -72,6 +78,7 @@ fn calls() -> Vec<Call> {
         Call::Keys(),
         Call::Apply(SpaceId(5), batch(), Durable::Soon),
         Call::Extend(save, (ContentId(4), ByteRange { start: 1 << 20, end: 5 << 20 })),
+        Call::Locks(),
     ]
 }
 
@@ -115,10 +122,12 @@ fn the_bytes_of_version_1_stay_what_they_are() {
 #[test]
 fn what_became_of_each_change_arrives() {
     let refused = Error::new(ErrorKind::NoSpace, "é".repeat(1_000));
-    let handed =
-        Handed { answers: vec![Ok(Applied::Gone(NodeId(4))), Err(refused), Ok(Applied::Before)], folders: vec![] };
+    let handed = Handed {
+        answers: vec![Ok(Applied::Gone(NodeId(4))), Err(refused), Ok(Applied::Before), Ok(Applied::Late)],
+        folders: vec![],
+    };
     let read = whole::<Handed>(&frame(&handed)).expect("reads");
-    let [Ok(Applied::Gone(NodeId(4))), Err(error), Ok(Applied::Before)] = &read.answers[..] else {
+    let [Ok(Applied::Gone(NodeId(4))), Err(error), Ok(Applied::Before), Ok(Applied::Late)] = &read.answers[..] else {
         unreachable!("{read:?}")
     };
     assert_eq!(error.kind(), ErrorKind::NoSpace);
@@ -175,7 +184,7 @@ proptest! {
     }
 
     #[test]
-    fn a_message_with_any_byte_changed_is_refused_or_read_as_another(which in 0..21_usize, at in 0..800_usize, to: u8) {
+    fn a_message_with_any_byte_changed_is_refused_or_read_as_another(which in 0..23_usize, at in 0..800_usize, to: u8) {
         let mut bytes = frame(&calls()[which]).to_vec();
         let at = at % bytes.len();
         bytes[at] = to;

@@ -5,8 +5,8 @@ use crate::{save, until};
 use bytes::Bytes;
 use holdfast_base::{ByteRange, ContentId, ErrorKind, NodeId};
 use holdfast_drive::{
-    Applied, BATCH_CHANGES_MAX, Batch, Deferred, Deferring, Durable, NewAttributes, NewContent, NewEntry, NodeKind,
-    Rewrite, Tree,
+    Applied, BATCH_CHANGES_MAX, Batch, Deferred, Deferring, Durable, Leave, NewAttributes, NewContent, NewEntry,
+    NodeKind, Rename, Rewrite, Taken, Tree, Unlink,
 };
 use holdfast_remote::client::Remote;
 use std::ops::Range;
@@ -108,6 +108,64 @@ async fn what_was_answered_is_handed_over_by_one_request_and_known_after_it() {
     // The stream of changes may have been opened anew meanwhile; then some are asked again, once.
     let asked = rig.harm.calls.load(Ordering::SeqCst) - before;
     assert!(asked < 10, "{asked} requests for 301 questions");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_was_renamed_and_removed_is_known_after_it_and_locks_are_asked_for_once_a_second() {
+    let rig = Rig::new().await;
+    let (remote, local) = (rig.deferring().await, rig.local().await);
+    listening(&rig, &remote).await;
+    remote.may_change().await.expect("may");
+    assert!(!remote.has_locks().await.expect("asks"));
+    assert_eq!(remote.seq().await.expect("asks"), None);
+    let mut journal = Journal::new(&remote).await;
+    let root = remote.root();
+    let leave = Leave { now_ns: posix().ctime_ns + 5, held_until_ms: None, forget_after_ms: 0 };
+    let rename = |node, (from, to), other, taken| {
+        let rename = Rename { from: (root, named(from)), to: (root, named(to)), taken, leave };
+        Deferred::Rename { rename, node, other }
+    };
+    let (one, make_one) = journal.create(root, "one", NodeKind::File);
+    let (two, make_two) = journal.create(root, "two", NodeKind::File);
+    let (three, make_three) = journal.create(root, "three", NodeKind::File);
+    let (four, make_four) = journal.create(root, "one", NodeKind::File);
+    let unlink = Unlink { parent: root, name: named("three"), folder: false, leave };
+    let changes = vec![
+        make_one,
+        make_two,
+        make_three,
+        rename(one, ("one", "moved"), None, Taken::Refuse),
+        make_four,
+        rename(two, ("two", "moved"), Some((one, None)), Taken::Replace),
+        Deferred::Unlink { unlink, node: three, content: None },
+        Deferred::Passed { node: NodeId(journal.number()), folder: root, now_ns: leave.now_ns + 1 },
+    ];
+    let batch = journal.batch(changes);
+    let answers = remote.apply(batch.clone(), Durable::Soon).await.expect("hands over");
+    assert!(answers.iter().all(|answer| matches!(answer, Ok(Applied::Made(_) | Applied::Gone(_)))), "{answers:?}");
+    let before = rig.harm.calls.load(Ordering::SeqCst);
+    for (name, expected) in [("one", Some(four)), ("two", None), ("three", None), ("moved", Some(two))] {
+        let found = remote.lookup(root, &named(name)).await.expect("asked");
+        assert_eq!(found.as_ref().map(|entry| entry.node.id), expected, "{name}");
+        assert_eq!(found, local.lookup(root, &named(name)).await.expect("asked"));
+    }
+    assert_eq!(remote.entry(root).await.expect("asked"), local.entry(root).await.expect("asked"));
+    assert!(!remote.has_locks().await.expect("asks"));
+    // The stream of changes may have been opened anew meanwhile; then some are asked again, once.
+    assert!(rig.harm.calls.load(Ordering::SeqCst) - before <= 6, "names that are free are known to be");
+    for gone in [one, three] {
+        assert_eq!(remote.entry(gone).await.expect("asked"), None);
+    }
+    // Two change places, with an answer that is lost.
+    rig.harm.swallow.store(1, Ordering::SeqCst);
+    let swap = rename(two, ("moved", "one"), Some((four, None)), Taken::Exchange);
+    remote.apply(journal.batch(vec![swap]), Durable::Soon).await.expect("hands over");
+    for (name, expected) in [("one", two), ("moved", four)] {
+        let found = remote.lookup(root, &named(name)).await.expect("asked");
+        assert_eq!(found.map(|entry| entry.node.id), Some(expected));
+    }
+    let again = remote.apply(batch, Durable::Soon).await.expect("hands over");
+    assert!(again.iter().all(|answer| matches!(answer, Ok(Applied::Before))), "{again:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
