@@ -282,7 +282,15 @@ mod tests {
             done_below: 2,
             words: vec![u64::MAX, 1, 2, 0x1ff],
             ranges: vec![Range { first: 1, units: 2, done: true }],
-            epochs: vec![EpochSum { epoch: 9, datagrams: 30, delay: -4, slope: 0.5, slope_error: 0.1, span: 3_000, distance: 31 }],
+            epochs: vec![EpochSum {
+                epoch: 9,
+                datagrams: 30,
+                delay: -4,
+                slope: 0.5,
+                slope_error: 0.1,
+                span: 3_000,
+                distance: 31,
+            }],
         }
     }
 
@@ -294,7 +302,15 @@ mod tests {
 
     #[test]
     fn what_is_written_is_read() {
-        let data = Data { sequence: 1 << 40, sent: 9, epoch: 3, unit: 8, unit_bytes: 70_000, fragment: 2, bytes: Bytes::from_static(b"abc") };
+        let data = Data {
+            sequence: 1 << 40,
+            sent: 9,
+            epoch: 3,
+            unit: 8,
+            unit_bytes: 70_000,
+            fragment: 2,
+            bytes: Bytes::from_static(b"abc"),
+        };
         let bytes = encoded(|to| data.encode(to));
         assert_eq!(bytes.len(), DATA_HEADER_BYTES + 3);
         assert_eq!(Frame::decode(bytes), Ok(Frame::Data(data)));

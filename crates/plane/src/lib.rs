@@ -14,8 +14,8 @@
 //!
 //! Times are microseconds since any moment an end chose. The ends' clocks need not agree, only run at about the same speed.
 
-pub mod frame;
 mod fragments;
+pub mod frame;
 pub mod quic;
 pub mod rate;
 mod receiver;
@@ -45,7 +45,8 @@ impl Shape {
 
     /// Whether the ends can work with it.
     pub fn is_sound(&self) -> bool {
-        (Self::FRAGMENT_BYTES_MIN..=UNIT_BYTES_MAX).contains(&self.fragment_bytes) && (1..=4_096).contains(&self.window_units)
+        (Self::FRAGMENT_BYTES_MIN..=UNIT_BYTES_MAX).contains(&self.fragment_bytes)
+            && (1..=4_096).contains(&self.window_units)
     }
 
     /// Fragments of a unit of `bytes`; one for an empty unit.

@@ -111,9 +111,14 @@ enum Phase {
     Starting,
     Cruising,
     /// Emptying the queue until this time.
-    Draining { until_us: u64, back: f64 },
+    Draining {
+        until_us: u64,
+        back: f64,
+    },
     /// Measuring the empty queue from this time on.
-    Looking { back: f64 },
+    Looking {
+        back: f64,
+    },
 }
 
 /// A step back, to see whether what is missing is our doing.
@@ -260,10 +265,6 @@ impl Rate {
         let slope = if grows { slope } else { 0.0 };
         let arriving = (f64::from(outcome.arrived) / f64::from(outcome.sent.max(1))).min(1.0);
         let fell = self.fell(arriving, outcome.sent);
-        #[cfg(test)]
-        if std::env::var_os("TRACE").is_some() {
-            println!("{:.3} {:?} rate {:.0} of {:.0} n {}/{} arriving {:.3}/{:.3} slope {:.3}±{:.3} delay {} queue {:.0} aim {:.0} crowd {} fell {fell} limited {}", now_us as f64/1e6, self.phase, self.rate/1e3, outcome.rate/1e3, outcome.arrived, outcome.sent, arriving, self.arriving, slope, error, sum.delay, self.queue_us, self.aim_us(rtt_us), self.crowd, outcome.limited);
-        }
         match self.phase {
             Phase::Starting => {
                 let felt = self.queue_us > self.aim_us(rtt_us).max(rtt_us / 8.0).max(8_000.0);
@@ -410,7 +411,8 @@ impl Epochs {
     pub(crate) fn number(&mut self, now_us: u64, rate: f64, long_us: f64) -> u16 {
         let goes_on = self.open.back().is_some_and(|epoch| {
             let old = (now_us - epoch.began_us) as f64;
-            (epoch.rate - rate).abs() < 1.0 && (old < long_us || (epoch.sent < 2 * DATAGRAMS_MIN && old < 20.0 * long_us))
+            (epoch.rate - rate).abs() < 1.0
+                && (old < long_us || (epoch.sent < 2 * DATAGRAMS_MIN && old < 20.0 * long_us))
         });
         if !goes_on {
             if self.open.len() == OPEN_MAX {
@@ -526,7 +528,15 @@ impl Epoch {
             sent: self.sent,
             arrived: self.arrived,
             limited: self.limited,
-            sum: self.sum.unwrap_or(EpochSum { epoch: self.number, datagrams: 0, delay: 0, slope: 0.0, slope_error: f32::from(u16::MAX), span: 0, distance: 0 }),
+            sum: self.sum.unwrap_or(EpochSum {
+                epoch: self.number,
+                datagrams: 0,
+                delay: 0,
+                slope: 0.0,
+                slope_error: f32::from(u16::MAX),
+                span: 0,
+                distance: 0,
+            }),
         }
     }
 }

@@ -124,10 +124,10 @@ impl Receiver {
             self.needless += 1;
             return Ok(None);
         }
-        let partial = self.partial.entry(data.unit).or_insert_with(|| Partial {
-            bytes: BytesMut::zeroed(unit_bytes),
-            fragments: Fragments::none(fragments),
-        });
+        let partial = self
+            .partial
+            .entry(data.unit)
+            .or_insert_with(|| Partial { bytes: BytesMut::zeroed(unit_bytes), fragments: Fragments::none(fragments) });
         if partial.bytes.len() != unit_bytes {
             return Err(FrameError::Nonsense("another length of the unit than before"));
         }
@@ -305,7 +305,8 @@ impl Epoch {
     /// Least squares; with fewer than three datagrams the error is told as very large.
     fn sum(&self) -> EpochSum {
         let n = f64::from(self.datagrams);
-        let (sxx, sxy, syy) = (self.xx - self.x * self.x / n, self.xy - self.x * self.y / n, self.yy - self.y * self.y / n);
+        let (sxx, sxy, syy) =
+            (self.xx - self.x * self.x / n, self.xy - self.x * self.y / n, self.yy - self.y * self.y / n);
         let slope = if sxx > 0.0 { sxy / sxx } else { 0.0 };
         let rest = (syy - slope * sxy).max(0.0);
         let error = if self.datagrams > 2 && sxx > 0.0 { (rest / (n - 2.0) / sxx).sqrt() } else { f64::from(u16::MAX) };
@@ -383,7 +384,8 @@ mod tests {
         for (epoch, stretch) in [(0_u16, 0.0), (1, 0.25)] {
             for at in 0..200_u32 {
                 let sent = u32::from(epoch) * 200_000 + at * 1_000;
-                let arrived = u64::from(sent) + 5_000 + (f64::from(at) * 1_000.0 * stretch) as u64 + u64::from(at % 3) * 300;
+                let arrived =
+                    u64::from(sent) + 5_000 + (f64::from(at) * 1_000.0 * stretch) as u64 + u64::from(at % 3) * 300;
                 let mut data = data(u64::from(epoch) * 200 + u64::from(at), u32::from(epoch) * 200 + at, 0, 10);
                 (data.epoch, data.sent) = (epoch, sent);
                 receiver.receive(arrived, &data).expect("sound");

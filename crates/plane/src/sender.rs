@@ -19,6 +19,12 @@ const OVERTAKING_MIN_US: u64 = 2_000;
 const SILENCE_US: u64 = 300_000;
 /// Without a share of loss above this, nothing is sent again before it is known to be lost.
 const ECHO_LOSS_MIN: f64 = 0.005;
+/// While units are put in, those are sent and nothing again; this long after the last, the sender is held to have no more for now.
+const ECHO_AFTER_US: u64 = 20_000;
+/// The share of loss is that of so long.
+const LOSS_OVER_US: u64 = 2_000_000;
+/// Looked at so often.
+const LOSS_EVERY_US: u64 = 100_000;
 /// Fragments are sent ahead of news so often that at most this share of them is missing still.
 const ECHO_MISSING: f64 = 0.02;
 
@@ -82,6 +88,10 @@ pub struct Sender {
     trip: Trip,
     report_number: u64,
     heard_us: u64,
+    /// When a unit was put in last.
+    put_us: u64,
+    /// When, how many datagrams were decided on by then, and how many had arrived.
+    counts: VecDeque<(u64, u64, u64)>,
     statistics: Statistics,
     events: VecDeque<Event>,
 }
@@ -149,7 +159,9 @@ impl Trip {
             (self.least, self.since_us) = ((self.least.1, sample_us), now_us);
         }
         self.least.1 = self.least.1.min(sample_us);
-        self.smooth_us += (sample_us - self.smooth_us) / 8.0;
+        // Up at once: what is believed to be shorter than it is, makes everything look lost.
+        self.smooth_us =
+            if sample_us > self.smooth_us { sample_us } else { self.smooth_us + (sample_us - self.smooth_us) / 32.0 };
     }
 
     fn least_us(&self) -> f64 {
@@ -160,7 +172,14 @@ impl Trip {
 impl Sender {
     /// One without units. `rtt_us` is a first measure of the round trip, `overhead_bytes` what a datagram costs on the link beside what this crate puts in,
     /// `hint` and `cap` bytes a second, headers included.
-    pub fn new(now_us: u64, shape: Shape, overhead_bytes: usize, rtt_us: u64, hint: Option<f64>, cap: Option<f64>) -> Self {
+    pub fn new(
+        now_us: u64,
+        shape: Shape,
+        overhead_bytes: usize,
+        rtt_us: u64,
+        hint: Option<f64>,
+        cap: Option<f64>,
+    ) -> Self {
         let overhead_bytes = overhead_bytes + DATA_HEADER_BYTES;
         let train_bytes = f64::from(TRAIN_DATAGRAMS) * (shape.fragment_bytes + overhead_bytes) as f64;
         let rtt = (rtt_us as f64).max(1_000.0);
@@ -183,6 +202,8 @@ impl Sender {
             trip: Trip { least: (f64::INFINITY, rtt), since_us: now_us, smooth_us: rtt },
             report_number: 0,
             heard_us: now_us,
+            put_us: now_us,
+            counts: VecDeque::new(),
             statistics: Statistics::default(),
             events: VecDeque::new(),
         }
@@ -197,8 +218,9 @@ impl Sender {
     ///
     /// # Panics
     /// If it is longer than [`UNIT_BYTES_MAX`] or there is no [`Self::room`].
-    pub fn put(&mut self, bytes: Bytes) -> u32 {
+    pub fn put(&mut self, now_us: u64, bytes: Bytes) -> u32 {
         assert!(bytes.len() <= UNIT_BYTES_MAX && self.room() > 0, "a unit nobody can take");
+        self.put_us = now_us;
         let (number, arrived) = (self.next_unit, Fragments::none(self.shape.fragments(bytes.len())));
         self.units.insert(number, Outgoing { bytes, arrived, whole: false });
         self.next_unit += 1;
@@ -261,7 +283,15 @@ impl Sender {
             self.next_us = self.next_us.max(now_us as f64 - BURST_US) + wire as f64 / rate * 1e6;
         }
         #[allow(clippy::cast_possible_truncation, reason = "modulo 2^32; a unit's length is bounded")]
-        Some(Data { sequence, sent: now_us as u32, epoch, unit, unit_bytes: outgoing.bytes.len() as u32, fragment, bytes })
+        Some(Data {
+            sequence,
+            sent: now_us as u32,
+            epoch,
+            unit,
+            unit_bytes: outgoing.bytes.len() as u32,
+            fragment,
+            bytes,
+        })
     }
 
     /// Takes a report.
@@ -294,6 +324,7 @@ impl Sender {
         (self.statistics.arrived, self.statistics.needless) = (report.arrived, report.needless);
         self.mark_units(report);
         self.flights.settle(&mut self.lost);
+        self.count_loss(now_us);
         for sum in &report.epochs {
             self.epochs.note(*sum);
         }
@@ -341,12 +372,26 @@ impl Sender {
         }
     }
 
+    /// What of the last seconds did not arrive. What was held to be lost and came late is in neither count for long.
+    fn count_loss(&mut self, now_us: u64) {
+        let (settled, arrived) = (self.flights.settled, self.statistics.arrived);
+        if let Some((_, first_settled, first_arrived)) = self.counts.front()
+            && settled > *first_settled
+        {
+            let share = (arrived - first_arrived) as f64 / (settled - first_settled) as f64;
+            self.statistics.loss = (1.0 - share).clamp(0.0, 1.0);
+        }
+        if self.counts.back().is_none_or(|(at_us, ..)| now_us - at_us >= LOSS_EVERY_US) {
+            self.counts.push_back((now_us, settled, arrived));
+        }
+        while self.counts.front().is_some_and(|(at_us, ..)| now_us - at_us > LOSS_OVER_US) && self.counts.len() > 1 {
+            self.counts.pop_front();
+        }
+    }
+
     /// The rate learns of what is settled.
     fn judge(&mut self, now_us: u64) {
         while let Some(outcome) = self.epochs.settled(self.flights.settled) {
-            let share = f64::from(outcome.arrived.min(outcome.sent)) / f64::from(outcome.sent.max(1));
-            let weight = (f64::from(outcome.sent) / 512.0).min(0.25);
-            self.statistics.loss += (1.0 - share - self.statistics.loss) * weight;
             let train = outcome.sum.epoch == 0 && self.rate.is_starting() && outcome.sent <= TRAIN_DATAGRAMS;
             if train && outcome.sum.datagrams >= TRAIN_ARRIVED_MIN && outcome.sum.span > 0 {
                 let bytes = f64::from(outcome.sum.distance) * (self.shape.fragment_bytes + self.overhead_bytes) as f64;
@@ -408,16 +453,17 @@ impl Sender {
 
     /// With losses, what is missing is sent again in rounds, without waiting to hear that it is lost: there is room for it, and the end would wait for it.
     fn next_echo(&mut self, now_us: u64) -> Option<(u32, u16)> {
-        if self.statistics.loss < ECHO_LOSS_MIN {
+        if self.statistics.loss < ECHO_LOSS_MIN || (self.room() > 0 && now_us - self.put_us < ECHO_AFTER_US) {
             return None;
         }
         let rounds = (ECHO_MISSING.ln() / self.statistics.loss.min(0.9).ln()).ceil().clamp(1.0, 16.0) as usize - 1;
         let news_us = (self.trip.smooth_us as u64) + self.flights.overtaking_us + 20_000;
         for _ in 0..2 {
-            let found = self.units.range(self.echo.at.0..).filter(|(_, unit)| !unit.whole).find_map(|(number, unit)| {
-                let from = if *number == self.echo.at.0 { self.echo.at.1 } else { 0 };
-                unit.arrived.next_missing(from).map(|fragment| (*number, fragment))
-            });
+            let found =
+                self.units.range(self.echo.at.0..).filter(|(_, unit)| !unit.whole).find_map(|(number, unit)| {
+                    let from = if *number == self.echo.at.0 { self.echo.at.1 } else { 0 };
+                    unit.arrived.next_missing(from).map(|fragment| (*number, fragment))
+                });
             if let Some((unit, fragment)) = found {
                 if (unit, fragment) >= self.fresh {
                     return None;
@@ -451,7 +497,8 @@ impl Flights {
     }
 
     fn newest_arrived(&mut self, sequence: u64) {
-        if let Some(flight) = sequence.checked_sub(self.first).and_then(|at| self.flights.get(usize::try_from(at).ok()?))
+        if let Some(flight) =
+            sequence.checked_sub(self.first).and_then(|at| self.flights.get(usize::try_from(at).ok()?))
             && sequence >= self.newest
         {
             (self.newest, self.newest_sent_us) = (sequence, flight.sent_us);
@@ -502,7 +549,10 @@ impl Flights {
 
     fn settle_before(&mut self, before_us: u64, below: u64, lost: &mut BTreeSet<(u32, u16)>) {
         while self.settled < below {
-            let Some(flight) = usize::try_from(self.settled - self.first).ok().and_then(|at| self.flights.get_mut(at)) else { break };
+            let Some(flight) = usize::try_from(self.settled - self.first).ok().and_then(|at| self.flights.get_mut(at))
+            else {
+                break;
+            };
             if flight.fate == Fate::Out {
                 if flight.sent_us >= before_us {
                     break;

@@ -125,7 +125,8 @@ impl Simulation {
         let shape = Shape { fragment_bytes: FRAGMENT_BYTES, window_units: 64 };
         let at = self.flows.len();
         // Clocks that have nothing to do with each other.
-        let sender = Sender::new(begin_us, shape, OVERHEAD_BYTES, self.network.delay_us + self.network.back_us, None, None);
+        let sender =
+            Sender::new(begin_us, shape, OVERHEAD_BYTES, self.network.delay_us + self.network.back_us, None, None);
         self.flows.push(Flow {
             sender,
             receiver: Receiver::new(shape, begin_us + OTHER_CLOCK_US),
@@ -202,7 +203,7 @@ impl Simulation {
             }
             while flow.left > 0 && flow.sender.room() > 0 {
                 let bytes = vec![u8::try_from(flow.left % 251).expect("small"); UNIT_BYTES];
-                flow.sender.put(Bytes::from(bytes));
+                flow.sender.put(now_us, Bytes::from(bytes));
                 flow.left -= 1;
             }
             if flow.left == 0 && flow.sender.is_idle() {
@@ -330,7 +331,12 @@ fn a_clean_link_is_filled() {
 fn delay_costs_little_more_than_its_round_trips() {
     for (delay_ms, floor) in [(100, 0.90), (200, 0.90), (400, 0.80), (800, 0.70), (1_600, 0.5)] {
         // One way delayed, as in the report; the queue holds the delay's worth.
-        let network = Network { delay_us: delay_ms * 1_000, back_us: 500, queue_bytes: 12_500.0 * delay_ms as f64 + 100_000.0, ..CLEAN };
+        let network = Network {
+            delay_us: delay_ms * 1_000,
+            back_us: 500,
+            queue_bytes: 12_500.0 * delay_ms as f64 + 100_000.0,
+            ..CLEAN
+        };
         holds(&format!("{delay_ms} ms"), network, 128, floor);
     }
 }
@@ -398,7 +404,10 @@ fn a_flow_that_fills_queues_keeps_its_part_and_leaves_us_ours() {
         }
         simulation.run(65_000_000);
         let ours = simulation.flows[0].seconds[20..60].iter().sum::<f64>() / 40.0 / (CLEAN.rate * 0.93);
-        println!("ours {ours:.2} of the link, theirs {:.2}", simulation.filler.acknowledged as f64 * 1_514.0 / 60.0 / CLEAN.rate);
+        println!(
+            "ours {ours:.2} of the link, theirs {:.2}",
+            simulation.filler.acknowledged as f64 * 1_514.0 / 60.0 / CLEAN.rate
+        );
         assert!((0.1..=0.7).contains(&ours), "{ours}");
     }
 }
@@ -413,7 +422,11 @@ fn a_link_that_was_down_is_filled_again() {
     let after_us = flow.end_us.expect("it ends") - 1_203_000_000;
     println!("{after_us} us after the link came back, {:?}", flow.sender.statistics());
     assert!(after_us < 12_000_000, "{after_us}");
-    assert!(flow.sender.statistics().sent < 140_000, "it does not shout at a dead link: {:?}", flow.sender.statistics());
+    assert!(
+        flow.sender.statistics().sent < 140_000,
+        "it does not shout at a dead link: {:?}",
+        flow.sender.statistics()
+    );
 }
 
 /// What is on its way is bounded by the window.

@@ -1,10 +1,8 @@
 //! Listening sockets: what an operator may write, binding, and the loop that accepts.
 
 use crate::address_file::reachable;
-use crate::conn::{Line, Connector, Handler, Peer, Stage};
-use crate::limits::{
-    ACCEPT_BACKLOG, ACCEPT_PAUSE, PLANE_HANDSHAKE_MAX, PLANE_UNPROVEN_MAX, TLS_HANDSHAKE_MAX,
-};
+use crate::conn::{Connector, Handler, Line, Peer, Stage};
+use crate::limits::{ACCEPT_BACKLOG, ACCEPT_PAUSE, PLANE_HANDSHAKE_MAX, PLANE_UNPROVEN_MAX, TLS_HANDSHAKE_MAX};
 use holdfast_base::{Error, Result};
 use holdfast_plane::quic::{self, Settings};
 use std::net::{SocketAddr, ToSocketAddrs};
@@ -165,7 +163,12 @@ impl<H: Handler> Reception<H> {
         }
     }
 
-    async fn greet_plane(self: Arc<Self>, incoming: quinn::Incoming, stage: Receiver<Stage>, _permit: OwnedSemaphorePermit) {
+    async fn greet_plane(
+        self: Arc<Self>,
+        incoming: quinn::Incoming,
+        stage: Receiver<Stage>,
+        _permit: OwnedSemaphorePermit,
+    ) {
         let address = incoming.remote_address();
         self.open.increment(1);
         match tokio::time::timeout(PLANE_HANDSHAKE_MAX, quic::accept(incoming, Settings::default())).await {

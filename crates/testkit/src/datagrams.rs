@@ -161,7 +161,13 @@ impl Inner {
 
 fn is_nothing(error: &io::Error) -> bool {
     // A refusal is of a datagram sent before.
-    matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut | io::ErrorKind::ConnectionRefused | io::ErrorKind::Interrupted)
+    matches!(
+        error.kind(),
+        io::ErrorKind::WouldBlock
+            | io::ErrorKind::TimedOut
+            | io::ErrorKind::ConnectionRefused
+            | io::ErrorKind::Interrupted
+    )
 }
 
 /// Sends what waits, each in its time.
@@ -177,7 +183,9 @@ fn send_later(due: &Receiver<Late>) {
                 number += 1;
             }
             Err(RecvTimeoutError::Timeout) => {
-                if let Some((_, by, to, datagram)) = order.pop().and_then(|Reverse((_, number))| waiting.remove(&number)) {
+                if let Some((_, by, to, datagram)) =
+                    order.pop().and_then(|Reverse((_, number))| waiting.remove(&number))
+                {
                     let _ = by.send_to(&datagram, to);
                 }
             }

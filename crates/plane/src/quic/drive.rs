@@ -171,7 +171,7 @@ impl Drive {
                     Err(error) => break error.to_string(),
                 },
                 unit = to_send.recv(), if self.sender.room() > 0 => match unit {
-                    Some(unit) => { self.sender.put(unit); }
+                    Some(unit) => { self.sender.put(self.now_us(), unit); }
                     None => break "nobody uses it any more".to_owned(),
                 },
                 Some(unit) = taken.recv() => {

@@ -4,7 +4,9 @@ use super::drive::{Plane, Settings};
 use super::unpaced::Unpaced;
 use super::{LARGE, PAYLOADS, SMALL, fragment_bytes};
 use quinn::crypto::rustls::{HandshakeData, QuicClientConfig, QuicServerConfig};
-use quinn::{AckFrequencyConfig, ClientConfig, Endpoint, EndpointConfig, Incoming, ServerConfig, TransportConfig, VarInt};
+use quinn::{
+    AckFrequencyConfig, ClientConfig, Endpoint, EndpointConfig, Incoming, ServerConfig, TransportConfig, VarInt,
+};
 use socket2::SockRef;
 use std::net::{SocketAddr, UdpSocket};
 use std::sync::Arc;
@@ -93,7 +95,13 @@ fn transport() -> TransportConfig {
 ///
 /// # Errors
 /// [`EndpointError::Connect`] when all of them failed; the reason is that of the last.
-pub async fn connect(from: &Endpoint, to: SocketAddr, name: &str, tls: &rustls::ClientConfig, settings: Settings) -> Result<Plane, EndpointError> {
+pub async fn connect(
+    from: &Endpoint,
+    to: SocketAddr,
+    name: &str,
+    tls: &rustls::ClientConfig,
+    settings: Settings,
+) -> Result<Plane, EndpointError> {
     let mut race = JoinSet::new();
     for at in 0..RACING {
         let (from, name) = (from.clone(), name.to_owned());
@@ -124,7 +132,7 @@ fn client(tls: &rustls::ClientConfig, protocol: &[u8]) -> Result<ClientConfig, E
     Ok(config)
 }
 
-/// Ends the handshake of somebody who came. 
+/// Ends the handshake of somebody who came.
 ///
 /// # Errors
 /// If it breaks off.

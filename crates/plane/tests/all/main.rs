@@ -203,7 +203,11 @@ async fn a_certificate_nobody_vouches_for_is_refused() {
     let ((server_tls, _), (_, other)) = (tls(), tls());
     let listening = endpoint(ANYWHERE, Some(server_tls)).expect("a socket");
     let at = listening.local_addr().expect("bound");
-    tokio::spawn(async move { while let Some(incoming) = listening.accept().await { drop(accept(incoming, Settings::default()).await) } });
+    tokio::spawn(async move {
+        while let Some(incoming) = listening.accept().await {
+            drop(accept(incoming, Settings::default()).await)
+        }
+    });
     let from = endpoint(ANYWHERE, None).expect("a socket");
     let refused = connect(&from, at, "localhost", &other, Settings::default()).await.expect_err("refused");
     assert!(refused.to_string().contains("certificate"), "{refused}");

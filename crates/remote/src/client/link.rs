@@ -6,6 +6,7 @@ use crate::wire::{self, ANSWER_BYTES_MAX, Call, MEDIA_TYPE, Value};
 use bytes::Bytes;
 use holdfast_auth::Secret;
 use holdfast_base::{Error, ErrorKind, Result};
+use holdfast_plane::quic::{self, EndpointError, Settings};
 use http::header::{AUTHORIZATION, CONTENT_TYPE, HeaderValue};
 use http::{Method, Request, StatusCode, Uri};
 use http_body_util::combinators::UnsyncBoxBody;
@@ -13,7 +14,6 @@ use http_body_util::{BodyExt, Full, Limited};
 use hyper::body::Incoming;
 use hyper::client::conn::http2::{Builder, SendRequest};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
-use holdfast_plane::quic::{self, EndpointError, Settings};
 use parking_lot::Mutex;
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -316,7 +316,8 @@ impl Link {
     async fn connect(&self) -> Result<SendRequest<Body>> {
         let away = |error: std::io::Error| Error::unavailable(format!("{} cannot be reached: {error}", self.target));
         if let Some(tls) = &self.quic {
-            let mut found = tokio::net::lookup_host((self.target.host.as_str(), self.target.port)).await.map_err(away)?;
+            let mut found =
+                tokio::net::lookup_host((self.target.host.as_str(), self.target.port)).await.map_err(away)?;
             let to = found.next().ok_or_else(|| Error::unavailable(format!("{} has no address", self.target)))?;
             return self.connect_quic(to, tls).await;
         }

@@ -85,7 +85,14 @@ pub struct Options {
 impl Options {
     /// The usual ones.
     pub fn new(target: Target) -> Self {
-        Self { target, roots: Roots::System, plane: Plane::Tcp, space: None, deadline: Duration::from_secs(20), blocks_bytes: 256 << 20 }
+        Self {
+            target,
+            roots: Roots::System,
+            plane: Plane::Tcp,
+            space: None,
+            deadline: Duration::from_secs(20),
+            blocks_bytes: 256 << 20,
+        }
     }
 }
 
