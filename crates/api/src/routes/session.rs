@@ -13,7 +13,7 @@ use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use holdfast_auth::passkey::Assertion;
 use holdfast_auth::{Second, Secret, Session, SignedIn};
-use holdfast_base::{Error, Result};
+use holdfast_base::{Error, ErrorKind, Result};
 use holdfast_meta::audit::amend;
 use http::header::SET_COOKIE;
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
@@ -178,7 +178,11 @@ pub(crate) async fn sign_out(
     let session = caller.0.browser_session();
     let session =
         session.ok_or_else(|| Error::conflict("there is no session to end: this request came without one"))?;
-    api.accounts.end_session(caller.0.account, session).await?;
+    match api.accounts.end_session(caller.0.account, session).await {
+        // Somebody else ended it meanwhile, which is what was asked for.
+        Err(error) if error.kind() == ErrorKind::NotFound => {}
+        ended => ended?,
+    }
     Ok(([(SET_COOKIE, cookie::clear(visitor)?)], StatusCode::NO_CONTENT))
 }
 
