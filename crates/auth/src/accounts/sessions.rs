@@ -90,12 +90,17 @@ impl Accounts {
         Ok(ended)
     }
 
-    /// Removes the rows of sessions that have ended, and of those in use as many as there are too many for one more.
+    /// Removes the rows of sessions that have ended, and of those in use as many as there are too many for one more. They are looked at
+    /// once: a session that is opened meanwhile is none of them.
     async fn make_room(&self, account: AccountId) -> Result<()> {
-        let going_on = self.list_sessions(account).await?;
-        let kept = &going_on[..going_on.len().min(SESSIONS_PER_ACCOUNT_MAX - 1)];
-        for slot in self.catalogue.slots(account).await? {
-            if slot.kind == SlotKind::Session && !kept.iter().any(|kept| kept.id == slot.id) {
+        let now_ms = self.clock.now_ms();
+        let mut sessions = self.catalogue.slots(account).await?;
+        sessions.retain(|slot| slot.kind == SlotKind::Session);
+        sessions.sort_by_key(|slot| {
+            (has_ended(slot, now_ms), std::cmp::Reverse((slot.used_ms.unwrap_or(slot.created_ms), slot.id)))
+        });
+        for (at, slot) in sessions.iter().enumerate() {
+            if has_ended(slot, now_ms) || at >= SESSIONS_PER_ACCOUNT_MAX - 1 {
                 match self.catalogue.remove_slot(account, slot.id).await {
                     // Another sign-in of the same account tidies up, too.
                     Err(error) if error.kind() == ErrorKind::NotFound => {}

@@ -140,6 +140,21 @@ async fn sessions_of_an_account_are_bounded_and_the_one_unused_for_longest_makes
     assert_eq!(slots.iter().filter(|slot| slot.kind == SlotKind::Session).count(), SESSIONS_PER_ACCOUNT_MAX);
 }
 
+/// Each sign-in tidies up, and must not take what another has just made for a row that ended.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn sign_ins_of_one_account_at_the_same_moment_all_last() {
+    let (world, who) = ann().await;
+    let (world, who) = (std::sync::Arc::new(world), std::sync::Arc::new(who));
+    let opening = (0..64).map(|_| {
+        let (world, who) = (world.clone(), who.clone());
+        tokio::spawn(async move { world.session(&who, false).await })
+    });
+    for opened in opening.collect::<Vec<_>>() {
+        let made = opened.await.expect("opens");
+        world.comes_in(&made).await.expect("it is there still");
+    }
+}
+
 #[tokio::test]
 async fn a_token_opens_no_session_and_a_disabled_account_s_sessions_are_refused() {
     let world = World::with(AuthOptions::default());
