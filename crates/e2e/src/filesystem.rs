@@ -232,7 +232,7 @@ pub fn operations_are_the_same(at: &Path, native: &Path, seed: u64, steps: u64) 
 /// Random operations here and in a native folder until the first fails because the file system is gone. Answers how many were done in both.
 ///
 /// What the last one was about is as it was before, after, or in between; everything else is to be the same in both: see [`same_but_for`].
-pub fn operations_until_it_ends(at: &Path, native: &Path, seed: u64) -> Outcome<(u64, [&'static str; 2])> {
+pub fn operations_until_it_ends(at: &Path, native: &Path, seed: u64) -> Outcome<(u64, Vec<String>)> {
     let mut random = Prng::new(seed);
     let gone = [libc::ECONNABORTED, libc::ENOTCONN].map(|number| format!("{:?}", Some(number)));
     for step in 0_u64.. {
@@ -240,7 +240,8 @@ pub fn operations_until_it_ends(at: &Path, native: &Path, seed: u64) -> Outcome<
         let ours = operate(at, &mut Prng::new(choice));
         // Nobody says what became of closing a file; what is asked here is never answered from the kernel's cache, nor where nothing is mounted any more.
         if gone.contains(&ours) || rustix::fs::statvfs(at).is_err() {
-            return Ok((step, names_of(&mut Prng::new(choice))));
+            let names = names_of(&mut Prng::new(choice)).into_iter().flat_map(|name| with_targets(native, name));
+            return Ok((step, names.collect()));
         }
         let theirs = operate(native, &mut Prng::new(choice));
         if ours != theirs {
@@ -250,8 +251,28 @@ pub fn operations_until_it_ends(at: &Path, native: &Path, seed: u64) -> Outcome<
     Err("there is no end".into())
 }
 
+/// A name, and where it leads if it is a symbolic link: what is done to the one is done to the other.
+fn with_targets(root: &Path, name: &str) -> Vec<String> {
+    let mut all = vec![name.to_owned()];
+    let Ok(root) = fs::canonicalize(root) else { return all };
+    let mut at = root.join(name);
+    // The folders it is in may be links as well, and links may lead to themselves.
+    for _ in 0..8 {
+        let Some((folder, last)) = at.parent().and_then(|folder| fs::canonicalize(folder).ok()).zip(at.file_name())
+        else {
+            break;
+        };
+        let real = folder.join(last);
+        let Ok(below) = real.strip_prefix(&root) else { break };
+        all.push(below.display().to_string());
+        let Ok(target) = fs::read_link(&real) else { break };
+        at = folder.join(target);
+    }
+    all
+}
+
 /// What there is below a folder but for some names and what is below them: kinds and modes, targets, bytes by their hash.
-pub fn same_but_for(at: &Path, names: &[&str]) -> Outcome<BTreeMap<String, (u32, u64)>> {
+pub fn same_but_for(at: &Path, names: &[String]) -> Outcome<BTreeMap<String, (u32, u64)>> {
     let mut found = BTreeMap::new();
     let mut folders = vec![at.to_owned()];
     while let Some(folder) = folders.pop() {

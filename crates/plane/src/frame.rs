@@ -152,7 +152,9 @@ impl Report {
         to.put_u32(self.done_below);
         let words = &self.words[self.words.len().saturating_sub(WORDS_MAX)..];
         put_count(to, words.len());
-        words.iter().for_each(|word| to.put_u64(*word));
+        for word in words {
+            to.put_u64(*word);
+        }
         let ranges = &self.ranges[..self.ranges.len().min(RANGES_MAX)];
         put_count(to, ranges.len());
         for range in ranges {

@@ -30,6 +30,16 @@ pub use sender::{Event, Poll, Sender, Statistics};
 /// The longest unit.
 pub const UNIT_BYTES_MAX: usize = (1 << 20) + (64 << 10);
 
+/// Whole microseconds; what is below nothing is nothing.
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "it saturates, and 10^19 microseconds are enough"
+)]
+pub(crate) const fn whole(us: f64) -> u64 {
+    us as u64
+}
+
 /// What both ends of a plane must agree on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Shape {

@@ -13,6 +13,7 @@
 //! Arrivals that fall when the rate rises mean a queue too short to be felt. One step back tells: if as many are missing then, it was not us, and the rate is taken up again.
 
 use crate::frame::EpochSum;
+use crate::whole;
 use std::collections::VecDeque;
 
 /// The queue we keep in the bottleneck, for short round trips: 5 ms at 100 Mbit/s.
@@ -80,7 +81,7 @@ pub struct Outcome {
 pub struct Rate {
     phase: Phase,
     /// Bytes a second.
-    rate: f64,
+    now: f64,
     cap: f64,
     /// Judgements are of epochs that began after this.
     changed_us: u64,
@@ -152,7 +153,7 @@ impl Rate {
         let cap = cap.unwrap_or(f64::INFINITY).max(RATE_MIN);
         Self {
             phase: Phase::Starting,
-            rate: first.clamp(RATE_MIN, cap),
+            now: first.clamp(RATE_MIN, cap),
             cap,
             changed_us: now_us,
             base: Base { now: f64::INFINITY, before: f64::INFINITY, since_us: now_us },
@@ -173,7 +174,7 @@ impl Rate {
 
     /// Bytes a second, headers of all layers included.
     pub fn bytes_per_second(&self) -> f64 {
-        self.rate
+        self.now
     }
 
     /// Microseconds that datagrams wait in the link's queue, as last measured.
@@ -199,14 +200,14 @@ impl Rate {
     pub fn train(&mut self, now_us: u64, arrived: u32, sent: u32, bytes_per_second: f64) {
         if self.phase == Phase::Starting {
             self.learn((f64::from(arrived) / f64::from(sent)).min(1.0), sent);
-            self.set(now_us, (bytes_per_second / 2.0).clamp(self.rate / 64.0, TRAIN_MAX.max(self.rate)));
+            self.set(now_us, (bytes_per_second / 2.0).clamp(self.now / 64.0, TRAIN_MAX.max(self.now)));
         }
     }
 
     /// Nothing was heard for longer than a round trip: sends half as fast.
     pub fn silence(&mut self, now_us: u64) {
-        self.before.get_or_insert(self.rate);
-        self.set(now_us, self.rate / 2.0);
+        self.before.get_or_insert(self.now);
+        self.set(now_us, self.now / 2.0);
         self.phase = Phase::Starting;
         self.test = None;
     }
@@ -226,7 +227,7 @@ impl Rate {
     pub fn heard(&mut self, now_us: u64) -> bool {
         let Some(before) = self.before.take() else { return false };
         self.phase = Phase::Starting;
-        self.set(now_us, self.rate.max(before / 4.0));
+        self.set(now_us, self.now.max(before / 4.0));
         true
     }
 
@@ -267,20 +268,20 @@ impl Rate {
         let fell = self.fell(arriving, outcome.sent);
         match self.phase {
             Phase::Starting => {
-                let felt = self.queue_us > self.aim_us(rtt_us).max(rtt_us / 8.0).max(8_000.0);
-                if slope > 0.0 || felt || fell {
-                    let passed = outcome.rate / (1.0 + slope) * if fell { arriving / self.arriving } else { 1.0 };
+                let queued = self.queue_us > self.aim_us(rtt_us).max(rtt_us / 8.0).max(8_000.0);
+                if slope > 0.0 || queued || fell {
+                    let through = outcome.rate / (1.0 + slope) * if fell { arriving / self.arriving } else { 1.0 };
                     self.phase = Phase::Cruising;
-                    self.full = fell.then_some((passed, now_us));
+                    self.full = fell.then_some((through, now_us));
                     // More went in since.
                     let since_us = (now_us - outcome.ended_us.min(now_us)) as f64;
-                    self.queue_us += (outcome.rate / passed - 1.0).max(0.0) * since_us;
-                    self.drain(now_us, passed);
+                    self.queue_us += (outcome.rate / through - 1.0).max(0.0) * since_us;
+                    self.drain(now_us, through);
                     return;
                 }
                 self.learn(arriving, outcome.sent);
                 if !outcome.limited {
-                    self.set(now_us, (outcome.rate * 2.0).max(self.rate));
+                    self.set(now_us, (outcome.rate * 2.0).max(self.now));
                 }
             }
             Phase::Cruising => self.cruise(now_us, rtt_us, outcome, slope, arriving, fell),
@@ -319,7 +320,7 @@ impl Rate {
         let seen = f64::from(outcome.sum.slope_error) < SLOPE_MIN;
         if self.queue_us > 0.0 {
             // The queue was that in the middle of the epoch, and the rate has been the same since.
-            let since_us = (now_us - (outcome.began_us + outcome.ended_us) / 2) as f64;
+            let since_us = (now_us - u64::midpoint(outcome.began_us, outcome.ended_us)) as f64;
             let passes = if seen { self.passes } else { outcome.rate / (1.0 + slope) };
             let queue_us = (self.queue_us + (outcome.rate / passes - 1.0) * since_us).max(0.0);
             let change = (aim_us - queue_us) / (2.0 * self.turn_us.max(TURN_US));
@@ -346,14 +347,14 @@ impl Rate {
         let back = passed.clamp(RATE_MIN, self.cap);
         // A queue of others is not worth waiting for.
         let long_us = (2.0 * self.queue_us).clamp(2_000.0, 400_000.0);
-        self.phase = Phase::Draining { until_us: now_us + long_us as u64, back };
+        self.phase = Phase::Draining { until_us: now_us + whole(long_us), back };
         self.set(now_us, back / 2.0);
     }
 
     /// The queue's delay that is aimed at.
     fn aim_us(&self, rtt_us: f64) -> f64 {
         let bytes = QUEUE_BYTES * (1.0 + rtt_us / QUEUE_RTT_US) * self.crowd;
-        (bytes / self.rate * 1e6).clamp(QUEUE_US.0, QUEUE_US.1.max(rtt_us / 4.0) * self.crowd)
+        (bytes / self.now * 1e6).clamp(QUEUE_US.0, QUEUE_US.1.max(rtt_us / 4.0) * self.crowd)
     }
 
     /// Whether fewer arrived than do anyway, by more than chance.
@@ -375,7 +376,7 @@ impl Rate {
     }
 
     fn set(&mut self, now_us: u64, rate: f64) {
-        self.rate = rate.clamp(RATE_MIN, self.cap);
+        self.now = rate.clamp(RATE_MIN, self.cap);
         self.changed_us = now_us;
     }
 }

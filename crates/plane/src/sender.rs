@@ -3,7 +3,7 @@
 use crate::fragments::Fragments;
 use crate::frame::{DATA_HEADER_BYTES, Data, FrameError, Report, SEQUENCE_MAX, WORDS_MAX};
 use crate::rate::{Epochs, Rate};
-use crate::{Shape, UNIT_BYTES_MAX};
+use crate::{Shape, UNIT_BYTES_MAX, whole};
 use bytes::Bytes;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -108,7 +108,7 @@ struct Outgoing {
 #[derive(Debug, Default)]
 struct Flights {
     first: u64,
-    flights: VecDeque<Flight>,
+    out: VecDeque<Flight>,
     /// Whatever is below arrived or is lost.
     settled: u64,
     /// Which arrived, as the reports have it: words of 64, the first being that of number `64 * base`.
@@ -255,7 +255,7 @@ impl Sender {
         self.flights.settle_old(now_us, self.patience_us(), &mut self.lost);
         self.judge(now_us);
         if self.next_us > now_us as f64 && self.train_left == 0 {
-            return Poll::Wait((self.next_us.ceil() as u64).min(wait_us));
+            return Poll::Wait(whole(self.next_us.ceil()).min(wait_us));
         }
         let Some((unit, fragment)) = self.next_fragment(now_us) else {
             self.epochs.limited();
@@ -404,7 +404,7 @@ impl Sender {
 
     /// Slows down while nothing is heard; when to look again.
     fn mind_silence(&mut self, now_us: u64) -> u64 {
-        let limit_us = SILENCE_US + (2.0 * self.trip.smooth_us) as u64;
+        let limit_us = SILENCE_US + whole(2.0 * self.trip.smooth_us);
         let out = self.flights.settled < self.flights.next();
         if out && now_us - self.heard_us.min(now_us) > limit_us {
             self.rate.silence(now_us);
@@ -421,7 +421,7 @@ impl Sender {
 
     /// How long a datagram is out until it is lost, whatever arrived after it.
     fn patience_us(&self) -> u64 {
-        (self.trip.smooth_us * 1.5) as u64 + self.flights.overtaking_us + 50_000
+        whole(self.trip.smooth_us * 1.5) + self.flights.overtaking_us + 50_000
     }
 
     fn next_fragment(&mut self, now_us: u64) -> Option<(u32, u16)> {
@@ -456,8 +456,8 @@ impl Sender {
         if self.statistics.loss < ECHO_LOSS_MIN || (self.room() > 0 && now_us - self.put_us < ECHO_AFTER_US) {
             return None;
         }
-        let rounds = (ECHO_MISSING.ln() / self.statistics.loss.min(0.9).ln()).ceil().clamp(1.0, 16.0) as usize - 1;
-        let news_us = (self.trip.smooth_us as u64) + self.flights.overtaking_us + 20_000;
+        let rounds = whole((ECHO_MISSING.ln() / self.statistics.loss.min(0.9).ln()).ceil().clamp(1.0, 16.0)) - 1;
+        let news_us = whole(self.trip.smooth_us) + self.flights.overtaking_us + 20_000;
         for _ in 0..2 {
             let found =
                 self.units.range(self.echo.at.0..).filter(|(_, unit)| !unit.whole).find_map(|(number, unit)| {
@@ -474,7 +474,7 @@ impl Sender {
             while self.echo.rounds.front().is_some_and(|began| began + news_us < now_us) {
                 self.echo.rounds.pop_front();
             }
-            if self.echo.rounds.len() >= rounds {
+            if self.echo.rounds.len() as u64 >= rounds {
                 return None;
             }
             self.echo.rounds.push_back(now_us);
@@ -486,19 +486,18 @@ impl Sender {
 
 impl Flights {
     fn next(&self) -> u64 {
-        self.first + self.flights.len() as u64
+        self.first + self.out.len() as u64
     }
 
     fn send(&mut self, flight: Flight) -> u64 {
         let sequence = self.next();
         assert!(sequence < SEQUENCE_MAX, "a connection is made anew long before");
-        self.flights.push_back(flight);
+        self.out.push_back(flight);
         sequence
     }
 
     fn newest_arrived(&mut self, sequence: u64) {
-        if let Some(flight) =
-            sequence.checked_sub(self.first).and_then(|at| self.flights.get(usize::try_from(at).ok()?))
+        if let Some(flight) = sequence.checked_sub(self.first).and_then(|at| self.out.get(usize::try_from(at).ok()?))
             && sequence >= self.newest
         {
             (self.newest, self.newest_sent_us) = (sequence, flight.sent_us);
@@ -527,7 +526,7 @@ impl Flights {
 
     /// A datagram arrived; what it was, and what was thought of it. One that was held to be lost teaches how much later than others they come.
     fn arrived(&mut self, sequence: u64) -> Option<(Flight, Fate)> {
-        let flight = self.flights.get_mut(usize::try_from(sequence.checked_sub(self.first)?).ok()?)?;
+        let flight = self.out.get_mut(usize::try_from(sequence.checked_sub(self.first)?).ok()?)?;
         if flight.fate == Fate::Lost {
             let late_us = self.newest_sent_us.saturating_sub(flight.sent_us);
             self.overtaking_us = self.overtaking_us.max(late_us + late_us / 8).min(2_000_000);
@@ -549,7 +548,7 @@ impl Flights {
 
     fn settle_before(&mut self, before_us: u64, below: u64, lost: &mut BTreeSet<(u32, u16)>) {
         while self.settled < below {
-            let Some(flight) = usize::try_from(self.settled - self.first).ok().and_then(|at| self.flights.get_mut(at))
+            let Some(flight) = usize::try_from(self.settled - self.first).ok().and_then(|at| self.out.get_mut(at))
             else {
                 break;
             };
@@ -565,7 +564,7 @@ impl Flights {
         // What reports may still tell of is kept.
         let keep = self.newest.saturating_sub(64 * WORDS_MAX as u64).min(self.settled);
         while self.first < keep {
-            self.flights.pop_front();
+            self.out.pop_front();
             self.first += 1;
         }
     }

@@ -148,7 +148,7 @@ impl Inner {
             *byte ^= 1;
         }
         let delay = harm.delay + if late { LATE } else { Duration::ZERO };
-        for _ in 0..1 + usize::from(doubled) {
+        for _ in 0..=usize::from(doubled) {
             if delay.is_zero() {
                 // UDP promises nothing.
                 let _ = by.send_to(&datagram, to);
@@ -175,7 +175,7 @@ fn send_later(due: &Receiver<Late>) {
     let (mut order, mut waiting, mut number) = (BinaryHeap::new(), HashMap::new(), 0_u64);
     loop {
         let next: Option<Instant> = order.peek().map(|Reverse((at, _))| *at);
-        let wait = next.map_or(Duration::from_secs(3_600), |at| at.saturating_duration_since(Instant::now()));
+        let wait = next.map_or(Duration::from_hours(1), |at| at.saturating_duration_since(Instant::now()));
         match due.recv_timeout(wait) {
             Ok(late) => {
                 order.push(Reverse((late.0, number)));

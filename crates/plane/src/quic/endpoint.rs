@@ -16,7 +16,7 @@ use tokio::task::JoinSet;
 /// What a round trip is held to be before one was measured. The first repeats of a handshake follow three of these.
 const FIRST_RTT: Duration = Duration::from_millis(100);
 /// A connection is over when nothing was heard for so long. Long enough for a handshake at 64 % loss; whoever uses the plane connects again.
-const IDLE: Duration = Duration::from_secs(120);
+const IDLE: Duration = Duration::from_mins(2);
 /// Something is sent this often, so that middle boxes keep their state.
 const KEEP_ALIVE: Duration = Duration::from_secs(10);
 /// Handshakes that race each other. QUIC doubles the pauses between repeats, so that at 64 % loss two of three single ones take longer than half a minute.
