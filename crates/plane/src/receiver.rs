@@ -385,7 +385,7 @@ mod tests {
             for at in 0..200_u32 {
                 let sent = u32::from(epoch) * 200_000 + at * 1_000;
                 let arrived =
-                    u64::from(sent) + 5_000 + (f64::from(at) * 1_000.0 * stretch) as u64 + u64::from(at % 3) * 300;
+                    u64::from(sent) + 5_000 + crate::whole(f64::from(at) * 1_000.0 * stretch) + u64::from(at % 3) * 300;
                 let mut data = data(u64::from(epoch) * 200 + u64::from(at), u32::from(epoch) * 200 + at, 0, 10);
                 (data.epoch, data.sent) = (epoch, sent);
                 receiver.receive(arrived, &data).expect("sound");

@@ -40,7 +40,7 @@ const CLEAN: Network = Network {
     jitter_us: 0,
 };
 
-/// SplitMix64.
+/// `SplitMix64`.
 struct Random(u64);
 
 impl Random {
@@ -170,7 +170,7 @@ impl Simulation {
         }
         let delay_us = if self.random.chance(network.overtaking) { 0 } else { network.delay_us };
         let jitter_us = if network.jitter_us > 0 { self.random.next() % network.jitter_us } else { 0 };
-        Some(self.free_us as u64 + delay_us + jitter_us)
+        Some(crate::whole(self.free_us) + delay_us + jitter_us)
     }
 
     fn run(&mut self, until_us: u64) {
@@ -274,7 +274,8 @@ impl Simulation {
             match self.passes(1_514) {
                 Some(time_us) => self.at(time_us, What::Segment(number)),
                 // Three later ones tell, some round trip later.
-                None => self.at(self.free_us as u64 + 2 * self.network.delay_us, What::Acknowledged(u64::MAX - number)),
+                None => self
+                    .at(crate::whole(self.free_us) + 2 * self.network.delay_us, What::Acknowledged(u64::MAX - number)),
             }
         }
     }

@@ -42,7 +42,7 @@ pub const PLANE_STREAM_WINDOW_BYTES: u32 = 32 << 20;
 pub const PLANE_CONNECTION_WINDOW_BYTES: u32 = 48 << 20;
 
 /// Longest that a handshake of QUIC takes: at 64 % loss one in fifty takes half a minute.
-pub const PLANE_HANDSHAKE_MAX: Duration = Duration::from_secs(60);
+pub const PLANE_HANDSHAKE_MAX: Duration = Duration::from_mins(1);
 
 /// Beyond so many connections over QUIC, who comes has to prove its address first (RFC 9000 section 8.1.2), so that nobody fills them from forged ones.
 pub const PLANE_UNPROVEN_MAX: usize = 32;

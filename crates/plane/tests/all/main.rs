@@ -110,7 +110,7 @@ fn unit(side: u8, number: u32, bytes: usize) -> Bytes {
     let mut unit = vec![0; bytes.max(5)];
     unit[0] = side;
     unit[1..5].copy_from_slice(&number.to_be_bytes());
-    unit[5..].iter_mut().zip(0_u32..).for_each(|(byte, at)| *byte = (at.wrapping_mul(31) ^ number) as u8);
+    unit[5..].iter_mut().zip(0_u32..).for_each(|(byte, at)| *byte = (at.wrapping_mul(31) ^ number).to_le_bytes()[0]);
     Bytes::from(unit)
 }
 
@@ -176,17 +176,17 @@ async fn an_end_may_change_its_address_and_the_network_go_away_for_a_while() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn who_does_not_take_what_comes_is_not_sent_more_than_the_window() {
     let ends = ends(Harm::default(), Settings { window_units: 4, ..Settings::default() }).await;
-    let mut sent = 0;
+    let mut count = 0;
     let send = async {
         loop {
-            ends.client.send(unit(1, sent, 1_000)).await.expect("open");
-            sent += 1;
+            ends.client.send(unit(1, count, 1_000)).await.expect("open");
+            count += 1;
         }
     };
     assert!(tokio::time::timeout(Duration::from_secs(1), send).await.is_err(), "it goes on and on");
-    assert!(sent <= 4 + 2, "{sent} units for a window of 4");
+    assert!(count <= 4 + 2, "{count} units for a window of 4");
     ends.server.receive().await.expect("there");
-    ends.client.send(unit(1, sent, 1_000)).await.expect("there is room again");
+    ends.client.send(unit(1, count, 1_000)).await.expect("there is room again");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -205,7 +205,7 @@ async fn a_certificate_nobody_vouches_for_is_refused() {
     let at = listening.local_addr().expect("bound");
     tokio::spawn(async move {
         while let Some(incoming) = listening.accept().await {
-            drop(accept(incoming, Settings::default()).await)
+            drop(accept(incoming, Settings::default()).await);
         }
     });
     let from = endpoint(ANYWHERE, None).expect("a socket");

@@ -6,7 +6,7 @@ use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 fn content(bytes: usize) -> Vec<u8> {
-    (0..bytes).map(|at| (at * 7 / 3) as u8).collect()
+    (0..bytes).map(|at| (at * 7 / 3).to_le_bytes()[0]).collect()
 }
 
 /// Sends back what comes, until it ends.
@@ -20,9 +20,9 @@ async fn there_and_back(harm: Harm, bytes: usize) {
     let (at, _kept) = serving(harm, echo).await;
     let (plane, _endpoint) = connected(&at).await;
     let (mut read, mut write) = tokio::io::split(plane.into_stream());
-    let sent = content(bytes);
+    let original = content(bytes);
     let send = async {
-        for (at, part) in sent.chunks(100_003).enumerate() {
+        for (at, part) in original.chunks(100_003).enumerate() {
             write.write_all(part).await.expect("open");
             if at % 7 == 0 {
                 write.flush().await.expect("open");
@@ -32,9 +32,9 @@ async fn there_and_back(harm: Harm, bytes: usize) {
         write.shutdown().await.expect("open");
     };
     let mut got = Vec::new();
-    let (_, read) = tokio::join!(send, read.read_to_end(&mut got));
-    read.expect("whole");
-    assert!(got == sent, "{} bytes came back of {bytes}", got.len());
+    let ((), ended) = tokio::join!(send, read.read_to_end(&mut got));
+    ended.expect("whole");
+    assert!(got == original, "{} bytes came back of {bytes}", got.len());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
