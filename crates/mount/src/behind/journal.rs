@@ -7,7 +7,7 @@
 //!
 //! **What a power cut leaves.** What was not synced may be lost in any part of it. So a journal is read up to its first frame that is not whole and sound or has not
 //! the next number; what comes behind that was answered later, and goes with it. What is not written here but went to the catalogue in the usual way leaves a
-//! mark before the next change ([`Journal::after`]): where the catalogue has lost that, what follows goes as well ([`Left::cut`]). So catalogue and journal
+//! mark before the next change ([`Journal::after`]): where the catalogue has lost that, what follows goes as well (`left.rs`). So catalogue and journal
 //! together are as they were at one moment. Marks say, too, how far the file was synced; what is missing of that was lost by the disk, so then the file is
 //! kept under another name and the log says so.
 
