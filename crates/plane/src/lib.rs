@@ -40,6 +40,9 @@ pub(crate) const fn whole(us: f64) -> u64 {
     us as u64
 }
 
+/// Units that a receiver grants at first. For each that is taken it grants two more, up to its window: who sends what is never taken fills no memory.
+pub const WINDOW_FIRST: u32 = 64;
+
 /// What both ends of a plane must agree on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Shape {
@@ -47,6 +50,8 @@ pub struct Shape {
     pub fragment_bytes: usize,
     /// Units that are on their way at once, at most.
     pub window_units: u32,
+    /// Bytes of a unit, at most; no more than [`UNIT_BYTES_MAX`].
+    pub unit_bytes: usize,
 }
 
 impl Shape {

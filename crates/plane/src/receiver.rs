@@ -2,7 +2,7 @@
 
 use crate::fragments::Fragments;
 use crate::frame::{Data, EPOCHS_MAX, EpochSum, FrameError, RANGES_MAX, Range, Report, WORDS_MAX};
-use crate::{Shape, UNIT_BYTES_MAX};
+use crate::{Shape, WINDOW_FIRST};
 use bytes::{Bytes, BytesMut};
 use std::collections::{BTreeMap, VecDeque};
 
@@ -105,7 +105,7 @@ impl Receiver {
         let (unit_bytes, at) = (data.unit_bytes as usize, usize::from(data.fragment));
         let fragments = self.shape.fragments(unit_bytes);
         let from = at * self.shape.fragment_bytes;
-        if unit_bytes > UNIT_BYTES_MAX || at >= fragments {
+        if unit_bytes > self.shape.unit_bytes || at >= fragments {
             return Err(FrameError::Nonsense("that it is of a unit longer than there are"));
         }
         if data.bytes.len() != self.shape.fragment_bytes.min(unit_bytes - from) {
@@ -190,7 +190,8 @@ impl Receiver {
     }
 
     fn granted(&self) -> u32 {
-        self.done_below.saturating_add(self.shape.window_units)
+        let window = WINDOW_FIRST.saturating_add(self.done_below.saturating_mul(2)).min(self.shape.window_units);
+        self.done_below.saturating_add(window)
     }
 
     fn ranges(&self) -> Vec<Range> {
@@ -327,7 +328,7 @@ impl Epoch {
 mod tests {
     use super::*;
 
-    const SHAPE: Shape = Shape { fragment_bytes: 100, window_units: 4 };
+    const SHAPE: Shape = Shape { fragment_bytes: 100, window_units: 4, unit_bytes: 400 };
 
     fn data(sequence: u64, unit: u32, fragment: u16, unit_bytes: u32) -> Data {
         let bytes = (unit_bytes as usize - usize::from(fragment) * 100).min(100);
@@ -369,6 +370,14 @@ mod tests {
     }
 
     #[test]
+    fn who_sends_what_is_never_whole_fills_no_more_than_the_first_window() {
+        let mut receiver = Receiver::new(Shape { window_units: 1_024, ..SHAPE }, 0);
+        let refused = (0..2_000).position(|unit| receiver.receive(0, &data(u64::from(unit), unit, 0, 400)).is_err());
+        assert_eq!(refused, Some(WINDOW_FIRST as usize));
+        assert!(receiver.receive(0, &data(9_999, 0, 0, 500)).is_err(), "longer than was agreed");
+    }
+
+    #[test]
     fn a_gap_in_numbers_longer_than_a_report_forgets_what_was_before() {
         let mut receiver = Receiver::new(SHAPE, 0);
         receiver.receive(0, &data(0, 0, 0, 400)).expect("sound");
@@ -380,7 +389,7 @@ mod tests {
 
     #[test]
     fn a_queue_that_grows_has_a_slope_and_a_steady_one_has_none() {
-        let mut receiver = Receiver::new(Shape { fragment_bytes: 100, window_units: 4_000 }, 0);
+        let mut receiver = Receiver::new(Shape { fragment_bytes: 100, window_units: 4_000, unit_bytes: 400 }, 0);
         for (epoch, stretch) in [(0_u16, 0.0), (1, 0.25)] {
             for at in 0..200_u32 {
                 let sent = u32::from(epoch) * 200_000 + at * 1_000;
@@ -389,6 +398,7 @@ mod tests {
                 let mut data = data(u64::from(epoch) * 200 + u64::from(at), u32::from(epoch) * 200 + at, 0, 10);
                 (data.epoch, data.sent) = (epoch, sent);
                 receiver.receive(arrived, &data).expect("sound");
+                receiver.done(data.unit);
             }
         }
         let report = receiver.report(1_000_000).expect("due");

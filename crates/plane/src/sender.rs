@@ -3,7 +3,7 @@
 use crate::fragments::Fragments;
 use crate::frame::{DATA_HEADER_BYTES, Data, FrameError, Report, SEQUENCE_MAX, WORDS_MAX};
 use crate::rate::{Epochs, Rate};
-use crate::{Shape, UNIT_BYTES_MAX, whole};
+use crate::{Shape, whole};
 use bytes::Bytes;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -13,6 +13,8 @@ const TRAIN_DATAGRAMS: u32 = 32;
 const TRAIN_ARRIVED_MIN: u32 = 8;
 /// A timer that is late is made up for by sending back to back for this long at most.
 const BURST_US: f64 = 2_000.0;
+/// Datagrams that are remembered: two seconds at 1 Gbit/s.
+const FLIGHTS_MAX: usize = 1 << 18;
 /// Nothing is held to be lost before this much that was sent after it arrived.
 const OVERTAKING_MIN_US: u64 = 2_000;
 /// Without any report for this long and two round trips, the link is held to be down.
@@ -189,7 +191,7 @@ impl Sender {
             overhead_bytes,
             units: BTreeMap::new(),
             next_unit: 0,
-            granted: shape.window_units,
+            granted: shape.window_units.min(crate::WINDOW_FIRST),
             done_below: 0,
             fresh: (0, 0),
             lost: BTreeSet::new(),
@@ -217,9 +219,9 @@ impl Sender {
     /// Puts in a unit; its number. Numbers go up by one.
     ///
     /// # Panics
-    /// If it is longer than [`UNIT_BYTES_MAX`] or there is no [`Self::room`].
+    /// If it is longer than the shape allows or there is no [`Self::room`].
     pub fn put(&mut self, now_us: u64, bytes: Bytes) -> u32 {
-        assert!(bytes.len() <= UNIT_BYTES_MAX && self.room() > 0, "a unit nobody can take");
+        assert!(bytes.len() <= self.shape.unit_bytes && self.room() > 0, "a unit nobody can take");
         self.put_us = now_us;
         let (number, arrived) = (self.next_unit, Fragments::none(self.shape.fragments(bytes.len())));
         self.units.insert(number, Outgoing { bytes, arrived, whole: false });
@@ -360,11 +362,13 @@ impl Sender {
         self.done_below = self.done_below.max(report.done_below);
         for range in &report.ranges {
             let first = report.done_below.saturating_add(u32::from(range.first));
-            for number in first..first.saturating_add(u32::from(range.units)).min(self.next_unit) {
+            let end = first.saturating_add(u32::from(range.units));
+            // Those that are there, which the window bounds, and not what a peer counts up.
+            let units: Vec<u32> = self.units.range(first..end).map(|(number, _)| *number).collect();
+            for number in units {
                 if range.done {
-                    if self.units.remove(&number).is_some() {
-                        self.events.push_back(Event::Done(number));
-                    }
+                    self.units.remove(&number);
+                    self.events.push_back(Event::Done(number));
                 } else if let Some(unit) = self.units.get_mut(&number) {
                     unit.whole = true;
                 }
@@ -378,7 +382,7 @@ impl Sender {
         if let Some((_, first_settled, first_arrived)) = self.counts.front()
             && settled > *first_settled
         {
-            let share = (arrived - first_arrived) as f64 / (settled - first_settled) as f64;
+            let share = arrived.saturating_sub(*first_arrived) as f64 / (settled - first_settled) as f64;
             self.statistics.loss = (1.0 - share).clamp(0.0, 1.0);
         }
         if self.counts.back().is_none_or(|(at_us, ..)| now_us - at_us >= LOSS_EVERY_US) {
@@ -492,6 +496,12 @@ impl Flights {
     fn send(&mut self, flight: Flight) -> u64 {
         let sequence = self.next();
         assert!(sequence < SEQUENCE_MAX, "a connection is made anew long before");
+        if self.out.len() == FLIGHTS_MAX {
+            // A peer that reports nothing of them is no reason to remember them all.
+            self.out.pop_front();
+            self.first += 1;
+            self.settled = self.settled.max(self.first);
+        }
         self.out.push_back(flight);
         sequence
     }

@@ -122,7 +122,7 @@ impl Simulation {
     }
 
     fn flow(&mut self, begin_us: u64, units: usize) {
-        let shape = Shape { fragment_bytes: FRAGMENT_BYTES, window_units: 64 };
+        let shape = Shape { fragment_bytes: FRAGMENT_BYTES, window_units: 64, unit_bytes: UNIT_BYTES };
         let at = self.flows.len();
         // Clocks that have nothing to do with each other.
         let sender =

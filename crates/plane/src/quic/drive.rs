@@ -24,6 +24,8 @@ const SILENT_MAX: Duration = Duration::from_secs(15);
 pub struct Settings {
     /// Units on their way at once, each way.
     pub window_units: u32,
+    /// Bytes of a unit, at most.
+    pub unit_bytes: usize,
     /// Bytes a second to begin with, if known.
     pub hint: Option<f64>,
     /// Bytes a second that are never exceeded.
@@ -33,7 +35,7 @@ pub struct Settings {
 impl Default for Settings {
     /// 1,024 units. Those of a stream are 64 KiB, so it has 64 MiB each way: 100 Mbit/s at 64 % loss and 500 ms.
     fn default() -> Self {
-        Self { window_units: 1_024, hint: None, cap: None }
+        Self { window_units: 1_024, unit_bytes: 64 << 10, hint: None, cap: None }
     }
 }
 
@@ -55,7 +57,8 @@ pub struct Plane {
 
 impl Plane {
     pub(super) fn start(connection: Connection, fragment_bytes: usize, settings: Settings) -> Self {
-        let shape = Shape { fragment_bytes, window_units: settings.window_units };
+        let Settings { window_units, unit_bytes, .. } = settings;
+        let shape = Shape { fragment_bytes, window_units, unit_bytes };
         let (outgoing, to_send) = mpsc::channel(1);
         let (arrived, incoming) = mpsc::unbounded_channel();
         let (taken, were_taken) = mpsc::unbounded_channel();

@@ -135,7 +135,7 @@ async fn exchange(plane: &Plane, (own, other): (u8, u8), count: u32, bytes: usiz
 }
 
 async fn both_ways(harm: Harm, count: u32, bytes: usize) -> Ends {
-    let ends = ends(harm, Settings::default()).await;
+    let ends = ends(harm, Settings { unit_bytes: 1 << 20, window_units: 64, ..Settings::default() }).await;
     tokio::join!(exchange(&ends.client, (1, 2), count, bytes), exchange(&ends.server, (2, 1), count, bytes));
     println!("client: {:?}\nserver: {:?}", ends.client.statistics(), ends.server.statistics());
     ends
@@ -159,7 +159,7 @@ async fn two_thirds_lost_both_ways_does_not_even_keep_ends_from_meeting() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_end_may_change_its_address_and_the_network_go_away_for_a_while() {
-    let ends = ends(Harm::default(), Settings { cap: Some(4e6), ..Settings::default() }).await;
+    let ends = ends(Harm::default(), Settings { cap: Some(4e6), unit_bytes: 1 << 20, ..Settings::default() }).await;
     let before = ends.server.address();
     let disturb = async {
         tokio::time::sleep(Duration::from_millis(300)).await;
