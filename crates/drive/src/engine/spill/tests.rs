@@ -133,7 +133,10 @@ async fn the_lowest_free_slot_is_taken_and_other_bytes_than_were_written_have_an
         tokio::task::yield_now().await;
     }
     assert_eq!(scratch.begin().await.slot.number, 0);
-    scratch.file().write_all_at(b"x", BLOCK_BYTES as u64 + 5_000).expect("writes");
+    let (file, at) = (scratch.file(), SLOT_BYTES as u64 + 5_000);
+    let mut byte = [0];
+    file.read_exact_at(&mut byte, at).expect("reads");
+    file.write_all_at(&[!byte[0]], at).expect("writes");
     let (back, id) = scratch.read_back(second).await;
     assert!(back != piece);
     assert_ne!(id, scratch.keys.id(&back));
@@ -149,7 +152,7 @@ async fn slots_are_bounded_and_the_memory_of_a_block_set_aside_is_small() {
     let refused = scratch.spill.begin(&scratch.keys).await.err().expect("is refused");
     assert_eq!(refused.kind(), ErrorKind::Unavailable);
     let some = held.pop().expect("many").append(Bytes::from(vec![1; 1_000])).await.expect("writes");
-    assert_eq!(scratch.spill.bytes_to_come(), (u64::from(SLOTS_MAX) << 20) - 1_000);
+    assert_eq!(scratch.spill.bytes_to_come(), u64::from(SLOTS_MAX) * SLOT_BYTES as u64 - 1_000);
     drop(some);
     // Beside it there is the hash state, which is boxed.
     assert!(size_of::<SetAside>() + size_of::<blake3::Hasher>() < 2_300, "{}", size_of::<SetAside>());
