@@ -98,6 +98,7 @@ struct Load {
 /// What one connection saw.
 struct Share {
     latencies: Latencies,
+    begun: Instant,
     ended: Instant,
     failed: u64,
     first_failure: Option<Failure>,
@@ -127,8 +128,8 @@ impl Load {
         for _ in 0..self.connections {
             sessions.push(bay.session()?);
         }
-        let barrier = Barrier::new(sessions.len() + 1);
-        let (begun, shares) = std::thread::scope(|scope| {
+        let barrier = Barrier::new(sessions.len());
+        let shares: Vec<Share> = std::thread::scope(|scope| {
             let threads: Vec<_> = (0_u64..)
                 .zip(sessions)
                 .map(|(number, session)| {
@@ -139,30 +140,30 @@ impl Load {
                     })
                 })
                 .collect();
-            barrier.wait();
-            let begun = Instant::now();
-            let shares: Vec<Share> = threads.into_iter().filter_map(|thread| thread.join().ok()).collect();
-            (begun, shares)
+            threads.into_iter().filter_map(|thread| thread.join().ok()).collect()
         });
-        self.sum_up(begun, shares)
+        self.sum_up(shares)
     }
 
-    fn sum_up(&self, begun: Instant, shares: Vec<Share>) -> Result<Outcome, Failure> {
+    /// The time counted is that from the first connection's begin to the last one's end, by their own clocks: on a
+    /// busy machine a thread that only watches may wake when all of them are through.
+    fn sum_up(&self, shares: Vec<Share>) -> Result<Outcome, Failure> {
         let mut latencies = Latencies::new();
         let (mut reopened, mut failed, mut first) = (0, 0, None);
-        let mut ended = begun;
+        let begun = shares.iter().map(|share| share.begun).min();
+        let ended = shares.iter().map(|share| share.ended).max();
         for share in shares {
             latencies.add(&share.latencies);
             reopened += share.reopened;
             failed += share.failed;
             first = first.or(share.first_failure);
-            ended = ended.max(share.ended);
         }
         match first {
             Some(failure) if failure.is_interrupt() => Err(failure),
             Some(failure) => Err(Failure::Some { failed, of: self.files, first: failure.to_string() }),
             None => {
-                let value = self.files as f64 / (ended - begun).as_secs_f64();
+                let took = ended.zip(begun).map(|(ended, begun)| ended - begun).unwrap_or_default();
+                let value = self.files as f64 / took.as_secs_f64();
                 Ok(Outcome { value, latencies: Some(latencies), reopened })
             }
         }
@@ -172,8 +173,9 @@ impl Load {
     fn run_connection(&self, mut session: Session<'_>, number: u64) -> Share {
         let mut content = vec![0; self.file_bytes];
         let mut got = Vec::with_capacity(self.file_bytes);
+        let begun = Instant::now();
         let mut share =
-            Share { latencies: Latencies::new(), ended: Instant::now(), failed: 0, first_failure: None, reopened: 0 };
+            Share { latencies: Latencies::new(), begun, ended: begun, failed: 0, first_failure: None, reopened: 0 };
         let stride = self.connections;
         for index in (number..self.files).step_by(stride) {
             match self.act(&mut session, index, &mut content, &mut got) {
