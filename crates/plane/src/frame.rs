@@ -90,9 +90,9 @@ pub struct EpochSum {
     pub slope: f32,
     /// Standard error of the slope.
     pub slope_error: f32,
-    /// Microseconds between the arrivals of the first and the last of them.
+    /// Microseconds from each that arrived to the next, where that was sent later.
     pub span: u32,
-    /// Sequence numbers between those two.
+    /// Sequence numbers from each of those to the next.
     pub distance: u32,
 }
 

@@ -14,8 +14,11 @@
 //!
 //! Times are microseconds since any moment an end chose. The ends' clocks need not agree, only run at about the same speed.
 
+mod epochs;
+mod flights;
 mod fragments;
 pub mod frame;
+mod paths;
 pub mod quic;
 pub mod rate;
 mod receiver;
@@ -40,7 +43,7 @@ pub(crate) const fn whole(us: f64) -> u64 {
     us as u64
 }
 
-/// Units that a receiver grants at first. For each that is taken it grants two more, up to its window: who sends what is never taken fills no memory.
+/// Units that a receiver grants at first, unless it trusts the sender. For each that is taken it grants two more, up to its window: who sends what is never taken fills no memory.
 pub const WINDOW_FIRST: u32 = 64;
 
 /// What both ends of a plane must agree on.

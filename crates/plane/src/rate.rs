@@ -4,7 +4,8 @@
 //! slope of the delay within it (the link passes `rate / (1 + slope)`), its mean delay above the least of the last half minute (the queue), and how many of its
 //! datagrams arrived.
 //!
-//! - *Starting*: the rate doubles with each judgement until the link is full: a slope, a queue, or fewer arrivals in spite of a greater rate.
+//! - *Starting*: the rate doubles with each judgement until the link is full: a slope, a queue, or fewer arrivals in spite of a greater rate. What a train of
+//!   datagrams told of the bottleneck is not doubled, but gone beyond by a quarter.
 //! - *Cruising*: the aim is a queue of [`QUEUE_BYTES`] of ours, `delay = K / rate`. What the link passed, less what the queue is above its aim, spread over
 //!   twice the time until the next judgement, is the next rate. While there is no queue at all the step doubles.
 //! - *Dipping*: now and then, the queue is emptied for a moment. So the least delay stays true, for us and for those who share the link; and what is still there then
@@ -14,14 +15,15 @@
 
 use crate::frame::EpochSum;
 use crate::whole;
-use std::collections::VecDeque;
 
-/// The queue we keep in the bottleneck, for short round trips: 5 ms at 100 Mbit/s.
-const QUEUE_BYTES: f64 = 65_536.0;
+/// The queue we keep in the bottleneck, for short round trips: 3 ms at 100 Mbit/s.
+const QUEUE_BYTES: f64 = 40_960.0;
 /// A round trip by which it grows once more: what a step of the rate makes of the queue grows with the round trip.
-const QUEUE_RTT_US: f64 = 50_000.0;
+const QUEUE_RTT_US: f64 = 25_000.0;
 /// The aim for the queue's delay is within this, or a quarter of the round trip.
 const QUEUE_US: (f64, f64) = (2_000.0, 40_000.0);
+/// A queue of less than this of the aim is none: programs that wait for a processor make as much.
+const QUEUE_SHARE_MIN: f64 = 0.0625;
 /// No judgement changes the rate by more than this factor, cruising.
 const STEP_MAX: f64 = 0.25;
 /// Slopes below this are no sign of a full link: clocks and timers make as much.
@@ -31,7 +33,7 @@ const SURE: f64 = 3.5;
 /// The share of arrivals has to fall by this to be a sign.
 const FALL_MIN: f64 = 0.05;
 /// An epoch of which fewer datagrams arrived is judged together with the next.
-const DATAGRAMS_MIN: u32 = 16;
+pub(crate) const DATAGRAMS_MIN: u32 = 16;
 /// What was learnt of arrivals counts as that of so many datagrams.
 const TOLD_MAX: f64 = 1_000.0;
 /// The first step up, and the only one near a rate that was too much.
@@ -44,8 +46,11 @@ const EMPTY_MAX: u32 = 8;
 const NEAR_US: u64 = 10_000_000;
 /// The least delay is that of two stretches of this.
 const BASE_US: u64 = 15_000_000;
-/// The most that a train is believed: on faster links the clocks of programs say nothing about single datagrams.
+/// The most that a train is believed: on faster links the clocks of programs say nothing about single datagrams, and on a busy machine a program finds all of a
+/// train waiting.
 const TRAIN_MAX: f64 = 60e6;
+/// The first rate after one that is not.
+const UNTRAINED: f64 = 5e6;
 /// From dip to dip.
 const DIP_EVERY_US: f64 = 5_000_000.0;
 /// Or so many round trips.
@@ -72,6 +77,8 @@ pub struct Outcome {
     pub arrived: u32,
     /// Whether less was sent than the rate allowed.
     pub limited: bool,
+    /// Whether it was sent back to back.
+    pub train: bool,
     /// What the receiver measured.
     pub sum: EpochSum,
 }
@@ -105,6 +112,10 @@ pub struct Rate {
     full: Option<(f64, u64)>,
     /// The rate before silence.
     before: Option<f64>,
+    /// The rate from which fewer arrivals made it go back.
+    fell_from: f64,
+    /// What a train was seen to pass the bottleneck at.
+    trained: Option<f64>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -169,6 +180,8 @@ impl Rate {
             test: None,
             full: None,
             before: None,
+            fell_from: 0.0,
+            trained: None,
         }
     }
 
@@ -190,7 +203,7 @@ impl Rate {
     /// How long an epoch is: a round trip, and shorter where the rate is being looked for.
     pub fn epoch_us(&self, rtt_us: f64) -> f64 {
         match self.phase {
-            Phase::Starting => (rtt_us / 4.0).max(10_000.0),
+            Phase::Starting => (rtt_us / 8.0).max(10_000.0),
             Phase::Cruising => (rtt_us / 2.0).clamp(20_000.0, 200_000.0),
             Phase::Draining { .. } | Phase::Looking { .. } => 20_000.0,
         }
@@ -200,7 +213,18 @@ impl Rate {
     pub fn train(&mut self, now_us: u64, arrived: u32, sent: u32, bytes_per_second: f64) {
         if self.phase == Phase::Starting {
             self.learn((f64::from(arrived) / f64::from(sent)).min(1.0), sent);
-            self.set(now_us, (bytes_per_second / 2.0).clamp(self.now / 64.0, TRAIN_MAX.max(self.now)));
+            self.trained = Some(bytes_per_second).filter(|rate| *rate < TRAIN_MAX);
+            let first = self.trained.map_or(UNTRAINED, |rate| rate / 2.0);
+            self.set(now_us, first.max(self.now / 64.0));
+        }
+    }
+
+    /// The next rate after one at which nothing said that the link is full. What a train said is gone to at once and beyond it with care, until it was wrong by far.
+    fn faster(&self, rate: f64) -> f64 {
+        match self.trained {
+            Some(trained) if rate < 0.9 * trained => (2.0 * rate).min(0.95 * trained),
+            Some(trained) if rate < 1.6 * trained => 1.25 * rate,
+            _ => 2.0 * rate,
         }
     }
 
@@ -212,7 +236,7 @@ impl Rate {
         self.test = None;
     }
 
-    /// Datagrams were held to be lost that were only late: what was measured of them was not all.
+    /// Datagrams were held to be lost that were only late: what was measured of them was not all. If the rate went back for that, it is taken up again.
     pub fn mistaken(&mut self, now_us: u64) {
         self.changed_us = now_us;
         (self.base.now, self.base.before) = (f64::INFINITY, f64::INFINITY);
@@ -220,6 +244,7 @@ impl Rate {
         self.test = None;
         if self.full.take().is_some() {
             self.phase = Phase::Starting;
+            self.set(now_us, self.now.max(self.fell_from));
         }
     }
 
@@ -273,6 +298,7 @@ impl Rate {
                     let through = outcome.rate / (1.0 + slope) * if fell { arriving / self.arriving } else { 1.0 };
                     self.phase = Phase::Cruising;
                     self.full = fell.then_some((through, now_us));
+                    self.fell_from = self.now;
                     // More went in since.
                     let since_us = (now_us - outcome.ended_us.min(now_us)) as f64;
                     self.queue_us += (outcome.rate / through - 1.0).max(0.0) * since_us;
@@ -281,7 +307,7 @@ impl Rate {
                 }
                 self.learn(arriving, outcome.sent);
                 if !outcome.limited {
-                    self.set(now_us, (outcome.rate * 2.0).max(self.now));
+                    self.set(now_us, self.faster(outcome.rate).max(self.now));
                 }
             }
             Phase::Cruising => self.cruise(now_us, rtt_us, outcome, slope, arriving, fell),
@@ -308,6 +334,7 @@ impl Rate {
             self.full = Some((test.rate, now_us));
         } else if fell {
             self.test = Some(Test { rate: outcome.rate, arriving });
+            self.fell_from = self.now;
             return self.set(now_us, outcome.rate * (arriving / self.arriving).max(0.5) * 0.95);
         }
         let aim_us = self.aim_us(rtt_us);
@@ -318,7 +345,7 @@ impl Rate {
         self.full = self.full.filter(|(rate, at_us)| outcome.rate < 1.06 * rate && now_us - at_us < NEAR_US);
         let near = self.full.is_some_and(|(rate, _)| outcome.rate > 0.8 * rate);
         let seen = f64::from(outcome.sum.slope_error) < SLOPE_MIN;
-        if self.queue_us > 0.0 {
+        if self.queue_us > aim_us * QUEUE_SHARE_MIN {
             // The queue was that in the middle of the epoch, and the rate has been the same since.
             let since_us = (now_us - u64::midpoint(outcome.began_us, outcome.ended_us)) as f64;
             let passes = if seen { self.passes } else { outcome.rate / (1.0 + slope) };
@@ -378,166 +405,5 @@ impl Rate {
     fn set(&mut self, now_us: u64, rate: f64) {
         self.now = rate.clamp(RATE_MIN, self.cap);
         self.changed_us = now_us;
-    }
-}
-
-/// The last epochs of a sender.
-#[derive(Debug, Default)]
-pub(crate) struct Epochs {
-    /// In order; the last one is under way.
-    open: VecDeque<Epoch>,
-    next: u16,
-}
-
-#[derive(Debug)]
-struct Epoch {
-    number: u16,
-    began_us: u64,
-    ended_us: u64,
-    /// Sequence numbers after its last.
-    end: u64,
-    bytes: u64,
-    sent: u32,
-    rate: f64,
-    limited: bool,
-    arrived: u32,
-    sum: Option<EpochSum>,
-}
-
-/// Epochs that wait for their judgement; beyond, the oldest are forgotten.
-const OPEN_MAX: usize = 256;
-
-impl Epochs {
-    /// The number for a datagram that is sent now at `rate`; a new one if the present one is `long_us` old and has enough datagrams, or its rate is not that.
-    pub(crate) fn number(&mut self, now_us: u64, rate: f64, long_us: f64) -> u16 {
-        let goes_on = self.open.back().is_some_and(|epoch| {
-            let old = (now_us - epoch.began_us) as f64;
-            (epoch.rate - rate).abs() < 1.0
-                && (old < long_us || (epoch.sent < 2 * DATAGRAMS_MIN && old < 20.0 * long_us))
-        });
-        if !goes_on {
-            if self.open.len() == OPEN_MAX {
-                self.open.pop_front();
-            }
-            let number = self.next;
-            self.next = self.next.wrapping_add(1);
-            self.open.push_back(Epoch {
-                number,
-                began_us: now_us,
-                ended_us: now_us,
-                end: 0,
-                bytes: 0,
-                sent: 0,
-                rate,
-                limited: false,
-                arrived: 0,
-                sum: None,
-            });
-        }
-        self.open.back().map_or(0, |epoch| epoch.number)
-    }
-
-    /// A datagram was sent in the epoch under way.
-    pub(crate) fn sent(&mut self, now_us: u64, sequence: u64, bytes: u64) {
-        if let Some(epoch) = self.open.back_mut() {
-            (epoch.ended_us, epoch.end) = (now_us, sequence + 1);
-            epoch.bytes += bytes;
-            epoch.sent += 1;
-        }
-    }
-
-    /// A datagram of an epoch arrived.
-    pub(crate) fn arrived(&mut self, epoch: u16) {
-        let at = self.open.front().map(|first| usize::from(epoch.wrapping_sub(first.number)));
-        if let Some(epoch) = at.and_then(|at| self.open.get_mut(at)) {
-            epoch.arrived += 1;
-        }
-    }
-
-    /// What was sent says nothing any more.
-    pub(crate) fn forget(&mut self) {
-        self.open.clear();
-    }
-
-    /// There was nothing to send.
-    pub(crate) fn limited(&mut self) {
-        if let Some(epoch) = self.open.back_mut() {
-            epoch.limited = true;
-        }
-    }
-
-    /// What the receiver has of an epoch.
-    pub(crate) fn note(&mut self, sum: EpochSum) {
-        if let Some(epoch) = self.open.iter_mut().find(|epoch| epoch.number == sum.epoch) {
-            epoch.sum = Some(sum);
-        }
-    }
-
-    /// The oldest epoch, if all of its datagrams arrived or are lost: those below `settled`. One of which too little arrived is put together with the next.
-    pub(crate) fn settled(&mut self, settled: u64) -> Option<Outcome> {
-        while let Some(first) = self.open.front().filter(|first| self.open.len() > 1 && first.end <= settled) {
-            let few = first.arrived < DATAGRAMS_MIN && first.sent < 64 * DATAGRAMS_MIN;
-            if few && self.open.len() < 3 {
-                return None;
-            }
-            let first = self.open.pop_front()?;
-            if !few {
-                return Some(first.outcome());
-            }
-            // Mostly the end of a stretch whose rate was changed: the next tells enough by itself.
-            if let Some(next) = self.open.front_mut().filter(|next| next.arrived < DATAGRAMS_MIN) {
-                next.absorb(&first);
-            }
-        }
-        None
-    }
-}
-
-impl Epoch {
-    /// Takes in the epoch before. There is no slope through two rates.
-    fn absorb(&mut self, before: &Self) {
-        self.bytes += before.bytes;
-        self.sent += before.sent;
-        self.arrived += before.arrived;
-        self.limited |= before.limited;
-        self.rate = self.rate.min(before.rate);
-        self.sum = match (self.sum, before.sum) {
-            (Some(sum), Some(other)) => {
-                let (n, m) = (f64::from(sum.datagrams), f64::from(other.datagrams));
-                #[allow(clippy::cast_possible_truncation, reason = "a mean of two that fit")]
-                let delay = ((f64::from(sum.delay) * n + f64::from(other.delay) * m) / (n + m)) as i32;
-                Some(EpochSum { datagrams: sum.datagrams + other.datagrams, delay, ..sum })
-            }
-            (sum, other) => sum.or(other),
-        };
-        if let Some(sum) = &mut self.sum {
-            (sum.slope, sum.slope_error) = (0.0, f32::from(u16::MAX));
-        }
-    }
-
-    fn outcome(&self) -> Outcome {
-        let long_us = (self.ended_us - self.began_us) as f64;
-        // The first datagram begins the stretch, so it is not sent within it.
-        let bytes = self.bytes as f64 * f64::from(self.sent.saturating_sub(1)) / f64::from(self.sent.max(1));
-        let rate = if long_us > 0.0 { bytes / long_us * 1e6 } else { self.rate };
-        // Few datagrams make a coarse measure; a machine that cannot keep up makes a true one.
-        let kept_up = !self.limited && rate > 0.85 * self.rate;
-        Outcome {
-            began_us: self.began_us,
-            ended_us: self.ended_us,
-            rate: if kept_up { self.rate } else { rate },
-            sent: self.sent,
-            arrived: self.arrived,
-            limited: self.limited,
-            sum: self.sum.unwrap_or(EpochSum {
-                epoch: self.number,
-                datagrams: 0,
-                delay: 0,
-                slope: 0.0,
-                slope_error: f32::from(u16::MAX),
-                span: 0,
-                distance: 0,
-            }),
-        }
     }
 }

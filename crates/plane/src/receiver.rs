@@ -2,6 +2,7 @@
 
 use crate::fragments::Fragments;
 use crate::frame::{Data, EPOCHS_MAX, EpochSum, FrameError, RANGES_MAX, Range, Report, WORDS_MAX};
+use crate::paths::Paths;
 use crate::{Shape, WINDOW_FIRST};
 use bytes::{Bytes, BytesMut};
 use std::collections::{BTreeMap, VecDeque};
@@ -26,6 +27,8 @@ pub struct Unit {
 #[derive(Debug)]
 pub struct Receiver {
     shape: Shape,
+    /// Units granted before any is taken.
+    first_units: u32,
     partial: BTreeMap<u32, Partial>,
     /// Units from `done_below` on that are whole, and whether they are done.
     whole: BTreeMap<u32, bool>,
@@ -58,6 +61,7 @@ struct Arrivals {
     count: u64,
     /// Receiver's time less sender's of the first datagram; delays are told less this.
     offset: Option<u32>,
+    paths: Paths,
 }
 
 /// Sums over the datagrams of an epoch: `x` is when they were sent, `y` the time they took.
@@ -72,17 +76,19 @@ struct Epoch {
     xx: f64,
     xy: f64,
     yy: f64,
-    first_us: u64,
+    /// The last that arrived.
     last_us: u64,
-    first_sequence: u64,
     last_sequence: u64,
+    span_us: u64,
+    distance: u64,
 }
 
 impl Receiver {
-    /// One that has nothing.
+    /// One that has nothing, and grants [`WINDOW_FIRST`] units at first.
     pub fn new(shape: Shape, now_us: u64) -> Self {
         Self {
             shape,
+            first_units: WINDOW_FIRST,
             partial: BTreeMap::new(),
             whole: BTreeMap::new(),
             done_below: 0,
@@ -95,6 +101,12 @@ impl Receiver {
             unreported: 0,
             news: false,
         }
+    }
+
+    /// Grants all of the window from the beginning: to a sender that is trusted with the memory.
+    #[must_use]
+    pub fn trusting(self) -> Self {
+        Self { first_units: self.shape.window_units, ..self }
     }
 
     /// Takes a datagram; the unit it completes, if it does.
@@ -156,6 +168,15 @@ impl Receiver {
         }
     }
 
+    /// Share of the last datagrams, some thousands, that did not arrive.
+    pub fn missing(&self) -> f64 {
+        let mut told = self.arrivals.words.iter().copied().collect::<Vec<u64>>();
+        // What the last word lacks may not be sent yet.
+        told.pop();
+        let missing: u32 = told.iter().map(|word| word.count_zeros()).sum();
+        f64::from(missing) / (64 * told.len()).max(1) as f64
+    }
+
     /// When [`Self::report`] has one, if nothing comes before.
     pub fn report_at_us(&self) -> u64 {
         match (self.news, self.unreported) {
@@ -190,7 +211,7 @@ impl Receiver {
     }
 
     fn granted(&self) -> u32 {
-        let window = WINDOW_FIRST.saturating_add(self.done_below.saturating_mul(2)).min(self.shape.window_units);
+        let window = self.first_units.saturating_add(self.done_below.saturating_mul(2)).min(self.shape.window_units);
         self.done_below.saturating_add(window)
     }
 
@@ -209,7 +230,7 @@ impl Receiver {
     }
 
     fn note_epoch(&mut self, now_us: u64, data: &Data) {
-        let delay = self.arrivals.delay(now_us, data.sent);
+        let delay = self.arrivals.delay(now_us, data);
         if let Some(epoch) = self.epochs.iter_mut().rev().find(|epoch| epoch.number == data.epoch) {
             return epoch.note(now_us, data, delay);
         }
@@ -262,11 +283,12 @@ impl Arrivals {
         true
     }
 
-    /// The time a datagram took, in microseconds, less that of the first one.
-    fn delay(&mut self, now_us: u64, sent: u32) -> i32 {
+    /// The time a datagram took, in microseconds, less that of the first one, and less what a slower path costs.
+    fn delay(&mut self, now_us: u64, data: &Data) -> i32 {
         #[allow(clippy::cast_possible_truncation, reason = "clocks are compared modulo 2^32")]
-        let difference = (now_us as u32).wrapping_sub(sent);
-        difference.wrapping_sub(*self.offset.get_or_insert(difference)).cast_signed()
+        let difference = (now_us as u32).wrapping_sub(data.sent);
+        let delay = difference.wrapping_sub(*self.offset.get_or_insert(difference)).cast_signed();
+        self.paths.level(delay, self.newest != Some(data.sequence))
     }
 }
 
@@ -281,10 +303,10 @@ impl Epoch {
             xx: 0.0,
             xy: 0.0,
             yy: 0.0,
-            first_us: now_us,
             last_us: now_us,
-            first_sequence: data.sequence,
             last_sequence: data.sequence,
+            span_us: 0,
+            distance: 0,
         };
         epoch.note(now_us, data, delay);
         epoch
@@ -298,9 +320,12 @@ impl Epoch {
         self.xx += x * x;
         self.xy += x * y;
         self.yy += y * y;
-        self.last_us = now_us;
-        self.first_sequence = self.first_sequence.min(data.sequence);
-        self.last_sequence = self.last_sequence.max(data.sequence);
+        // From one that overtook to those it overtook is no time that the bottleneck took.
+        if data.sequence > self.last_sequence {
+            self.span_us += now_us - self.last_us.min(now_us);
+            self.distance += data.sequence - self.last_sequence;
+        }
+        (self.last_us, self.last_sequence) = (now_us, data.sequence);
     }
 
     /// Least squares; with fewer than three datagrams the error is told as very large.
@@ -318,8 +343,8 @@ impl Epoch {
             delay: (self.y / n) as i32,
             slope: slope as f32,
             slope_error: error as f32,
-            span: u32::try_from(self.last_us - self.first_us).unwrap_or(u32::MAX),
-            distance: u32::try_from(self.last_sequence - self.first_sequence).unwrap_or(u32::MAX),
+            span: u32::try_from(self.span_us).unwrap_or(u32::MAX),
+            distance: u32::try_from(self.distance).unwrap_or(u32::MAX),
         }
     }
 }
@@ -378,6 +403,13 @@ mod tests {
     }
 
     #[test]
+    fn a_sender_that_is_trusted_has_all_of_the_window_at_once() {
+        let mut receiver = Receiver::new(Shape { window_units: 1_024, ..SHAPE }, 0).trusting();
+        let refused = (0..2_000).position(|unit| receiver.receive(0, &data(u64::from(unit), unit, 0, 400)).is_err());
+        assert_eq!(refused, Some(1_024));
+    }
+
+    #[test]
     fn a_gap_in_numbers_longer_than_a_report_forgets_what_was_before() {
         let mut receiver = Receiver::new(SHAPE, 0);
         receiver.receive(0, &data(0, 0, 0, 400)).expect("sound");
@@ -406,6 +438,18 @@ mod tests {
         assert!(steady.slope.abs() < 3.0 * steady.slope_error && steady.slope_error < 0.01, "{steady:?}");
         assert!((growing.slope - 0.25).abs() < 0.01, "{growing:?}");
         assert_eq!((growing.datagrams, growing.distance), (200, 199));
+    }
+
+    #[test]
+    fn what_overtook_a_train_does_not_make_it_seem_long() {
+        let mut receiver = Receiver::new(Shape { window_units: 1_024, ..SHAPE }, 0);
+        let late = (0..32).filter(|at| at % 10 != 3).map(|at| (100_000 + 120 * at, at));
+        for (now_us, sequence) in [(360, 3), (1_560, 13), (2_760, 23)].into_iter().chain(late) {
+            let unit = u32::try_from(sequence).expect("small");
+            receiver.receive(now_us, &data(sequence, unit, 0, 10)).expect("sound");
+        }
+        let train = receiver.report(1_000_000).expect("due").epochs[0];
+        assert_eq!((train.datagrams, train.span, train.distance), (32, 51 * 120, 51), "{train:?}");
     }
 
     #[test]

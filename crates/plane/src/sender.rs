@@ -1,8 +1,10 @@
 //! The end that has units, and decides which fragment goes next and when.
 
+use crate::epochs::Epochs;
+use crate::flights::{Fate, Flight, Flights};
 use crate::fragments::Fragments;
-use crate::frame::{DATA_HEADER_BYTES, Data, FrameError, Report, SEQUENCE_MAX, WORDS_MAX};
-use crate::rate::{Epochs, Rate};
+use crate::frame::{DATA_HEADER_BYTES, Data, EPOCHS_MAX, FrameError, Report};
+use crate::rate::Rate;
 use crate::{Shape, whole};
 use bytes::Bytes;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -13,10 +15,6 @@ const TRAIN_DATAGRAMS: u32 = 32;
 const TRAIN_ARRIVED_MIN: u32 = 8;
 /// A timer that is late is made up for by sending back to back for this long at most.
 const BURST_US: f64 = 2_000.0;
-/// Datagrams that are remembered: two seconds at 1 Gbit/s.
-const FLIGHTS_MAX: usize = 1 << 18;
-/// Nothing is held to be lost before this much that was sent after it arrived.
-const OVERTAKING_MIN_US: u64 = 2_000;
 /// Without any report for this long and two round trips, the link is held to be down.
 const SILENCE_US: u64 = 300_000;
 /// Without a share of loss above this, nothing is sent again before it is known to be lost.
@@ -29,6 +27,11 @@ const LOSS_OVER_US: u64 = 2_000_000;
 const LOSS_EVERY_US: u64 = 100_000;
 /// Fragments are sent ahead of news so often that at most this share of them is missing still.
 const ECHO_MISSING: f64 = 0.02;
+
+/// The first round trip is held to be no shorter, whatever the handshake took: what it was measured by may have overtaken the rest, all of which would be lost by it.
+const FIRST_ROUND_US: f64 = 250_000.0;
+/// Epochs in which the last is overtaken at most: half of those of a report, so that some may be cut short.
+const EPOCHS_TO_OVERTAKE: f64 = EPOCHS_MAX as f64 / 2.0;
 
 /// What to do next.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -57,6 +60,8 @@ pub struct Statistics {
     pub needless: u64,
     /// Share of what was sent lately that did not arrive.
     pub loss: f64,
+    /// Share of what the other end sent that did not arrive.
+    pub loss_in: f64,
     /// Least round trip, in microseconds.
     pub rtt_us: f64,
     /// Time in the link's queue, in microseconds.
@@ -104,39 +109,6 @@ struct Outgoing {
     arrived: Fragments,
     /// All of it arrived.
     whole: bool,
-}
-
-/// Datagrams that were sent, by sequence number.
-#[derive(Debug, Default)]
-struct Flights {
-    first: u64,
-    out: VecDeque<Flight>,
-    /// Whatever is below arrived or is lost.
-    settled: u64,
-    /// Which arrived, as the reports have it: words of 64, the first being that of number `64 * base`.
-    words: VecDeque<u64>,
-    base: u64,
-    /// When the newest that arrived was sent.
-    newest_sent_us: u64,
-    newest: u64,
-    /// How much later than what was sent after it a datagram may arrive.
-    overtaking_us: u64,
-}
-
-#[derive(Debug, Clone, Copy)]
-struct Flight {
-    unit: u32,
-    fragment: u16,
-    epoch: u16,
-    fate: Fate,
-    sent_us: u64,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Fate {
-    Out,
-    Arrived,
-    Lost,
 }
 
 /// Sending again what nobody said is lost, once there is nothing else to send.
@@ -195,13 +167,13 @@ impl Sender {
             done_below: 0,
             fresh: (0, 0),
             lost: BTreeSet::new(),
-            flights: Flights { overtaking_us: OVERTAKING_MIN_US, ..Flights::default() },
+            flights: Flights::new(),
             echo: Echo::default(),
             rate: Rate::new(now_us, first, cap),
             epochs: Epochs::default(),
             train_left: TRAIN_DATAGRAMS,
             next_us: now_us as f64,
-            trip: Trip { least: (f64::INFINITY, rtt), since_us: now_us, smooth_us: rtt },
+            trip: Trip { least: (f64::INFINITY, rtt), since_us: now_us, smooth_us: rtt.max(FIRST_ROUND_US) },
             report_number: 0,
             heard_us: now_us,
             put_us: now_us,
@@ -261,6 +233,12 @@ impl Sender {
         }
         let Some((unit, fragment)) = self.next_fragment(now_us) else {
             self.epochs.limited();
+            if self.train_left > 0 && self.train_left < TRAIN_DATAGRAMS {
+                // A question or an answer is none; the first that is long enough will be.
+                self.epochs.break_off();
+                self.train_left = TRAIN_DATAGRAMS;
+                self.next_us = now_us as f64;
+            }
             return Poll::Wait(wait_us);
         };
         let Some(data) = self.data(now_us, unit, fragment) else { return Poll::Wait(now_us) };
@@ -272,9 +250,8 @@ impl Sender {
         let from = usize::from(fragment) * self.shape.fragment_bytes;
         let bytes = outgoing.bytes.slice(from..(from + self.shape.fragment_bytes).min(outgoing.bytes.len()));
         let (wire, rate) = (bytes.len() + self.overhead_bytes, self.rate.bytes_per_second());
-        let long_us = if self.train_left > 0 { f64::INFINITY } else { self.rate.epoch_us(self.round_us()) };
-        let epoch = self.epochs.number(now_us, rate, long_us);
-        let sequence = self.flights.send(Flight { unit, fragment, epoch, fate: Fate::Out, sent_us: now_us });
+        let epoch = self.epochs.number(now_us, rate, self.epoch_us(), self.train_left > 0);
+        let sequence = self.flights.send(Flight::new(now_us, unit, fragment, epoch), &mut self.lost);
         self.epochs.sent(now_us, sequence, wire as u64);
         self.statistics.sent += 1;
         if self.train_left > 0 {
@@ -378,7 +355,7 @@ impl Sender {
 
     /// What of the last seconds did not arrive. What was held to be lost and came late is in neither count for long.
     fn count_loss(&mut self, now_us: u64) {
-        let (settled, arrived) = (self.flights.settled, self.statistics.arrived);
+        let (settled, arrived) = (self.flights.settled(), self.statistics.arrived);
         if let Some((_, first_settled, first_arrived)) = self.counts.front()
             && settled > *first_settled
         {
@@ -395,8 +372,8 @@ impl Sender {
 
     /// The rate learns of what is settled.
     fn judge(&mut self, now_us: u64) {
-        while let Some(outcome) = self.epochs.settled(self.flights.settled) {
-            let train = outcome.sum.epoch == 0 && self.rate.is_starting() && outcome.sent <= TRAIN_DATAGRAMS;
+        while let Some(outcome) = self.epochs.settled(self.flights.settled()) {
+            let train = outcome.train && self.rate.is_starting();
             if train && outcome.sum.datagrams >= TRAIN_ARRIVED_MIN && outcome.sum.span > 0 {
                 let bytes = f64::from(outcome.sum.distance) * (self.shape.fragment_bytes + self.overhead_bytes) as f64;
                 self.rate.train(now_us, outcome.arrived, outcome.sent, bytes / f64::from(outcome.sum.span) * 1e6);
@@ -409,7 +386,7 @@ impl Sender {
     /// Slows down while nothing is heard; when to look again.
     fn mind_silence(&mut self, now_us: u64) -> u64 {
         let limit_us = SILENCE_US + whole(2.0 * self.trip.smooth_us);
-        let out = self.flights.settled < self.flights.next();
+        let out = self.flights.settled() < self.flights.next();
         if out && now_us - self.heard_us.min(now_us) > limit_us {
             self.rate.silence(now_us);
             // Once more if nothing is heard for as long again.
@@ -418,14 +395,19 @@ impl Sender {
         now_us + 10_000
     }
 
+    /// How long an epoch is: long enough that a report still tells of it when those come that others overtook.
+    fn epoch_us(&self) -> f64 {
+        self.rate.epoch_us(self.round_us()).max(self.flights.overtaking_us() as f64 / EPOCHS_TO_OVERTAKE)
+    }
+
     /// Time without queues until it is known what became of a datagram: where some overtake others, longer than a round trip of those.
     fn round_us(&self) -> f64 {
-        self.trip.least_us() + self.flights.overtaking_us as f64
+        self.trip.least_us() + self.flights.overtaking_us() as f64
     }
 
     /// How long a datagram is out until it is lost, whatever arrived after it.
     fn patience_us(&self) -> u64 {
-        whole(self.trip.smooth_us * 1.5) + self.flights.overtaking_us + 50_000
+        whole(self.trip.smooth_us * 1.5) + self.flights.overtaking_us() + 50_000
     }
 
     fn next_fragment(&mut self, now_us: u64) -> Option<(u32, u16)> {
@@ -461,7 +443,7 @@ impl Sender {
             return None;
         }
         let rounds = whole((ECHO_MISSING.ln() / self.statistics.loss.min(0.9).ln()).ceil().clamp(1.0, 16.0)) - 1;
-        let news_us = whole(self.trip.smooth_us) + self.flights.overtaking_us + 20_000;
+        let news_us = whole(self.trip.smooth_us) + self.flights.overtaking_us() + 20_000;
         for _ in 0..2 {
             let found =
                 self.units.range(self.echo.at.0..).filter(|(_, unit)| !unit.whole).find_map(|(number, unit)| {
@@ -485,97 +467,5 @@ impl Sender {
             self.echo.at = (0, 0);
         }
         None
-    }
-}
-
-impl Flights {
-    fn next(&self) -> u64 {
-        self.first + self.out.len() as u64
-    }
-
-    fn send(&mut self, flight: Flight) -> u64 {
-        let sequence = self.next();
-        assert!(sequence < SEQUENCE_MAX, "a connection is made anew long before");
-        if self.out.len() == FLIGHTS_MAX {
-            // A peer that reports nothing of them is no reason to remember them all.
-            self.out.pop_front();
-            self.first += 1;
-            self.settled = self.settled.max(self.first);
-        }
-        self.out.push_back(flight);
-        sequence
-    }
-
-    fn newest_arrived(&mut self, sequence: u64) {
-        if let Some(flight) = sequence.checked_sub(self.first).and_then(|at| self.out.get(usize::try_from(at).ok()?))
-            && sequence >= self.newest
-        {
-            (self.newest, self.newest_sent_us) = (sequence, flight.sent_us);
-        }
-    }
-
-    /// The bits of a word that were not set in it before.
-    fn news(&mut self, number: u64, word: u64) -> u64 {
-        if self.words.is_empty() {
-            self.base = number;
-        }
-        let Some(mut at) = number.checked_sub(self.base) else { return 0 };
-        while self.words.len() as u64 <= at {
-            self.words.push_back(0);
-            if self.words.len() > 2 * WORDS_MAX {
-                self.words.pop_front();
-                self.base += 1;
-                at -= 1;
-            }
-        }
-        let Some(known) = usize::try_from(at).ok().and_then(|at| self.words.get_mut(at)) else { return 0 };
-        let news = word & !*known;
-        *known |= word;
-        news
-    }
-
-    /// A datagram arrived; what it was, and what was thought of it. One that was held to be lost teaches how much later than others they come.
-    fn arrived(&mut self, sequence: u64) -> Option<(Flight, Fate)> {
-        let flight = self.out.get_mut(usize::try_from(sequence.checked_sub(self.first)?).ok()?)?;
-        if flight.fate == Fate::Lost {
-            let late_us = self.newest_sent_us.saturating_sub(flight.sent_us);
-            self.overtaking_us = self.overtaking_us.max(late_us + late_us / 8).min(2_000_000);
-        }
-        let fate = std::mem::replace(&mut flight.fate, Fate::Arrived);
-        Some((*flight, fate))
-    }
-
-    /// Decides on what was sent long enough before the newest that arrived.
-    fn settle(&mut self, lost: &mut BTreeSet<(u32, u16)>) {
-        let before_us = self.newest_sent_us.saturating_sub(self.overtaking_us);
-        self.settle_before(before_us, self.newest, lost);
-    }
-
-    /// Decides on what has been out for too long.
-    fn settle_old(&mut self, now_us: u64, patience_us: u64, lost: &mut BTreeSet<(u32, u16)>) {
-        self.settle_before(now_us.saturating_sub(patience_us), u64::MAX, lost);
-    }
-
-    fn settle_before(&mut self, before_us: u64, below: u64, lost: &mut BTreeSet<(u32, u16)>) {
-        while self.settled < below {
-            let Some(flight) = usize::try_from(self.settled - self.first).ok().and_then(|at| self.out.get_mut(at))
-            else {
-                break;
-            };
-            if flight.fate == Fate::Out {
-                if flight.sent_us >= before_us {
-                    break;
-                }
-                flight.fate = Fate::Lost;
-                lost.insert((flight.unit, flight.fragment));
-            }
-            self.settled += 1;
-        }
-        // What reports may still tell of is kept.
-        let keep = self.newest.saturating_sub(64 * WORDS_MAX as u64).min(self.settled);
-        while self.first < keep {
-            self.out.pop_front();
-            self.first += 1;
-        }
     }
 }

@@ -54,7 +54,7 @@ pub(crate) fn rows(cells: &[WanCell], runs: &[WanRun]) -> Vec<Seed001Row> {
         }
     }
     let of = |cell: &WanCell, tool: &str| -> Vec<&WanRun> {
-        runs.iter().filter(|run| run.cell == cell.name && run.tool == tool).collect()
+        runs.iter().filter(|run| run.cell == cell.name && run.tool == tool && run.beside.is_none()).collect()
     };
     let row = |cell: &WanCell, tool: &str| {
         let made = of(cell, tool);

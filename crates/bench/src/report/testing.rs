@@ -203,6 +203,7 @@ pub(crate) fn wan() -> WanReport {
     };
     let run = |cell: &str, tool: &str, seconds: f64, outcome| WanRun {
         tool: tool.to_owned(),
+        beside: None,
         cell: format!("{cell}.data"),
         run: 1,
         outcome,

@@ -66,6 +66,9 @@ pub enum Outcome {
 pub struct WanRun {
     /// The tool's label.
     pub tool: String,
+    /// What shared the link with it, until one of the two had ended.
+    #[serde(default)]
+    pub beside: Option<String>,
     /// The cell's name.
     pub cell: String,
     /// 1 for the first run.
@@ -88,7 +91,7 @@ pub struct WanRun {
     pub share: Option<f64>,
     /// What the link delivered between the first tenth of it and the last: the rate without start and tail.
     pub steady_mb_per_s: Option<f64>,
-    /// Bytes that were sent for each that arrived, headers included: 1.046 at best.
+    /// Bytes that were sent for each that arrived, headers included: 1.046 at best. Of a shared link nobody knows whose they are.
     pub sent_per_byte: Option<f64>,
     /// CPU seconds of the tool.
     pub client_cpu_s: f64,
@@ -109,6 +112,11 @@ pub struct WanRun {
 }
 
 impl WanRun {
+    /// The tool, and what was beside it.
+    pub(crate) fn who(&self) -> String {
+        self.beside.as_ref().map_or_else(|| self.tool.clone(), |beside| format!("{} beside {beside}", self.tool))
+    }
+
     /// How it went, on one line.
     pub(crate) fn words(&self) -> String {
         let share = self.share.map_or_else(String::new, |share| format!(", {:.1} % of the ceiling", share * 100.0));
@@ -141,7 +149,7 @@ fn runs(report: &WanReport) -> Table {
             Outcome::Wrong => "WRONG".to_owned(),
         };
         vec![
-            format!("{}, {}, run {}", run.cell, run.tool, run.run),
+            format!("{}, {}, run {}", run.cell, run.who(), run.run),
             how,
             number(run.seconds),
             number(run.mb_per_s),

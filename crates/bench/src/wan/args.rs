@@ -1,5 +1,7 @@
 //! The command line of `holdfast bench wan`.
 
+use std::fmt::Write as _;
+use std::io::Write as _;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -57,6 +59,11 @@ pub struct WanArgs {
     /// What a tool fetches from, instead of a server of files over HTTP/1.1: a command that listens at {host}:{port} and serves {source}.
     #[arg(long, value_name = "NAME=COMMAND")]
     pub server: Vec<String>,
+
+    /// A tool that shares the link with each of the others, at the same time: one of theirs by its name, a preset, or NAME=COMMAND. Both begin at once; when
+    /// one has ended, the other is stopped, and what had arrived of both by then is told. Both must use one congestion control.
+    #[arg(long, value_name = "NAME[=COMMAND]", conflicts_with = "strict")]
+    pub beside: Option<String>,
 
     /// Rows, by names or patterns: clean, loss-*, files-loss-24. All of them by default.
     #[arg(long, value_name = "PATTERN,...", value_delimiter = ',')]
@@ -180,8 +187,10 @@ impl WanArgs {
         )]
         let bytes = bytes.round() as u64;
         ensure!(self.common.pid.is_empty(), "--pid: the servers here are this measurement's own, and counted");
+        let (tools, beside) = self.tools()?;
         Ok(WanOptions {
-            tools: self.tools()?,
+            tools,
+            beside,
             cells: self.cells()?,
             bytes,
             files: self.files.unwrap_or(if self.short { SHORT_FILES } else { FILES }),
@@ -201,16 +210,23 @@ impl WanArgs {
         })
     }
 
-    fn tools(&self) -> anyhow::Result<Vec<Tool>> {
+    /// The tools, and the one beside them.
+    fn tools(&self) -> anyhow::Result<(Vec<Tool>, Option<Tool>)> {
         let given: Vec<&str> = self.tool.iter().map(String::as_str).collect();
         let given = if given.is_empty() { vec![DEFAULT_TOOL] } else { given };
         let mut tools: Vec<Tool> = given.into_iter().map(Tool::parse).collect::<Result<_, _>>()?;
+        let count = tools.len();
+        let twin = self.beside.as_ref().and_then(|beside| tools.iter().position(|tool| tool.label == *beside));
+        if let Some(beside) = self.beside.as_ref().filter(|_| twin.is_none()) {
+            tools.push(Tool::parse(beside)?);
+        }
         for option in &self.server {
             let labels: Vec<&str> = tools.iter().map(|tool| tool.label.as_str()).collect();
             let (target, command) = find(&labels, "--server", option)?;
             tools[target].service = Service::Command(command.to_owned());
         }
-        Ok(tools)
+        let other = tools.split_off(count).pop();
+        Ok((tools.clone(), twin.map(|at| tools[at].clone()).or(other)))
     }
 
     fn cells(&self) -> anyhow::Result<Vec<Cell>> {
@@ -274,13 +290,15 @@ fn habits(options: &WanOptions) -> Habits {
 
 /// Rows and presets.
 fn list() {
-    println!("rows:");
+    let mut text = "rows:\n".to_owned();
     for row in rows::all() {
         let cell = Cell { row, way: Way::Data, mode: Mode::True, rate: None };
         let short = if SHORT.contains(&cell.row.name.as_str()) { "  (--short)" } else { "" };
-        println!("  {:22} {}{short}", cell.row.name, cell.words());
+        let _ = writeln!(text, "  {:22} {}{short}", cell.row.name, cell.words());
     }
-    println!("tools, each also as NAME@bbr:\n  {}", tool::names().join(", "));
+    let _ = writeln!(text, "tools, each also as NAME@bbr:\n  {}", tool::names().join(", "));
+    // Whoever reads may have read enough.
+    let _ = std::io::stdout().write_all(text.as_bytes());
 }
 
 fn self_test(seed: u64) -> anyhow::Result<()> {
@@ -351,6 +369,19 @@ mod tests {
     }
 
     #[test]
+    fn what_shares_the_link_is_one_of_the_tools_or_another() -> anyhow::Result<()> {
+        let own = ["--tool", "a=get {file}", "--server", "a=serve {port}"];
+        let twins = options(&[&own[..], &["--beside", "a"]].concat())?;
+        assert_eq!((twins.tools.len(), twins.beside.as_ref()), (1, Some(&twins.tools[0])));
+        let others = options(&[&own[..], &["--beside", "b=take {file}", "--server", "b=give {port}"]].concat())?;
+        assert_eq!((others.tools.len(), others.beside.as_ref().map(|tool| tool.label.as_str())), (1, Some("b")));
+        assert_eq!(others.beside.map(|tool| tool.service), Some(Service::Command("give {port}".to_owned())));
+        assert!(options(&["--beside", "curl@bbr"])?.check().is_err(), "one host, one congestion control");
+        assert!(options(&["--beside", "iperf3-cubic"])?.check().is_err(), "nobody knows what a meter got");
+        Ok(())
+    }
+
+    #[test]
     fn what_makes_no_sense_is_refused() {
         for (words, why) in [
             (&["--rows", "no-such"][..], "no row"),
@@ -359,6 +390,8 @@ mod tests {
             (&["--server", "x=y"], "nothing is labelled"),
             (&["--direction", "up"], "direction"),
             (&["--pid", "curl=1"], "--pid"),
+            (&["--beside", "no-such"], "no preset"),
+            (&["--beside", "curl", "--strict"], "--strict"),
         ] {
             let said = options(words).expect_err(why).to_string();
             assert!(said.contains(why), "{words:?}: {said}");

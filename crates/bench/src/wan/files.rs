@@ -38,13 +38,13 @@ pub(crate) fn name(index: usize) -> String {
 }
 
 impl Files {
-    /// Makes `count` files of `bytes` each, all different, if there is room for them and a copy of each.
-    pub(crate) fn make(folder: PathBuf, count: usize, bytes: u64, seed: u64) -> anyhow::Result<Self> {
+    /// Makes `count` files of `bytes` each, all different, if there is room for them and so many copies of each.
+    pub(crate) fn make(folder: PathBuf, count: usize, copies: usize, bytes: u64, seed: u64) -> anyhow::Result<Self> {
         fs::create_dir_all(&folder)?;
         let room = rustix::fs::statvfs(&folder)?;
         let (room, needed) = (
             room.f_bavail.saturating_mul(room.f_frsize),
-            (2 * count as u64).saturating_mul(bytes).saturating_add(SPARE_BYTES),
+            ((1 + copies) as u64 * count as u64).saturating_mul(bytes).saturating_add(SPARE_BYTES),
         );
         ensure!(
             room >= needed,
@@ -108,7 +108,7 @@ mod tests {
     #[test]
     fn what_arrived_is_told_apart_from_what_did_not_and_what_is_wrong() -> anyhow::Result<()> {
         let folder = tempfile::tempdir()?;
-        let files = Files::make(folder.path().join("source"), 4, 100_000, 7)?;
+        let files = Files::make(folder.path().join("source"), 4, 1, 100_000, 7)?;
         let to = folder.path().join("to");
         fs::create_dir(&to)?;
         for index in 0..3 {
@@ -130,7 +130,7 @@ mod tests {
     #[test]
     fn files_that_find_no_room_are_not_begun() {
         let folder = tempfile::tempdir().expect("a folder");
-        let said = Files::make(folder.path().to_owned(), 16, 1 << 56, 7).err().expect("refused").to_string();
+        let said = Files::make(folder.path().to_owned(), 16, 1, 1 << 56, 7).err().expect("refused").to_string();
         assert!(said.contains("--folder"), "{said}");
     }
 }

@@ -8,6 +8,7 @@
 //! wrong content that a tool was content with, a server that does not start.
 
 mod args;
+mod drive;
 mod files;
 mod rows;
 mod server;
@@ -45,6 +46,8 @@ const LATE_PERCENT_MAX: f64 = 1.0;
 #[derive(Debug, Clone)]
 pub(crate) struct WanOptions {
     pub(crate) tools: Vec<Tool>,
+    /// What shares the link with each of them.
+    pub(crate) beside: Option<Tool>,
     pub(crate) cells: Vec<Cell>,
     /// Of each file.
     pub(crate) bytes: u64,
@@ -75,8 +78,25 @@ impl WanOptions {
         ensure!(self.runs > 0, "--repeat must be at least 1");
         ensure!(self.bytes > 0, "files have at least one byte");
         ensure!((1..=100).contains(&self.files), "--files must be 1 to 100");
-        for tool in &self.tools {
-            ensure!(shell_knows(tool.program()), "{}: the program {} is not installed", tool.label, tool.program());
+        if let Some(beside) = &self.beside {
+            for tool in &self.tools {
+                ensure!(
+                    tool.fetches && beside.fetches,
+                    "--beside: what a meter of links got of a shared one is not known"
+                );
+                let alike = tool.congestion == beside.congestion;
+                ensure!(
+                    alike,
+                    "--beside: hosts have one congestion control, and not {} beside {}",
+                    tool.label,
+                    beside.label
+                );
+            }
+        }
+        for tool in self.tools.iter().chain(&self.beside) {
+            if let Some(program) = tool.program() {
+                ensure!(shell_knows(program), "{}: the program {program} is not installed", tool.label);
+            }
         }
         Ok(())
     }
@@ -94,7 +114,8 @@ pub(crate) fn run(options: &WanOptions) -> anyhow::Result<Report> {
     let many = if options.cells.iter().any(|cell| cell.row.many) { options.files } else { 1 };
     let mut lab = Lab { options, frame: frame(options, Arc::clone(&stop)), runs: Vec::new() };
     lab.frame.say("making the files to fetch");
-    let files = Files::make(work.path().join("source"), many, options.bytes, options.seed)?;
+    let copies = 1 + usize::from(options.beside.is_some());
+    let files = Files::make(work.path().join("source"), many, copies, options.bytes, options.seed)?;
     let WanOptions { limit, kernel_netem, .. } = *options;
     let bench = Bench { files: &files, many, work: work.path(), own: &options.own, limit, kernel_netem, stop: &stop };
     lab.run(&bench);
@@ -122,10 +143,11 @@ impl Lab<'_> {
                         return;
                     }
                     self.frame.prepare(self.options.bytes);
-                    let tool = &self.options.tools[target];
+                    let tools: Vec<&Tool> =
+                        std::iter::once(&self.options.tools[target]).chain(&self.options.beside).collect();
                     // The same harm for every tool, another one in each run.
-                    match bench.run(tool, cell, self.options.seed.wrapping_add(u64::from(run))) {
-                        Ok(trial) => self.take(run, target, cell, trial),
+                    match bench.run(&tools, cell, self.options.seed.wrapping_add(u64::from(run))) {
+                        Ok(trials) => self.take(run, target, cell, &tools, trials),
                         Err(error) => self.frame.fail(&cell.name(), target, &format!("{error:#}")),
                     }
                 }
@@ -133,26 +155,34 @@ impl Lab<'_> {
         }
     }
 
-    fn take(&mut self, run: u32, target: usize, cell: &Cell, trial: Trial) {
+    fn take(&mut self, run: u32, target: usize, cell: &Cell, tools: &[&Tool], trials: Vec<Trial>) {
         if self.frame.interrupted() {
             return;
         }
-        for mismatch in &trial.mismatches {
-            self.frame.fail(&cell.name(), target, mismatch);
+        for (at, trial) in trials.into_iter().enumerate() {
+            let own = at == 0;
+            for mismatch in trial.mismatches.iter().filter(|_| own) {
+                self.frame.fail(&cell.name(), target, mismatch);
+            }
+            let strictly = self.options.strict && trial.outcome != Outcome::Done;
+            // Of two, one has to end by itself.
+            let broken = tools.len() > 1 && trial.outcome == Outcome::Failed;
+            if trial.outcome == Outcome::Wrong || strictly || broken {
+                self.frame.fail(&cell.name(), target, &trial.message.clone().unwrap_or_default());
+            }
+            let other = tools.iter().enumerate().find(|(other, _)| *other != at);
+            let run = row(tools[at], other.map(|(_, other)| *other), run, cell, trial);
+            if own {
+                self.doubt(&run);
+            }
+            self.frame.say(&format!("{}: {} {}", run.cell, run.who(), run.words()));
+            if own && matches!(run.outcome, Outcome::Done | Outcome::Unfinished) {
+                let figure = Figure { value: run.mb_per_s, latencies: None, reopened: 0 };
+                let peak = run.client_peak_bytes + run.server_peak_bytes;
+                self.frame.collect(&info(cell), target, &figure, Some(run.server_cpu_s), run.client_cpu_s, Some(peak));
+            }
+            self.runs.push(run);
         }
-        let strictly = self.options.strict && trial.outcome != Outcome::Done;
-        if trial.outcome == Outcome::Wrong || strictly {
-            self.frame.fail(&cell.name(), target, &trial.message.clone().unwrap_or_default());
-        }
-        let run = row(&self.options.tools[target], run, cell, trial);
-        self.doubt(&run);
-        self.frame.say(&format!("{}: {} {}", run.cell, run.tool, run.words()));
-        if matches!(run.outcome, Outcome::Done | Outcome::Unfinished) {
-            let figure = Figure { value: run.mb_per_s, latencies: None, reopened: 0 };
-            let peak = run.client_peak_bytes + run.server_peak_bytes;
-            self.frame.collect(&info(cell), target, &figure, Some(run.server_cpu_s), run.client_cpu_s, Some(peak));
-        }
-        self.runs.push(run);
     }
 
     /// What makes a run's figure doubtful.
@@ -178,7 +208,7 @@ impl Lab<'_> {
         let Self { options, frame, runs } = self;
         let mut report = frame.into_report(Kind::Wan, &options.folder);
         report.targets = options.tools.iter().map(note).collect();
-        let mut programs: Vec<&str> = options.tools.iter().map(Tool::program).collect();
+        let mut programs: Vec<&str> = options.tools.iter().filter_map(Tool::program).collect();
         programs.dedup();
         report.versions.extend(programs.iter().filter_map(|program| tool_version(program, "--version")));
         let cells: Vec<WanCell> = options.cells.iter().map(|cell| describe(cell, options)).collect();
@@ -192,11 +222,14 @@ impl Lab<'_> {
 fn words(options: &WanOptions) -> String {
     let rate = options.cells.first().and_then(|cell| cell.rate);
     format!(
-        "files of {}, {} in rows with many; {}; at most {} s each; harm by {}",
+        "files of {}, {} in rows with many; {}; at most {} s each; {}harm by {}",
         crate::size::size_label(options.bytes),
         options.files,
         rate.map_or_else(|| "no limit to the rate".to_owned(), |rate| format!("{} Mbit/s", rate as f64 * 8.0 / 1e6)),
         options.limit.as_secs_f64(),
+        options.beside.as_ref().map_or_else(String::new, |beside| {
+            format!("the link shared with {}, until one of the two has ended; ", beside.label)
+        }),
         if options.kernel_netem { "the kernel's netem" } else { "a link in user space" },
     )
 }
@@ -221,6 +254,7 @@ fn note(tool: &Tool) -> TargetNote {
     let service = match &tool.service {
         Service::Http => "holdfast's server of files over HTTP/1.1",
         Service::Ssh => "OpenSSH's server",
+        Service::Drive => "holdfast serve, with the files in a drive",
         Service::Command(command) => command,
     };
     TargetNote {
@@ -242,12 +276,13 @@ fn info(cell: &Cell) -> SeriesInfo {
 }
 
 /// A trial in the form of the report.
-fn row(tool: &Tool, run: u32, cell: &Cell, trial: Trial) -> WanRun {
+fn row(tool: &Tool, beside: Option<&Tool>, run: u32, cell: &Cell, trial: Trial) -> WanRun {
     let mb_per_s = trial.arrived as f64 / 1e6 / trial.seconds.max(1e-6);
     let share = cell.ceiling().map(|ceiling| mb_per_s * 1e6 / ceiling);
     let sent = trial.to_near.link.offered.bytes as f64;
     WanRun {
         tool: tool.label.clone(),
+        beside: beside.map(|beside| beside.label.clone()),
         cell: cell.name(),
         run: run + 1,
         outcome: trial.outcome,
@@ -259,7 +294,7 @@ fn row(tool: &Tool, run: u32, cell: &Cell, trial: Trial) -> WanRun {
         mb_per_s,
         share,
         steady_mb_per_s: trial.steady_mb_per_s,
-        sent_per_byte: (trial.arrived > 0).then(|| sent / trial.arrived as f64),
+        sent_per_byte: (trial.arrived > 0 && beside.is_none()).then(|| sent / trial.arrived as f64),
         client_cpu_s: trial.client.cpu_s,
         server_cpu_s: trial.server.cpu_s,
         client_peak_bytes: trial.client.peak_bytes,

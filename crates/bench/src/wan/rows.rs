@@ -106,7 +106,7 @@ pub(crate) fn all() -> Vec<Row> {
     levels("delay", Family::Delay, &[50, 100, 200, 400, 800, 1000, 1600], false, delay);
     levels("loss", Family::Loss, &percents, false, loss);
     levels("corrupt", Family::Corruption, &percents, false, corruption);
-    levels("reorder", Family::Reordering, &[1, 2, 4, 8, 16, 32, 64], false, |level| Harm {
+    levels("reorder", Family::Reordering, &[1, 2, 4, 8, 16, 24, 32, 48, 64], false, |level| Harm {
         reordering: level.into(),
         delay_ms: 100,
         ..Harm::default()

@@ -13,6 +13,8 @@ pub(crate) enum Service {
     Http,
     /// OpenSSH's server, with keys made for this run.
     Ssh,
+    /// This program as a drive, with the files in it.
+    Drive,
     /// A command for the shell, with the same placeholders as the tool's.
     Command(String),
 }
@@ -33,10 +35,14 @@ pub(crate) struct Tool {
 /// What most servers have.
 const CONGESTION: &str = "cubic";
 
+/// Holdfast's own transfer, by each of its planes.
+const PULL_BY_QUIC: &str = "{holdfast} pull -q --plane quic --token-file {drive}/token --ca {drive}/data/tls/self-signed.pem https://{host}:{port}/bench/{count}/. {dir}";
+const PULL_BY_TCP: &str = "{holdfast} pull -q --plane tcp --token-file {drive}/token --ca {drive}/data/tls/self-signed.pem https://{host}:{port}/bench/{count}/. {dir}";
+
 /// A tool that is known by its name: name, command, service, whether it fetches files.
-///
-/// Holdfast's own transfer is one more line here, with its server as the service.
 const PRESETS: &[(&str, &str, Service, bool)] = &[
+    ("holdfast", PULL_BY_QUIC, Service::Drive, true),
+    ("holdfast-tcp", PULL_BY_TCP, Service::Drive, true),
     ("curl", "curl -sS -f -o {dest} http://{host}:{port}/{file}", Service::Http, true),
     (
         "aria2",
@@ -94,9 +100,9 @@ impl Tool {
         self.template.contains("{file}")
     }
 
-    /// The program it cannot do without, which is what a command begins with.
-    pub(crate) fn program(&self) -> &str {
-        self.template.split_whitespace().next().unwrap_or_default()
+    /// The program it cannot do without, which is what a command begins with; none if that is this one.
+    pub(crate) fn program(&self) -> Option<&str> {
+        self.template.split_whitespace().next().filter(|word| !word.starts_with('{'))
     }
 }
 
@@ -137,7 +143,7 @@ mod tests {
             ("get --to {dest} a=b", "reno", false)
         );
         let meter = Tool::parse("iperf3-bbr")?;
-        assert!(meter.congestion == "bbr" && !meter.fetches && meter.program() == "iperf3");
+        assert!(meter.congestion == "bbr" && !meter.fetches && meter.program() == Some("iperf3"));
         for name in names() {
             assert!(Tool::parse(name).is_ok(), "{name}");
         }

@@ -1,7 +1,8 @@
-//! One tool in one cell: a new link, a server on the far host, the tool on the near one, and what came of it.
+//! One tool in one cell, or two at once: a new link, a server on the far host, the tool on the near one, and what came of it.
 //!
 //! Everything of the network is new in each trial: connections, routes, what the kernel remembers of a path. The clock runs from the start of the
-//! tool's first process to the end of its last; servers start before, comparing comes after.
+//! tool's first process to the end of its last; servers start before, comparing comes after. Of two tools that share the link, the one that ends first ends
+//! the time of both: what had arrived of the other by then is its figure.
 
 use std::collections::HashMap;
 use std::fs::{self, File, OpenOptions};
@@ -14,6 +15,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, bail, ensure};
 use holdfast_wan::{Direction, Ended, Forwarded, Mismatch, Task, Wan, WanSettings, verify};
 
+use super::drive;
 use super::files::{Files, name};
 use super::rows::{Cell, HEADER_EFFICIENCY};
 use super::ssh;
@@ -23,7 +25,7 @@ use crate::process::{cpu_seconds, peak_rss_bytes};
 use crate::report::{Course, Outcome};
 use crate::shared::quote;
 
-/// The only servers of their namespace listen here.
+/// The only servers of their namespace listen here and at the next.
 const PORT: u16 = 8000;
 /// A server that does not listen after so long never will.
 const READY_LIMIT: Duration = Duration::from_secs(20);
@@ -86,52 +88,83 @@ struct Client {
     seconds: f64,
     costs: Costs,
     timed_out: bool,
+    /// Whether some were stopped.
+    stopped: bool,
     /// Of those that ended by themselves and badly, how the first did.
     failed: Option<String>,
 }
 
+/// A tool that runs, with its server.
+struct Lane<'t> {
+    tool: &'t Tool,
+    port: u16,
+    /// What stands for the placeholders, but the file's.
+    values: HashMap<&'static str, String>,
+    said_server: PathBuf,
+    said_client: PathBuf,
+}
+
 impl Bench<'_> {
-    /// An error is what keeps the trial from being made; what the tool does not manage is its outcome.
-    pub(crate) fn run(&self, tool: &Tool, cell: &Cell, seed: u64) -> anyhow::Result<Trial> {
+    /// One tool, or two that share the link; what came of each. An error is what keeps the trial from being made; what a tool does not manage is its outcome.
+    pub(crate) fn run(&self, tools: &[&Tool], cell: &Cell, seed: u64) -> anyhow::Result<Vec<Trial>> {
         let settings = cell.settings(seed, self.kernel_netem);
         let wan = Wan::start(&settings)?;
-        set(&wan, tool, cell)?;
         let folder = tempfile::Builder::new().prefix("run-").tempdir_in(self.work).context("cannot make a folder")?;
-        let values = self.values(&wan, cell, folder.path());
-        let (said_server, said_client) = (folder.path().join("server.log"), folder.path().join("client.log"));
-        let server = self.serve(&wan, tool, &values, &said_server)?;
-        let (client, samples) = self.fetch(&wan, tool, cell, &values, &said_client)?;
+        let (mut lanes, mut servers) = (Vec::new(), Vec::new());
+        for (port, tool) in (PORT..).zip(tools) {
+            set(&wan, tool, cell)?;
+            let lane = self.lane(&wan, tool, cell, folder.path(), port);
+            servers.push(self.serve(&wan, &lane)?);
+            lanes.push(lane);
+        }
+        let fetched = self.fetch_all(&wan, cell, &lanes)?;
         if let Some(failure) = wan.failure() {
             bail!("the link failed: {failure}");
         }
-        let (server_died, found) = (server.has_ended(), Costs::of(&[server.id()]));
-        server.kill();
-        let server = Costs { cpu_s: cpu_s(&server.wait()?).max(found.cpu_s), ..found };
+        let mut ended = Vec::new();
+        for server in servers {
+            let (died, found) = (server.has_ended(), Costs::of(&[server.id()]));
+            server.kill();
+            ended.push((died, Costs { cpu_s: cpu_s(&server.wait()?).max(found.cpu_s), ..found }));
+        }
         let (to_near, to_far) = (wan.forwarded(Direction::ToNear), wan.forwarded(Direction::ToFar));
         let unread = wan.unread()?;
         drop(wan);
-        let mut trial = Trial {
-            outcome: Outcome::Done,
-            message: None,
-            seconds: client.seconds,
-            asked: self.files.bytes * self.count(cell) as u64,
-            arrived: 0,
-            verified: 0,
-            client: client.costs,
-            server,
-            to_near,
-            to_far,
-            unread,
-            mismatches: self.mismatches(&settings, &to_near, &to_far),
-            steady_mb_per_s: watch::steady(&samples),
-            course: watch::course(&samples),
-        };
-        self.judge(&mut trial, tool, cell, &client, &values["dir"]);
-        if let (Outcome::Failed, Some(message)) = (trial.outcome, &mut trial.message) {
-            let said = if server_died { &said_server } else { &said_client };
-            *message = format!("{message}; {}", end_of(said));
+        let seconds = fetched.iter().map(|(client, _)| client.seconds).fold(f64::INFINITY, f64::min);
+        let alone = tools.len() == 1;
+        let mut trials = Vec::new();
+        for ((lane, (client, samples)), (server_died, server)) in lanes.iter().zip(fetched).zip(ended) {
+            let mut trial = Trial {
+                outcome: Outcome::Done,
+                message: None,
+                seconds,
+                asked: self.files.bytes * self.count(cell) as u64,
+                arrived: 0,
+                verified: 0,
+                client: client.costs,
+                server,
+                to_near,
+                to_far,
+                unread,
+                mismatches: self.mismatches(&settings, &to_near, &to_far),
+                steady_mb_per_s: watch::steady(&samples).filter(|_| alone),
+                course: watch::course(&samples),
+            };
+            self.judge(&mut trial, lane.tool, cell, &client, &lane.values["dir"]);
+            if let (Outcome::Failed, Some(message)) = (trial.outcome, &mut trial.message) {
+                let said = if server_died { &lane.said_server } else { &lane.said_client };
+                *message = format!("{message}; {}", end_of(said));
+            }
+            trials.push(trial);
         }
-        Ok(trial)
+        Ok(trials)
+    }
+
+    /// A tool's place in a trial's folder.
+    fn lane<'t>(&self, wan: &Wan, tool: &'t Tool, cell: &Cell, folder: &Path, port: u16) -> Lane<'t> {
+        let work = folder.join(port.to_string());
+        let values = self.values(wan, cell, &work, port);
+        Lane { tool, port, values, said_server: work.join("server.log"), said_client: work.join("client.log") }
     }
 
     /// How many files are fetched.
@@ -140,15 +173,17 @@ impl Bench<'_> {
     }
 
     /// What stands for the placeholders, but the file's.
-    fn values(&self, wan: &Wan, cell: &Cell, folder: &Path) -> HashMap<&'static str, String> {
+    fn values(&self, wan: &Wan, cell: &Cell, folder: &Path, port: u16) -> HashMap<&'static str, String> {
         let path = |path: &Path| path.display().to_string();
         let bytes = self.files.bytes * self.count(cell) as u64;
         HashMap::from([
             ("host", wan.far().address().to_string()),
-            ("port", PORT.to_string()),
+            ("port", port.to_string()),
             ("dir", path(&folder.join("files"))),
             ("work", path(folder)),
             ("source", path(&self.files.folder)),
+            ("holdfast", self.own[0].clone()),
+            ("drive", path(&self.work.join("drive"))),
             ("threads", cell.row.threads.to_string()),
             ("count", self.count(cell).to_string()),
             ("bytes", bytes.to_string()),
@@ -163,41 +198,57 @@ impl Bench<'_> {
         ])
     }
 
-    fn serve(&self, wan: &Wan, tool: &Tool, values: &HashMap<&str, String>, log: &Path) -> anyhow::Result<Task> {
+    fn serve(&self, wan: &Wan, lane: &Lane<'_>) -> anyhow::Result<Task> {
+        let Lane { tool, port, values, said_server: log, .. } = lane;
         let work = PathBuf::from(&values["work"]);
         fs::create_dir_all(&values["dir"])?;
         let command = match &tool.service {
             Service::Http => {
-                let at = format!("{}:{PORT}", wan.far().address());
+                let at = format!("{}:{port}", wan.far().address());
                 let words =
                     self.own.iter().map(String::as_str).chain(["--as-server", &at, "--folder", &values["source"]]);
                 format!("exec {}", words.map(quote).collect::<Vec<_>>().join(" "))
             }
             Service::Ssh => {
-                ssh::make(&work, PORT)?;
-                ssh::server(&work, PORT)?
+                ssh::make(&work, *port)?;
+                ssh::server(&work, *port)?
+            }
+            Service::Drive => {
+                let (program, folder, host) = (&values["holdfast"], Path::new(&values["drive"]), wan.far().address());
+                drive::make(program, folder, &self.files.folder, [1, self.many], host)?;
+                drive::server(program, folder, host, *port)
             }
             Service::Command(template) => fill(template, values),
         };
         let task = wan.far().start(shell(&command, &work, log)?, None).context("cannot start the server")?;
         let began = Instant::now();
-        while !wan.far().listens(PORT)? {
+        while !wan.far().listens(*port)? {
             ensure!(!task.has_ended(), "the server ended at once: {}; {command}", end_of(log));
-            ensure!(began.elapsed() < READY_LIMIT, "the server does not listen at port {PORT}: {command}");
+            ensure!(began.elapsed() < READY_LIMIT, "the server does not listen at port {port}: {command}");
             std::thread::sleep(LOOK);
         }
         Ok(task)
     }
 
-    /// Runs the tool, for all files at once or for so many at a time.
+    /// Runs all tools at once, until one of them has ended.
+    fn fetch_all(&self, wan: &Wan, cell: &Cell, lanes: &[Lane<'_>]) -> anyhow::Result<Vec<(Client, Vec<Sample>)>> {
+        let over = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            let threads: Vec<_> = lanes.iter().map(|lane| scope.spawn(|| self.fetch(wan, cell, lane, &over))).collect();
+            let ends = threads.into_iter().map(std::thread::ScopedJoinHandle::join);
+            ends.map(|end| end.map_err(|_| anyhow::anyhow!("the thread of a tool panicked"))?).collect()
+        })
+    }
+
+    /// Runs the tool, for all files at once or for so many at a time; until it is `over`, which its end makes it for all.
     fn fetch(
         &self,
         wan: &Wan,
-        tool: &Tool,
         cell: &Cell,
-        values: &HashMap<&'static str, String>,
-        log: &Path,
+        lane: &Lane<'_>,
+        over: &AtomicBool,
     ) -> anyhow::Result<(Client, Vec<Sample>)> {
+        let Lane { tool, values, said_client: log, .. } = lane;
         let runs = if tool.for_each_file() { self.count(cell) } else { 1 };
         let workers = runs.min(cell.row.threads as usize);
         let all = Runs::new(runs, self.limit);
@@ -220,10 +271,11 @@ impl Bench<'_> {
             }
         };
         std::thread::scope(|scope| {
-            let watcher = scope.spawn(|| all.watch(wan, self.stop));
+            let watcher = scope.spawn(|| all.watch(wan, &[self.stop, over]));
             let workers: Vec<_> = (0..workers).map(|_| scope.spawn(work)).collect();
             let ends: Vec<_> = workers.into_iter().map(std::thread::ScopedJoinHandle::join).collect();
             let seconds = all.end();
+            over.store(true, Ordering::Relaxed);
             let (samples, peak_bytes) = watcher.join().map_err(|_| anyhow::anyhow!("the watcher panicked"))?;
             let mut sum = Client { seconds, costs: Costs { cpu_s: 0.0, peak_bytes }, ..Client::default() };
             for end in ends {
@@ -259,6 +311,8 @@ impl Bench<'_> {
             (Outcome::Unfinished, Some(format!("not finished after {:.0} s", self.limit.as_secs_f64())))
         } else if self.stop.load(Ordering::Relaxed) {
             (Outcome::Failed, Some("interrupted".to_owned()))
+        } else if client.stopped {
+            (Outcome::Unfinished, Some("stopped when the tool beside it had ended".to_owned()))
         } else if let Some(how) = &client.failed {
             (Outcome::Failed, Some(how.clone()))
         } else if !wrong.is_empty() {
@@ -292,7 +346,8 @@ impl Client {
     fn add(&mut self, ended: &Ended, seen_s: f64) {
         self.costs.cpu_s += cpu_s(ended).max(seen_s);
         self.timed_out |= ended.timed_out;
-        if !ended.success() && !ended.timed_out && self.failed.is_none() {
+        self.stopped |= ended.killed;
+        if !ended.success() && !ended.timed_out && !ended.killed && self.failed.is_none() {
             self.failed = Some(ended.words());
         }
     }
@@ -301,6 +356,7 @@ impl Client {
     fn join(&mut self, other: Self) {
         self.costs.cpu_s += other.costs.cpu_s;
         self.timed_out |= other.timed_out;
+        self.stopped |= other.stopped;
         self.failed = self.failed.take().or(other.failed);
     }
 }

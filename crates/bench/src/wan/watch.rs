@@ -78,13 +78,13 @@ impl Runs {
     }
 
     /// Until it is over: what the link delivered, and the peak of what the processes that run at once have of memory; and the end of all runs,
-    /// should the user wish it.
-    pub(super) fn watch(&self, wan: &Wan, stop: &AtomicBool) -> (Vec<Sample>, u64) {
+    /// should anybody wish it: the user, or what ran beside it and has ended.
+    pub(super) fn watch(&self, wan: &Wan, stops: &[&AtomicBool]) -> (Vec<Sample>, u64) {
         let (mut samples, mut interval, mut next, mut peak_bytes) = (vec![(0.0, 0)], SAMPLE, SAMPLE, 0);
         let sample = || (self.began.elapsed().as_secs_f64(), wan.forwarded(Direction::ToNear).link.delivered.bytes);
         while !self.over.load(Ordering::Relaxed) {
             std::thread::sleep(LOOK);
-            if stop.load(Ordering::Relaxed) {
+            if stops.iter().any(|stop| stop.load(Ordering::Relaxed)) {
                 // Whoever starts another one meanwhile is met the next time.
                 self.next.store(self.count, Ordering::Relaxed);
                 self.tasks().iter().for_each(|running| running.killer.kill());

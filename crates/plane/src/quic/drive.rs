@@ -56,7 +56,13 @@ pub struct Plane {
 }
 
 impl Plane {
-    pub(super) fn start(connection: Connection, fragment_bytes: usize, settings: Settings) -> Self {
+    pub(super) fn start(
+        connection: Connection,
+        late: mpsc::Receiver<Bytes>,
+        fragment_bytes: usize,
+        settings: Settings,
+        is_trusting: bool,
+    ) -> Self {
         let Settings { window_units, unit_bytes, .. } = settings;
         let shape = Shape { fragment_bytes, window_units, unit_bytes };
         let (outgoing, to_send) = mpsc::channel(1);
@@ -65,11 +71,13 @@ impl Plane {
         let (tell, statistics) = watch::channel(Statistics::default());
         let rtt_us = u64::try_from(connection.rtt().as_micros()).unwrap_or(u64::MAX);
         let sender = Sender::new(0, shape, QUIC_BYTES + LINK_BYTES, rtt_us, settings.hint, settings.cap);
+        let receiver = Receiver::new(shape, 0);
         let drive = Drive {
             connection: connection.clone(),
+            late,
             began: Instant::now(),
             sender,
-            receiver: Receiver::new(shape, 0),
+            receiver: if is_trusting { receiver.trusting() } else { receiver },
             heard: Instant::now(),
             arrived,
             tell,
@@ -100,6 +108,11 @@ impl Plane {
     /// What was sent and seen so far.
     pub fn statistics(&self) -> Statistics {
         *self.statistics.borrow()
+    }
+
+    /// The same, to be looked at when the plane has become a stream.
+    pub fn watch(&self) -> watch::Receiver<Statistics> {
+        self.statistics.clone()
     }
 
     /// Where the other end is now.
@@ -153,6 +166,8 @@ impl Drop for Arrived {
 /// The task of a connection.
 struct Drive {
     connection: Connection,
+    /// Datagrams that others overtook.
+    late: mpsc::Receiver<Bytes>,
     began: Instant,
     sender: Sender,
     receiver: Receiver,
@@ -173,6 +188,7 @@ impl Drive {
                     Ok(datagram) => if let Err(why) = self.take_in(datagram) { break why },
                     Err(error) => break error.to_string(),
                 },
+                Some(datagram) = self.late.recv() => if let Err(why) = self.take_in(datagram) { break why },
                 unit = to_send.recv(), if self.sender.room() > 0 => match unit {
                     Some(unit) => { self.sender.put(self.now_us(), unit); }
                     None => break "nobody uses it any more".to_owned(),
@@ -199,7 +215,8 @@ impl Drive {
         self.heard = Instant::now();
         self.take_in_one(first)?;
         for _ in 1..TAKEN_AT_ONCE {
-            let Some(next) = at_hand(self.connection.read_datagram()) else { break };
+            let late = self.late.try_recv().ok().map(Ok);
+            let Some(next) = late.or_else(|| at_hand(self.connection.read_datagram())) else { break };
             self.take_in_one(next.map_err(|error| error.to_string())?)?;
         }
         Ok(())
@@ -216,7 +233,8 @@ impl Drive {
             Frame::Report(report) => {
                 self.sender.report(now_us, &report).map_err(|error| error.to_string())?;
                 while let Some(Event::Done(_)) = self.sender.event() {}
-                self.tell.send_replace(self.sender.statistics());
+                let loss_in = self.receiver.missing();
+                self.tell.send_replace(Statistics { loss_in, ..self.sender.statistics() });
             }
         }
         Ok(())

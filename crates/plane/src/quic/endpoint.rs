@@ -1,9 +1,10 @@
 //! Sockets, certificates, handshakes.
 
 use super::drive::{Plane, Settings};
+use super::late::{Agreed, Reordered};
 use super::unpaced::Unpaced;
 use super::{LARGE, PAYLOADS, SMALL, fragment_bytes};
-use quinn::crypto::rustls::{HandshakeData, QuicClientConfig, QuicServerConfig};
+use quinn::crypto::rustls::{QuicClientConfig, QuicServerConfig};
 use quinn::{
     AckFrequencyConfig, ClientConfig, Endpoint, EndpointConfig, Incoming, ServerConfig, TransportConfig, VarInt,
 };
@@ -19,10 +20,9 @@ const FIRST_RTT: Duration = Duration::from_millis(100);
 const IDLE: Duration = Duration::from_mins(2);
 /// Something is sent this often, so that middle boxes keep their state.
 const KEEP_ALIVE: Duration = Duration::from_secs(10);
-/// Handshakes that race each other. QUIC doubles the pauses between repeats, so that at 64 % loss two of three single ones take longer than half a minute.
-const RACING: u32 = 6;
-/// From one to the next.
-const RACE_EVERY: Duration = Duration::from_millis(1_500);
+/// When handshakes begin that race each other, in milliseconds. QUIC doubles the pauses between repeats, so that at 64 % loss two of three single ones take longer
+/// than half a minute. The second comes soon: where packets overtake each other, the library throws away those that come before the keys that open them.
+const RACE_AT_MS: [u64; 6] = [0, 500, 1_500, 3_000, 4_500, 6_000];
 /// Datagrams that wait in the library, each way.
 const DATAGRAMS_BYTES: usize = 8 << 20;
 /// UDP buffers asked of the system; it gives what it allows.
@@ -58,7 +58,7 @@ pub fn endpoint(at: SocketAddr, tls: Option<rustls::ServerConfig>) -> Result<End
         Some(mut tls) => {
             tls.alpn_protocols = vec![LARGE.to_vec(), SMALL.to_vec()];
             let tls = QuicServerConfig::try_from(tls).map_err(|error| EndpointError::Tls(error.to_string()))?;
-            let mut server = ServerConfig::with_crypto(Arc::new(tls));
+            let mut server = ServerConfig::with_crypto(Arc::new(Reordered(Arc::new(tls))));
             server.transport_config(Arc::new(transport())).max_incoming(INCOMING_MAX);
             Some(server)
         }
@@ -92,6 +92,7 @@ fn transport() -> TransportConfig {
 }
 
 /// Connects to `to`, whose certificate must be for `name` and trusted by `tls`. Several handshakes race, for the path may lose most of what is sent.
+/// Whom one connects to may fill the window, whatever the settings: where a round trip holds more than the first of it, it would cost another.
 ///
 /// # Errors
 /// [`EndpointError::Connect`] when all of them failed; the reason is that of the last.
@@ -103,11 +104,11 @@ pub async fn connect(
     settings: Settings,
 ) -> Result<Plane, EndpointError> {
     let mut race = JoinSet::new();
-    for at in 0..RACING {
+    for (number, at_ms) in RACE_AT_MS.into_iter().enumerate() {
         let (from, name) = (from.clone(), name.to_owned());
-        let config = client(tls, if at % 3 == 2 { SMALL } else { LARGE })?;
+        let config = client(tls, if number % 3 == 2 { SMALL } else { LARGE })?;
         race.spawn(async move {
-            tokio::time::sleep(RACE_EVERY * at).await;
+            tokio::time::sleep(Duration::from_millis(at_ms)).await;
             let connecting = from.connect_with(config, to, &name).map_err(|error| error.to_string())?;
             connecting.await.map_err(|error| error.to_string())
         });
@@ -115,7 +116,7 @@ pub async fn connect(
     let mut last = String::from("no answer");
     while let Some(done) = race.join_next().await {
         match done {
-            Ok(Ok(connection)) => return plane(connection, settings),
+            Ok(Ok(connection)) => return plane(connection, settings, true),
             Ok(Err(error)) => last = error,
             Err(error) => last = error.to_string(),
         }
@@ -127,7 +128,7 @@ fn client(tls: &rustls::ClientConfig, protocol: &[u8]) -> Result<ClientConfig, E
     let mut tls = tls.clone();
     tls.alpn_protocols = vec![protocol.to_vec()];
     let tls = QuicClientConfig::try_from(tls).map_err(|error| EndpointError::Tls(error.to_string()))?;
-    let mut config = ClientConfig::new(Arc::new(tls));
+    let mut config = ClientConfig::new(Arc::new(Reordered(Arc::new(tls))));
     config.transport_config(Arc::new(transport()));
     Ok(config)
 }
@@ -138,13 +139,14 @@ fn client(tls: &rustls::ClientConfig, protocol: &[u8]) -> Result<ClientConfig, E
 /// If it breaks off.
 pub async fn accept(incoming: Incoming, settings: Settings) -> Result<Plane, EndpointError> {
     let connection = incoming.await.map_err(|error| EndpointError::Connect(error.to_string()))?;
-    plane(connection, settings)
+    plane(connection, settings, false)
 }
 
-fn plane(connection: quinn::Connection, settings: Settings) -> Result<Plane, EndpointError> {
-    let data = connection.handshake_data().and_then(|data| data.downcast::<HandshakeData>().ok());
-    let protocol = data.and_then(|data| data.protocol);
-    let fragment_bytes = protocol.as_deref().and_then(fragment_bytes);
+fn plane(connection: quinn::Connection, settings: Settings, is_trusting: bool) -> Result<Plane, EndpointError> {
+    let agreed = connection.handshake_data().and_then(|data| data.downcast::<Agreed>().ok());
+    let agreed = agreed.ok_or_else(|| EndpointError::Connect("nothing was agreed on".into()))?;
+    let fragment_bytes = agreed.protocol.as_deref().and_then(fragment_bytes);
     let fragment_bytes = fragment_bytes.ok_or_else(|| EndpointError::Connect("another protocol".into()))?;
-    Ok(Plane::start(connection, fragment_bytes, settings))
+    let late = agreed.take_late().ok_or_else(|| EndpointError::Connect("it has a plane".into()))?;
+    Ok(Plane::start(connection, late, fragment_bytes, settings, is_trusting))
 }

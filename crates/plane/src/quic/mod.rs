@@ -9,11 +9,13 @@
 
 mod drive;
 mod endpoint;
+mod late;
 mod stream;
 mod unpaced;
 
 pub use drive::{Arrived, Closed, Plane, Settings};
 pub use endpoint::{EndpointError, accept, connect, endpoint};
+pub use late::datagrams;
 
 /// Protocol of ends whose path passes UDP payloads of 1,452 bytes: Ethernet, with IPv6.
 pub const LARGE: &[u8] = b"holdfast-plane/1";

@@ -153,6 +153,17 @@ async fn a_third_lost_and_some_doubled_late_and_corrupted_changes_nothing_but_th
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_hundreds_of_packets_overtook_arrives() {
+    // At this rate some 300 datagrams are sent in the 20 ms by which one in ten is sooner.
+    let settings = Settings { unit_bytes: 1 << 20, window_units: 64, hint: Some(20e6), cap: Some(20e6) };
+    let ends = ends(Harm { late: 0.9, delay: Duration::from_millis(1), ..Harm::default() }, settings).await;
+    tokio::join!(exchange(&ends.client, (1, 2), 6, 1 << 20), exchange(&ends.server, (2, 1), 6, 1 << 20));
+    let seen = ends.client.statistics();
+    println!("{seen:?}");
+    assert!(seen.arrived * 10 > seen.sent * 9, "{seen:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn two_thirds_lost_both_ways_does_not_even_keep_ends_from_meeting() {
     both_ways(Harm { lost: 0.64, delay: Duration::from_millis(5), ..Harm::default() }, 20, 3_000).await;
 }
