@@ -1,0 +1,170 @@
+//! What `holdfast job` says, in words and in JSON.
+
+use super::transfer_words::printable;
+use crate::output::{table, time};
+use holdfast_base::size::format_bytes;
+use holdfast_jobs::file::{Job, Set};
+use holdfast_jobs::preview::next_times;
+use holdfast_jobs::runner::Notice;
+use holdfast_jobs::store::RunRow;
+use serde_json::{Value, json};
+use std::fmt::Write;
+use std::sync::Arc;
+
+/// Errors of a run that are shown to a person.
+const ERRORS_SHOWN: usize = 3;
+
+/// A job, its last run, and whether somebody has it.
+pub(super) type Row<'r> = (&'r Arc<Job>, Option<RunRow>, bool);
+
+/// What makes a job run.
+fn when(job: &Job) -> String {
+    let text = &job.text;
+    let mut words = Vec::new();
+    words.extend(text.cron.as_ref().map(|cron| format!("cron {}", cron.text())));
+    words.extend(text.every.as_ref().map(|every| format!("every {}", every.text())));
+    if text.every.is_none() {
+        words.extend(text.start.as_ref().map(|start| format!("once {}", start.text())));
+    }
+    words.extend(text.window.as_ref().map(|window| format!("in {}", window.text())));
+    words.extend(text.inbox.as_ref().map(|inbox| format!("inbox {}", inbox.display())));
+    if text.run_on_start {
+        words.push("on start".into());
+    }
+    if words.is_empty() { "by hand".into() } else { words.join(", ") }
+}
+
+fn next(job: &Job) -> Option<String> {
+    let due = next_times(job, holdfast_jobs::now()).into_iter().next().filter(|_| job.text.active);
+    due.map(|due| due.to_string())
+}
+
+fn sources(job: &Job) -> Vec<String> {
+    job.text.from.0.iter().map(|from| from.text().to_owned()).collect()
+}
+
+pub(super) fn list_json(set: &Set) -> Value {
+    let jobs = set.jobs.values().map(|job| {
+        json!({
+            "job": job.name, "active": job.text.active, "from": sources(job), "to": job.text.to.text(), "when": when(job), "next": next(job),
+            "file": job.file.display().to_string(), "line": job.line,
+        })
+    });
+    jobs.collect()
+}
+
+pub(super) fn list_words(set: &Set) -> String {
+    let rows = set.jobs.values().map(|job| {
+        let next = if job.text.active { next(job).unwrap_or_default() } else { "not active".into() };
+        vec![job.name.clone(), sources(job).join(" "), job.text.to.text().to_owned(), when(job), next]
+    });
+    table(&["JOB", "FROM", "TO", "WHEN", "NEXT"], &rows.collect::<Vec<_>>())
+}
+
+/// What a job does.
+fn state(row: &Row<'_>) -> &'static str {
+    match row {
+        (_, Some(RunRow { ended_ms: None, .. }), true) => "under way",
+        (_, Some(RunRow { ended_ms: None, .. }), false) => "was killed",
+        (_, _, true) => "steps",
+        (job, ..) if !job.text.active => "not active",
+        _ => "waits",
+    }
+}
+
+pub(super) fn state_json(running: bool, rows: &[Row<'_>]) -> Value {
+    let jobs = rows.iter().map(|row| json!({ "job": row.0.name, "state": state(row), "next": next(row.0), "last": row.1.as_ref().map(run_json) }));
+    json!({ "running": running, "jobs": jobs.collect::<Value>() })
+}
+
+pub(super) fn state_words(running: bool, rows: &[Row<'_>]) -> String {
+    let rows: Vec<_> = rows
+        .iter()
+        .map(|row| {
+            let last = row.1.as_ref().map(|run| match run.result {
+                Some(result) => format!("{} {}", result.word(), time(run.ended_ms.unwrap_or(run.began_ms))),
+                None => format!("began {}, {}", time(run.began_ms), moved(run)),
+            });
+            vec![row.0.name.clone(), state(row).to_owned(), next(row.0).unwrap_or_default(), last.unwrap_or_default()]
+        })
+        .collect();
+    let runner = if running { "The runner is running." } else { "No runner is running." };
+    format!("{runner}\n{}", table(&["JOB", "STATE", "NEXT", "LAST"], &rows))
+}
+
+pub(super) fn run_json(run: &RunRow) -> Value {
+    json!({
+        "job": run.job, "run": run.id, "trigger": run.trigger, "attempt": run.attempt, "due": time(run.due_ms), "began": time(run.began_ms),
+        "ended": run.ended_ms.map(time), "result": run.result, "done": run.done, "errors": run.errors, "step_errors": run.step_errors,
+    })
+}
+
+fn moved(run: &RunRow) -> String {
+    let done = &run.done;
+    format!("{} files, {}, {} failed", done.files, format_bytes(done.moved_bytes), done.failed)
+}
+
+pub(super) fn history_words(runs: &[RunRow]) -> String {
+    let rows: Vec<_> = runs
+        .iter()
+        .map(|run| {
+            let result = run.result.map_or("", |result| result.word());
+            let ended = run.ended_ms.map_or_else(String::new, time);
+            vec![
+                run.id.to_string(),
+                run.job.clone(),
+                run.trigger.word().to_owned(),
+                time(run.began_ms),
+                ended,
+                result.to_owned(),
+                moved(run),
+            ]
+        })
+        .collect();
+    let mut text = table(&["RUN", "JOB", "WHY", "BEGAN", "ENDED", "RESULT", "DONE"], &rows);
+    for run in runs {
+        for error in run.errors.iter().chain(&run.step_errors).take(ERRORS_SHOWN) {
+            let _ = writeln!(text, "{}: {}", run.id, printable(error));
+        }
+    }
+    text
+}
+
+pub(super) fn ended_words(run: &RunRow) -> String {
+    let result = run.result.map_or("is under way", |result| result.word());
+    let mut text =
+        format!("{} run {}: {result}: {}, {} were there already.", run.job, run.id, moved(run), run.done.same);
+    for error in run.errors.iter().chain(&run.step_errors).take(ERRORS_SHOWN) {
+        let _ = write!(text, "\n  {}", printable(error));
+    }
+    text
+}
+
+pub(super) fn notice_words(notice: &Notice) -> String {
+    match notice {
+        Notice::Ready(jobs) => format!("Keeping {} jobs: {}", jobs.len(), jobs.join(", ")),
+        Notice::Reloaded(jobs) => format!("Read anew; keeping {} jobs: {}", jobs.len(), jobs.join(", ")),
+        Notice::NotReloaded(error) => {
+            format!("Not all could be read anew, and what was said before stays: {}", printable(error.message()))
+        }
+        Notice::Began(run) => format!("{} run {}: began ({})", run.job, run.id, run.trigger.word()),
+        Notice::Ended(run) => ended_words(run),
+        Notice::Trouble(job, error) => format!("{job}: {}; trying again", printable(error.message())),
+    }
+}
+
+pub(super) fn notice_json(notice: &Notice) -> Value {
+    let named = |event: &str, run: &RunRow| {
+        let mut value = run_json(run);
+        value["event"] = event.into();
+        value
+    };
+    match notice {
+        Notice::Ready(jobs) => json!({ "event": "ready", "jobs": jobs }),
+        Notice::Reloaded(jobs) => json!({ "event": "reloaded", "jobs": jobs }),
+        Notice::NotReloaded(error) => json!({ "event": "not-reloaded", "message": error.message() }),
+        Notice::Began(run) => named("began", run),
+        Notice::Ended(run) => named("ended", run),
+        Notice::Trouble(job, error) => json!({ "event": "trouble", "job": job, "message": error.message() }),
+    }
+}

@@ -1,0 +1,198 @@
+//! What a run did, and how it ended.
+
+use holdfast_base::Error;
+use holdfast_transfer::{Counts, Progress, Report};
+use parking_lot::Mutex;
+use serde::{Deserialize, Serialize};
+use std::sync::Arc;
+
+/// Errors of a run that are kept; all are counted.
+pub(super) const ERRORS_MAX: usize = 100;
+/// Longest error that is kept.
+const ERROR_BYTES_MAX: usize = 1_024;
+
+/// How a run ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Result {
+    /// All of it is done.
+    Succeeded,
+    /// Some of it failed, or nothing was removed though it should have been; the rest is done.
+    Partial,
+    /// It could not be done.
+    Failed,
+    /// It was told to stop, and goes on another time.
+    PutAside,
+    /// The runner was killed.
+    Interrupted,
+}
+
+impl Result {
+    /// Its word, in the store and for people.
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Succeeded => "succeeded",
+            Self::Partial => "partial",
+            Self::Failed => "failed",
+            Self::PutAside => "put-aside",
+            Self::Interrupted => "interrupted",
+        }
+    }
+
+    /// The one of a word.
+    pub fn of_word(word: &str) -> Option<Self> {
+        [Self::Succeeded, Self::Partial, Self::Failed, Self::PutAside, Self::Interrupted]
+            .into_iter()
+            .find(|result| result.word() == word)
+    }
+}
+
+/// What was done.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Done {
+    /// Files and links that were found.
+    pub found: u64,
+    /// Files that arrived.
+    pub files: u64,
+    /// Links that arrived.
+    pub links: u64,
+    /// Folders that were made.
+    pub folders: u64,
+    /// Bytes that were moved.
+    pub moved_bytes: u64,
+    /// Files and links that were there already.
+    pub same: u64,
+    /// Those left out because of what is there.
+    pub skipped: u64,
+    /// What failed.
+    pub failed: u64,
+    /// What was removed at the destination.
+    pub deleted: u64,
+    /// What was removed at the source.
+    pub deleted_source: u64,
+    /// Tries that were repeated.
+    pub retries: u64,
+    /// Files and links whose content was compared afterwards, and is the same.
+    pub verified: u64,
+}
+
+impl Done {
+    fn and(&self, counts: &Counts) -> Self {
+        Self {
+            found: self.found + counts.found,
+            files: self.files + counts.files,
+            links: self.links + counts.links,
+            folders: self.folders + counts.folders,
+            moved_bytes: self.moved_bytes + counts.moved_bytes,
+            same: self.same + counts.same,
+            skipped: self.skipped + counts.skipped,
+            failed: self.failed + counts.failed,
+            deleted: self.deleted + counts.deleted,
+            deleted_source: self.deleted_source + counts.deleted_source,
+            retries: self.retries + counts.retries,
+            verified: self.verified,
+        }
+    }
+}
+
+/// How a run ended, and what it did.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Outcome {
+    /// How.
+    pub result: Result,
+    /// What.
+    pub done: Done,
+    /// The first of what failed.
+    pub errors: Vec<String>,
+    /// The exit code that fits what ended it, if something did.
+    pub exit_code: u8,
+}
+
+/// What was done so far.
+#[derive(Debug, Default)]
+pub struct Tally(Mutex<State>);
+
+#[derive(Debug, Default)]
+struct State {
+    done: Done,
+    errors: Vec<String>,
+    /// What was to be removed and was not.
+    kept: bool,
+    now: Option<Arc<Progress>>,
+}
+
+impl Tally {
+    /// What was done so far, of the transfer that is under way, too.
+    pub fn done(&self) -> Done {
+        let state = self.0.lock();
+        state.now.as_ref().map_or_else(|| state.done.clone(), |now| state.done.and(&now.counts()))
+    }
+
+    pub(super) fn begin(&self, progress: &Arc<Progress>) {
+        self.0.lock().now = Some(Arc::clone(progress));
+    }
+
+    pub(super) fn add(&self, report: &Report) {
+        let mut state = self.0.lock();
+        state.now = None;
+        state.done = state.done.and(&report.counts);
+        state.kept |= report.kept.is_some();
+        let failures = report.failures.iter().map(|failure| format!("{}: {}", failure.path, failure.message));
+        let kept = report.kept.iter().map(|why| format!("nothing was removed at the destination: {why}"));
+        for error in failures.chain(kept) {
+            state.keep(error);
+        }
+    }
+
+    /// Takes the report of a second pass, and what is not the same in it.
+    pub(super) fn verified(&self, report: &Report, differing: Vec<String>, removed: bool) {
+        let mut state = self.0.lock();
+        state.now = None;
+        state.done.verified += report.counts.same;
+        state.done.deleted_source += report.counts.deleted_source;
+        state.done.failed += report.counts.failed + if removed { 0 } else { report.counts.files + report.counts.links };
+        if removed {
+            state.done.files += report.counts.files;
+        }
+        for failure in &report.failures {
+            state.keep(format!("{}: {}", failure.path, failure.message));
+        }
+        if !removed {
+            for path in differing {
+                state.keep(format!("{path}: it arrived, and is not what the source has"));
+            }
+        }
+    }
+
+    pub(super) fn outcome(&self, stopped: bool) -> Outcome {
+        let done = self.done();
+        let state = self.0.lock();
+        let result = match () {
+            () if stopped => Result::PutAside,
+            () if done.failed > 0 || state.kept => Result::Partial,
+            () => Result::Succeeded,
+        };
+        Outcome {
+            result,
+            done,
+            errors: state.errors.clone(),
+            exit_code: if result == Result::Partial { 74 } else { 0 },
+        }
+    }
+
+    pub(super) fn failed(&self, error: &Error) -> Outcome {
+        let done = self.done();
+        let mut state = self.0.lock();
+        state.keep(error.message().to_owned());
+        Outcome { result: Result::Failed, done, errors: state.errors.clone(), exit_code: error.kind().exit_code() }
+    }
+}
+
+impl State {
+    fn keep(&mut self, mut error: String) {
+        if self.errors.len() < ERRORS_MAX {
+            error.truncate(error.floor_char_boundary(ERROR_BYTES_MAX));
+            self.errors.push(error);
+        }
+    }
+}

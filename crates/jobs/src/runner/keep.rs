@@ -1,0 +1,272 @@
+//! The life of one job: waiting for what makes it run, and running it.
+
+use super::Notice;
+use super::follow::{Pending, left, opens, until_over};
+use super::inbox::{Inbox, Taken};
+use super::perform::{Host, Wanted, perform, recover};
+use crate::carry::{Ended, Order, Outcome};
+use crate::file::{Job, Set};
+use crate::schedule::{Decision, Schedule, decide};
+use crate::store::{RunRow, Trigger};
+use holdfast_base::{Error, Result};
+use jiff::{SignedDuration, Timestamp};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::{mpsc, watch};
+
+/// Longest sleep: the clock may be set meanwhile.
+pub(super) const SLEEP_MAX: Duration = Duration::from_secs(30);
+/// How often an inbox is looked into, and a lock that somebody else has.
+const LOOK: Duration = Duration::from_secs(1);
+/// After trouble with the state or the inbox.
+const TROUBLE: Duration = Duration::from_secs(30);
+/// Events of a run that wait; nobody is told of them one by one.
+const EVENTS_MAX: usize = 256;
+
+/// Keeps a job.
+pub(super) struct Keeper {
+    host: Arc<Host>,
+    name: String,
+    set: watch::Receiver<Arc<Set>>,
+    stop: watch::Receiver<bool>,
+    notices: mpsc::Sender<Notice>,
+    /// Runs that are to be, before any due time: when, and what.
+    pending: Vec<Pending>,
+    inbox: Option<Inbox>,
+    dealt_with: Timestamp,
+    /// The one that due times were counted by.
+    schedule: Option<Schedule>,
+    /// Whether it was begun for the start of the runner.
+    started: bool,
+}
+
+impl Keeper {
+    pub(super) fn new(
+        host: Arc<Host>,
+        name: String,
+        set: watch::Receiver<Arc<Set>>,
+        stop: watch::Receiver<bool>,
+        notices: mpsc::Sender<Notice>,
+    ) -> Self {
+        let dealt_with = host.now();
+        Self {
+            host,
+            name,
+            set,
+            stop,
+            notices,
+            pending: Vec::new(),
+            inbox: None,
+            dealt_with,
+            schedule: None,
+            started: false,
+        }
+    }
+
+    /// Until it is told to stop, or the job is described no more. Returns the job's name.
+    pub(super) async fn keep(mut self) -> String {
+        let mut begun = false;
+        while !*self.stop.borrow() {
+            let Some((set, job)) = self.described() else { break };
+            let step = async {
+                if !begun {
+                    self.begin(&job).await?;
+                }
+                self.step(&set, &job).await
+            };
+            match step.await {
+                Ok(()) => begun = true,
+                Err(error) => {
+                    // A run may have been left without an end.
+                    begun = false;
+                    let _ = self.notices.send(Notice::Trouble(self.name.clone(), error)).await;
+                    self.sleep(TROUBLE).await;
+                }
+            }
+        }
+        self.name
+    }
+
+    fn described(&mut self) -> Option<(Arc<Set>, Arc<Job>)> {
+        let set = Arc::clone(&self.set.borrow_and_update());
+        let job = set.jobs.get(&self.name).filter(|job| job.text.active).cloned()?;
+        Some((set, job))
+    }
+
+    /// What an earlier start left.
+    async fn begin(&mut self, job: &Job) -> Result<()> {
+        let (name, now) = (self.name.clone(), self.host.now());
+        let dealt_with = self
+            .host
+            .store(move |store| match store.dealt_with(&name)? {
+                Some(known) => Ok(known),
+                // What was due before anybody knew of the job was not missed.
+                None => store.deal_with(&name, now.as_millisecond()).map(|()| now.as_millisecond()),
+            })
+            .await?;
+        self.dealt_with = Timestamp::from_millisecond(dealt_with).unwrap_or(now);
+        self.pending.clear();
+        if let Some(_lock) = self.host.state.lock_job(&self.name)? {
+            let last = tokio::select! {
+                last = recover(&self.host, job) => last?,
+                _ = self.stop.wait_for(|stop| *stop) => None,
+            };
+            // What an order asked for is found with the order, and what somebody tried by hand they try again.
+            let ours = |last: &RunRow| {
+                let failed = matches!(last.result, Some(Ended::Partial | Ended::Failed));
+                last.trigger != Trigger::Inbox && !(failed && last.trigger == Trigger::Command)
+            };
+            self.pending.extend(last.filter(ours).and_then(|last| left(job, &last, now)));
+        }
+        if job.text.run_on_start && !std::mem::replace(&mut self.started, true) {
+            let wanted =
+                Wanted { trigger: Trigger::Start, due: now, attempt: 0, order: Order::default(), of_schedule: true };
+            self.pending.push(Pending { at: now, wanted, taken: None });
+        }
+        Ok(())
+    }
+
+    async fn step(&mut self, set: &Arc<Set>, job: &Arc<Job>) -> Result<()> {
+        let now = self.host.now();
+        if self.schedule.as_ref().is_some_and(|known| *known != job.schedule) {
+            // What a new schedule would have had before it was known was not missed.
+            self.deal_with(now).await?;
+        }
+        self.schedule = Some(job.schedule.clone());
+        let (schedule, tolerance) =
+            (&job.schedule, SignedDuration::try_from(job.tolerance()).unwrap_or(SignedDuration::MAX));
+        let is_open = schedule.window.is_none_or(|window| window.is_open(&schedule.zone, now));
+        self.look_into_inbox(job, now).await?;
+        if let Some(at) = self.pending.iter().position(|pending| is_open && pending.at <= now) {
+            let pending = self.pending.remove(at);
+            return self.run(set, job, pending).await;
+        }
+        match decide(schedule, tolerance, self.dealt_with, now) {
+            Decision::Begin(due) => {
+                let wanted =
+                    Wanted { trigger: Trigger::Schedule, due, attempt: 0, order: Order::default(), of_schedule: true };
+                self.run(set, job, Pending { at: now, wanted, taken: None }).await
+            }
+            Decision::Pass => self.deal_with(now).await,
+            Decision::Wait(until) => {
+                let next = self.pending.iter().map(|pending| pending.at).chain([until]).min().unwrap_or(until);
+                // Of what waits for a window it is the window that is waited for.
+                let next = if is_open { next } else { next.max(until.min(opens(job, now).unwrap_or(until))) };
+                self.rest(job, now, Some(next)).await;
+                Ok(())
+            }
+            Decision::Rest => {
+                let next = self.pending.iter().map(|pending| pending.at).min();
+                let next = if is_open { next } else { opens(job, now) };
+                self.rest(job, now, next).await;
+                Ok(())
+            }
+        }
+    }
+
+    async fn deal_with(&mut self, until: Timestamp) -> Result<()> {
+        let name = self.name.clone();
+        self.host.store(move |store| store.deal_with(&name, until.as_millisecond())).await?;
+        self.dealt_with = until;
+        Ok(())
+    }
+
+    async fn rest(&mut self, job: &Job, now: Timestamp, until: Option<Timestamp>) {
+        let left = until.map_or(SLEEP_MAX, |until| Duration::try_from(until.duration_since(now)).unwrap_or_default());
+        let most = if job.text.inbox.is_some() { LOOK } else { SLEEP_MAX };
+        // To the next millisecond, in which the clock counts.
+        self.sleep(left.min(most).max(Duration::from_millis(1))).await;
+    }
+
+    /// Sleeps, unless it is told to stop or jobs are described anew.
+    async fn sleep(&mut self, time: Duration) {
+        let mut set = self.set.clone();
+        tokio::select! {
+            _ = self.stop.wait_for(|stop| *stop) => {}
+            _ = set.changed() => {}
+            () = tokio::time::sleep(time) => {}
+        }
+    }
+
+    async fn look_into_inbox(&mut self, job: &Job, now: Timestamp) -> Result<()> {
+        let Some(folder) = &job.text.inbox else {
+            self.inbox = None;
+            return Ok(());
+        };
+        if self.pending.iter().any(|pending| pending.taken.is_some()) {
+            // One after another.
+            return Ok(());
+        }
+        let folder = job.folder().join(folder);
+        let mut inbox = match self.inbox.take() {
+            Some(inbox) if inbox.folder() == folder => inbox,
+            _ => Inbox::new(folder),
+        };
+        let looked = tokio::task::spawn_blocking(move || {
+            let taken = inbox.take();
+            (inbox, taken)
+        });
+        let (inbox, taken) =
+            looked.await.map_err(|error| Error::internal("the inbox could not be looked into").with_source(error))?;
+        self.inbox = Some(inbox);
+        if let Some((taken, order)) = taken? {
+            let wanted = Wanted { trigger: Trigger::Inbox, due: now, attempt: 0, order, of_schedule: false };
+            self.pending.push(Pending { at: now, wanted, taken: Some(taken) });
+        }
+        Ok(())
+    }
+
+    async fn run(&mut self, set: &Arc<Set>, job: &Arc<Job>, pending: Pending) -> Result<()> {
+        let Some(_lock) = self.host.state.lock_job(&self.name)? else {
+            // Somebody started it by hand.
+            self.pending.push(pending);
+            self.sleep(LOOK).await;
+            return Ok(());
+        };
+        let Pending { wanted, taken, .. } = pending;
+        let (quit, (stop, stopping)) = (self.stop.clone(), watch::channel(false));
+        let (events, mut told) = mpsc::channel(EVENTS_MAX);
+        let notices = self.notices.clone();
+        let began = async move |row| {
+            let _ = notices.send(Notice::Began(row)).await;
+        };
+        let performed = tokio::select! {
+            performed = perform(&self.host, set, job, &wanted, (&events, began), (&stopping, &quit)) => performed,
+            never = async { loop { while told.recv().await.is_some() {} } } => never,
+            never = until_over(&self.host, job, self.stop.clone(), stop) => match never {},
+        };
+        let (row, outcome) = performed?;
+        if wanted.of_schedule {
+            self.dealt_with = self.dealt_with.max(wanted.due);
+        }
+        self.after(job, wanted, taken, &row, &outcome).await?;
+        let _ = self.notices.send(Notice::Ended(row)).await;
+        Ok(())
+    }
+
+    /// What follows from how a run ended: it goes on when the window opens, is tried again, or its order is done.
+    async fn after(
+        &mut self,
+        job: &Job,
+        wanted: Wanted,
+        taken: Option<Taken>,
+        row: &RunRow,
+        outcome: &Outcome,
+    ) -> Result<()> {
+        let now = self.host.now();
+        if let Some(next) = left(job, row, now) {
+            let trigger = if taken.is_some() { Trigger::Inbox } else { next.wanted.trigger };
+            let wanted = Wanted { trigger, order: wanted.order, ..next.wanted };
+            self.pending.push(Pending { at: next.at, wanted, taken });
+            return Ok(());
+        }
+        if outcome.result == Ended::Succeeded {
+            // What failed before is done now.
+            self.pending.retain(|pending| pending.taken.is_some() || pending.wanted.trigger != Trigger::Retry);
+        }
+        let Some(taken) = taken else { return Ok(()) };
+        let (whole, errors) = (outcome.result == Ended::Succeeded, outcome.errors.clone());
+        let moved = tokio::task::spawn_blocking(move || taken.finish(whole, &errors)).await;
+        moved.map_err(|error| Error::internal("an order could not be put away").with_source(error))?
+    }
+}

@@ -1,0 +1,156 @@
+//! One run from its first line in the store to the last of its steps.
+
+use super::state::State;
+use crate::carry::{Ended, Order, Outcome, Run, Tally, Told};
+use crate::file::{Job, Set};
+use crate::limit::Limits;
+use crate::steps;
+use crate::store::{Begin, RunRow, Store, Trigger};
+use holdfast_base::{Clock, Error, Result};
+use jiff::Timestamp;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::{mpsc, watch};
+
+/// How often it is written down how far a run is.
+const PROGRESS: Duration = Duration::from_secs(5);
+
+/// What all runs share.
+pub struct Host {
+    /// The folder of state.
+    pub state: State,
+    /// The store of runs.
+    pub store: Arc<dyn Store>,
+    /// Limits of sites.
+    pub limits: Limits,
+    /// The time.
+    pub clock: Arc<dyn Clock>,
+}
+
+/// A run that is wanted.
+#[derive(Debug, Clone)]
+pub struct Wanted {
+    /// Why.
+    pub trigger: Trigger,
+    /// When it is due.
+    pub due: Timestamp,
+    /// Runs that were tried before for the same.
+    pub attempt: u32,
+    /// What of the job is wanted.
+    pub order: Order,
+    /// Whether it deals with its due time.
+    pub of_schedule: bool,
+}
+
+impl Host {
+    /// Asks the store, which waits for a disk.
+    pub async fn store<T: Send + 'static>(
+        &self,
+        ask: impl FnOnce(&dyn Store) -> Result<T> + Send + 'static,
+    ) -> Result<T> {
+        let store = Arc::clone(&self.store);
+        let asked = tokio::task::spawn_blocking(move || ask(&*store)).await;
+        asked.map_err(|error| Error::internal("the store could not be asked").with_source(error))?
+    }
+
+    /// Now.
+    pub fn now(&self) -> Timestamp {
+        Timestamp::from_millisecond(self.clock.now_ms()).unwrap_or(Timestamp::UNIX_EPOCH)
+    }
+}
+
+/// Does a run and its steps; `began` is told of it once it is written down. `stop` puts aside what is under way, and `quit` leaves the steps
+/// for the next start.
+pub async fn perform(
+    host: &Host,
+    set: &Set,
+    job: &Job,
+    wanted: &Wanted,
+    (events, began): (&mpsc::Sender<Told>, impl AsyncFnOnce(RunRow)),
+    (stop, quit): (&watch::Receiver<bool>, &watch::Receiver<bool>),
+) -> Result<(RunRow, Outcome)> {
+    let row = begin(host, job, wanted).await?;
+    began(row.clone()).await;
+    let run = Run {
+        job,
+        set,
+        due: wanted.due.to_zoned_datetime(job.schedule.zone.clone()),
+        order: wanted.order.clone(),
+        limits: &host.limits,
+        dry_run: false,
+    };
+    let tally = Arc::new(Tally::default());
+    let outcome = tokio::select! {
+        outcome = run.carry_out(events, &tally, stop) => outcome,
+        never = told_of(host, row.id, &tally) => match never {},
+    };
+    let row = ended(host, row, &outcome).await?;
+    let mut stopped = quit.clone();
+    let errors = tokio::select! {
+        errors = steps::after(job, &row) => errors,
+        _ = stopped.wait_for(|stop| *stop), if outcome.result != Ended::PutAside => return Ok((row, outcome)),
+    };
+    let (id, said) = (row.id, errors.clone());
+    host.store(move |store| store.steps_done(id, &said)).await?;
+    Ok((RunRow { step_errors: errors, ..row }, outcome))
+}
+
+async fn begin(host: &Host, job: &Job, wanted: &Wanted) -> Result<RunRow> {
+    let due_ms = wanted.due.as_millisecond();
+    let begin = Begin {
+        job: job.name.clone(),
+        trigger: wanted.trigger,
+        due_ms,
+        began_ms: host.clock.now_ms(),
+        attempt: wanted.attempt,
+        dealt_with_ms: wanted.of_schedule.then_some(due_ms),
+    };
+    let (Begin { job, trigger, began_ms, attempt, .. }, written) = (begin.clone(), begin);
+    let id = host.store(move |store| store.begin(&written)).await?;
+    let (done, errors, step_errors) = Default::default();
+    Ok(RunRow { id, job, trigger, due_ms, began_ms, ended_ms: None, attempt, result: None, done, errors, step_errors })
+}
+
+async fn ended(host: &Host, row: RunRow, outcome: &Outcome) -> Result<RunRow> {
+    let (id, now_ms, written) = (row.id, host.clock.now_ms(), outcome.clone());
+    host.store(move |store| store.end(id, now_ms, &written)).await?;
+    let Outcome { result, done, errors, .. } = outcome.clone();
+    Ok(RunRow { ended_ms: Some(now_ms), result: Some(result), done, errors, ..row })
+}
+
+/// Writes down how far a run is, again and again.
+async fn told_of(host: &Host, id: i64, tally: &Tally) -> std::convert::Infallible {
+    loop {
+        tokio::time::sleep(PROGRESS).await;
+        let done = tally.done();
+        if let Err(error) = host.store(move |store| store.progress(id, &done)).await {
+            tracing::warn!(run = id, %error, "how far it is could not be written down");
+        }
+    }
+}
+
+/// How a run ended that was found without an end.
+pub(super) fn interrupted(run: &RunRow) -> Outcome {
+    let errors = vec!["the runner was ended while it was under way".into()];
+    Outcome { result: Ended::Interrupted, done: run.done.clone(), errors, exit_code: 0 }
+}
+
+/// Ends runs of a job that a kill left without an end, and does the steps that it owes; the job must be locked. Returns its last run, and whether that is
+/// one that was interrupted just now.
+pub async fn recover(host: &Host, job: &Job) -> Result<Option<RunRow>> {
+    let (name, now_ms) = (job.name.clone(), host.clock.now_ms());
+    let owing = host
+        .store(move |store| {
+            for run in store.unfinished()?.iter().filter(|run| run.job == name) {
+                store.end(run.id, now_ms, &interrupted(run))?;
+            }
+            Ok(store.owing()?.into_iter().filter(|run| run.job == name).collect::<Vec<_>>())
+        })
+        .await?;
+    for run in owing {
+        let errors = steps::after(job, &run).await;
+        host.store(move |store| store.steps_done(run.id, &errors)).await?;
+    }
+    let name = job.name.clone();
+    Ok(host.store(move |store| store.runs(Some(&name), 1)).await?.into_iter().next())
+}
