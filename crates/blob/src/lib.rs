@@ -11,7 +11,7 @@
 
 pub mod conformance;
 pub mod fs;
-mod http;
+pub mod http;
 pub mod layer;
 pub mod memory;
 pub mod migrate;
@@ -20,6 +20,7 @@ pub mod s3;
 mod secret;
 pub mod swift;
 pub mod url;
+pub mod xml;
 
 pub use http::Times;
 pub use secret::Secret;

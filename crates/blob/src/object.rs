@@ -29,8 +29,8 @@ mod tests;
 mod upload;
 
 pub(crate) use keys::Keys;
-pub(crate) use objects::{Body, Objects, PartSent, Stat, hex};
-pub use objects::{Listed, Page};
+pub use objects::{Body, Listed, Page, hex};
+pub(crate) use objects::{Objects, PartSent, Stat};
 
 use crate::layer::retry::{Policy, Retry};
 use crate::{Appender, BlobStore, PackEntry, StoreRoom};

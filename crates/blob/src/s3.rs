@@ -31,14 +31,15 @@ mod options;
 mod sign;
 mod xml;
 
+pub use call::{Call, S3};
 pub use credentials::{CredentialSource, Credentials};
+pub use failure::Refusal;
 pub use options::{Conditional, S3Options};
-pub use xml::parse_list;
+pub use xml::{error_of, parse_list, text_of};
 
 use crate::StoreRoom;
 use crate::object::{Body, Keys, ObjectStore, Objects, Page, PartSent, Stat};
 use async_trait::async_trait;
-use call::{Call, S3};
 use failure::Meaning;
 use holdfast_base::{Error, ErrorKind, Result};
 use http::{Method, StatusCode};

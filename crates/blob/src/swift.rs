@@ -26,13 +26,13 @@ mod options;
 mod session;
 
 pub use auth::Auth;
+pub use call::{Call, Swift, Target};
 pub use listing::parse_list;
 pub use options::SwiftOptions;
 
 use crate::StoreRoom;
 use crate::object::{Body, Keys, ObjectStore, Objects, Page, PartSent, Stat, check_range, hex};
 use async_trait::async_trait;
-use call::{Call, Swift, Target};
 use holdfast_base::{Error, Result};
 use http::{Method, StatusCode};
 use listing::LIST_BYTES_MAX;

@@ -1,8 +1,9 @@
 //! The command line's shape.
 
 use crate::commands::{
-    account, audit, backup, bench, check, cluster, completion, config as config_command, man, migrate, mount_care,
-    publish, reclaim, restore, search, serve, share, site, space, tag, thumbnail_worker, token, top, trash, version,
+    account, audit, backup, bench, check, cluster, completion, config as config_command, job, man, migrate, mount_care,
+    publish, reclaim, restore, search, serve, share, site, space, tag, thumbnail_worker, token, top, transfer_args,
+    trash, version,
 };
 use crate::config;
 use clap::{Args, Parser, Subcommand, ValueEnum};
@@ -112,6 +113,17 @@ pub(crate) enum Command {
     Mount(mount_care::MountLine),
     /// Take a mount away, when everything in it is on disk.
     Umount(mount_care::UmountArgs),
+    /// Move files and folders to a drive or folder.
+    #[command(override_usage = "holdfast push [OPTIONS] <SRC>... <DEST>")]
+    Push(transfer_args::MoveArgs),
+    /// Move files and folders from a drive or folder.
+    #[command(override_usage = "holdfast pull [OPTIONS] <SRC>... <DEST>")]
+    Pull(transfer_args::MoveArgs),
+    /// Make a folder of a drive or of this machine equal to another.
+    Sync(transfer_args::SyncArgs),
+    /// Run transfers that are described in files, by schedule.
+    #[command(subcommand)]
+    Job(job::JobCommand),
     /// Publish a folder as a web site.
     Publish(publish::PublishArgs),
     /// List, roll back and change published sites.
@@ -159,6 +171,15 @@ mod tests {
     #[test]
     fn the_command_line_is_consistent() {
         Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn an_option_may_stand_between_a_source_and_the_destination() {
+        for (line, count) in [("push a --quiet b", 2), ("push a b --jobs 2 c", 3), ("push a", 1)] {
+            let line = Cli::try_parse_from(["holdfast"].into_iter().chain(line.split(' '))).expect(line);
+            let Command::Push(line) = line.command else { panic!("it is another command") };
+            assert_eq!((line.places.len(), line.places().is_ok()), (count, count > 1));
+        }
     }
 
     #[test]

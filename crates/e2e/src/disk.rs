@@ -52,6 +52,11 @@ impl Template {
         mount(self.image(Config::default()), &self.place.copy()?)
     }
 
+    /// An app token of the drive's account.
+    pub fn token(&self) -> &str {
+        &self.token
+    }
+
     /// A client of the drive's account.
     pub fn client(&self, server: &TestServer) -> Client {
         server.client_of(NAME, &self.token)

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use holdfast_testkit::http::Client;
+use holdfast_testkit::server::ServerOptions;
 use holdfast_testkit::services::free_port;
 
 use crate::Outcome;
@@ -27,9 +28,14 @@ pub struct Net {
 impl Net {
     /// A new drive, whose server comes back at the same address when it is started again.
     pub fn new() -> Outcome<Self> {
+        Self::with(|options| options)
+    }
+
+    /// One that is served with changed options.
+    pub fn with(change: impl FnOnce(ServerOptions) -> ServerOptions) -> Outcome<Self> {
         let (port, plain, metrics) = (free_port()?, free_port()?, free_port()?);
         let rig = Rig::with(|options| {
-            let options = options.argument("--tls-self-signed").argument("--listen");
+            let options = change(options).argument("--tls-self-signed").argument("--listen");
             let options = options.argument(&format!("https://127.0.0.1:{port}")).argument("--listen");
             let options = options.argument(&format!("http://127.0.0.1:{plain}"));
             options.argument("--metrics-listen").argument(&format!("127.0.0.1:{metrics}"))
@@ -50,9 +56,14 @@ impl Net {
 
     /// Calls of mounts that the server had since it started.
     pub fn calls(&self) -> Outcome<u64> {
+        self.metric("holdfast_wire_calls_total{")
+    }
+
+    /// The sum of the figures of the server whose lines begin so.
+    pub fn metric(&self, name: &str) -> Outcome<u64> {
         let mut client = Client::new(SocketAddr::from(([127, 0, 0, 1], self.metrics)));
         let page = String::from_utf8(client.get("/metrics")?.expect_status(200)?.body.clone())?;
-        let counts = page.lines().filter(|line| line.starts_with("holdfast_wire_calls_total{"));
+        let counts = page.lines().filter(|line| line.starts_with(name));
         counts.map(|line| Ok(line.rsplit(' ').next().unwrap_or_default().parse::<u64>()?)).sum()
     }
 

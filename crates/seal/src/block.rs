@@ -62,6 +62,11 @@ impl BlockKeys {
         }
     }
 
+    /// The random name of the space.
+    pub const fn space(&self) -> Uid {
+        self.space
+    }
+
     /// The id of a block with this plaintext in this space.
     pub fn id(&self, plain: &[u8]) -> BlockId {
         BlockId(*blake3::keyed_hash(&self.id_key, plain).as_bytes())

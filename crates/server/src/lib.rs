@@ -27,6 +27,7 @@ pub mod meter;
 pub mod metrics;
 mod monitor;
 pub mod peer;
+mod planes;
 pub mod server;
 pub mod sites;
 pub mod stop;

@@ -44,6 +44,9 @@ pub const PLANE_CONNECTION_WINDOW_BYTES: u32 = 48 << 20;
 /// Longest that a handshake of QUIC takes: at 64 % loss one in fifty takes half a minute.
 pub const PLANE_HANDSHAKE_MAX: Duration = Duration::from_mins(1);
 
+/// Handshakes of QUIC under way with one address (of IPv6, with a network of 64 bits): a client races six at once, and some share an address.
+pub const PLANE_HANDSHAKES_PER_PEER: usize = 24;
+
 /// Beyond so many connections over QUIC, who comes has to prove its address first (RFC 9000 section 8.1.2), so that nobody fills them from forged ones.
 pub const PLANE_UNPROVEN_MAX: usize = 32;
 
@@ -74,6 +77,8 @@ pub const METRICS_CONNECTIONS_MAX: usize = 16;
 pub struct Limits {
     /// Open connections over all listeners; more are answered 503 and closed.
     pub connections_max: usize,
+    /// Of those, connections over QUIC, handshakes under way included; more are refused, and clients come by TCP.
+    pub quic_connections_max: usize,
     /// Requests being worked on at once; more are answered 503 with Retry-After.
     pub requests_max: usize,
     /// Seconds a client may take to send a request head (from 1 to 1.5 times this, since a timer looks at intervals).
@@ -93,6 +98,7 @@ impl Default for Limits {
     fn default() -> Self {
         Self {
             connections_max: 16_384,
+            quic_connections_max: 512,
             requests_max: 4_096,
             head_timeout_s: 15,
             idle_timeout_s: 120,

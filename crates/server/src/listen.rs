@@ -2,9 +2,9 @@
 
 use crate::address_file::reachable;
 use crate::conn::{Connector, Handler, Line, Peer, Stage};
-use crate::limits::{ACCEPT_BACKLOG, ACCEPT_PAUSE, PLANE_HANDSHAKE_MAX, PLANE_UNPROVEN_MAX, TLS_HANDSHAKE_MAX};
+use crate::limits::{ACCEPT_BACKLOG, ACCEPT_PAUSE, TLS_HANDSHAKE_MAX};
 use holdfast_base::{Error, Result};
-use holdfast_plane::quic::{self, Settings};
+use socket2::SockRef;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::str::FromStr;
 use std::sync::Arc;
@@ -71,12 +71,17 @@ impl ListenOn {
     }
 }
 
+/// Bytes of an answer that the kernel has and has not sent: 10 Gbit/s for a millisecond.
+const UNSENT_BYTES: u32 = 1 << 20;
+
 fn bind(address: SocketAddr) -> std::io::Result<TcpListener> {
     let socket = if address.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
     // A restart must not wait for connections of the process before to time out.
     socket.set_reuseaddr(true)?;
     // Small answers leave at once, in one segment: hyper hands head and body over in one write. Accepted sockets inherit it.
     socket.set_nodelay(true)?;
+    // What is answered must not wait behind megabytes of content in the kernel, where the network is slow.
+    SockRef::from(&socket).set_tcp_notsent_lowat(UNSENT_BYTES)?;
     socket.bind(address)?;
     socket.listen(u32::try_from(ACCEPT_BACKLOG).unwrap_or(1_024))
 }
@@ -136,50 +141,6 @@ impl<H: Handler> Reception<H> {
                 }
             }
         }
-    }
-
-    /// Accepts connections over the QUIC plane until the server stops.
-    pub(crate) async fn accept_planes(self: Arc<Self>, endpoint: quinn::Endpoint, mut stage: Receiver<Stage>) {
-        loop {
-            let accepted = tokio::select! {
-                accepted = endpoint.accept() => accepted,
-                _ = stage.wait_for(|stage| *stage != Stage::Running) => return,
-            };
-            let Some(incoming) = accepted else { return };
-            if !incoming.remote_address_validated() && endpoint.open_connections() > PLANE_UNPROVEN_MAX {
-                // It cannot be sent twice.
-                let _ = incoming.retry();
-                continue;
-            }
-            match self.room.clone().try_acquire_owned() {
-                Ok(permit) => {
-                    tokio::spawn(self.clone().greet_plane(incoming, stage.clone(), permit));
-                }
-                Err(_full) => {
-                    metrics::counter!("holdfast_connections_refused_total").increment(1);
-                    incoming.refuse();
-                }
-            }
-        }
-    }
-
-    async fn greet_plane(
-        self: Arc<Self>,
-        incoming: quinn::Incoming,
-        stage: Receiver<Stage>,
-        _permit: OwnedSemaphorePermit,
-    ) {
-        let address = incoming.remote_address();
-        self.open.increment(1);
-        match tokio::time::timeout(PLANE_HANDSHAKE_MAX, quic::accept(incoming, Settings::default())).await {
-            Ok(Ok(plane)) => {
-                let peer = Peer { address, tls: true };
-                self.connector.clone().serve(plane.into_stream(), peer, Line::Plane, stage).await;
-            }
-            Ok(Err(error)) => tracing::debug!(peer = %address, %error, "QUIC handshake failed"),
-            Err(_elapsed) => tracing::debug!(peer = %address, "QUIC handshake took too long"),
-        }
-        self.open.decrement(1);
     }
 
     fn admit(self: &Arc<Self>, stream: TcpStream, peer: Peer, stage: Receiver<Stage>) {

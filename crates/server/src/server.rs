@@ -12,6 +12,7 @@ use crate::listen::{Bound, ListenOn, Listener, Reception};
 use crate::meter::{FLUSH_EVERY, Meter};
 use crate::metrics::{MetricsFace, UPKEEP_EVERY};
 use crate::monitor::Monitor;
+use crate::planes::PlaneDoor;
 use crate::sites::SitesDoor;
 use crate::stop::{self, Signals, Stopper, Wish};
 use crate::tls::Certificate;
@@ -126,11 +127,12 @@ impl Server {
         let sites = Arc::new(SitesDoor::new(web.clone(), serving));
         let sites = Arc::new(Connector::new(sites, limits.clone()));
         sites_threads.enter(|| receive(Reception::new(sites, room.clone(), tls.clone()), sites_listeners, &stages));
+        let planes_door = Arc::new(PlaneDoor::new(connector.clone(), room.clone(), limits.quic_connections_max));
         let reception = Reception::new(connector, room.clone(), tls);
         let planes = if config.quic { planes(certificate.as_ref(), &bound)? } else { Vec::new() };
-        let reception = receive(reception, listeners, &stages);
+        receive(reception, listeners, &stages);
         for plane in planes {
-            tokio::spawn(reception.clone().accept_planes(plane, stages.clone()));
+            tokio::spawn(planes_door.clone().accept(plane, stages.clone()));
         }
         let meter = web.meter.clone();
         tokio::spawn(flush_regularly(meter, web.catalogue.clone(), stages.clone()));
@@ -249,16 +251,11 @@ fn bind(texts: &[String], has_certificate: bool) -> Result<Vec<Listener>> {
 }
 
 /// Starts the accept loop of every listener.
-fn receive<H: Handler>(
-    reception: Reception<H>,
-    listeners: Vec<Listener>,
-    stages: &Receiver<Stage>,
-) -> Arc<Reception<H>> {
+fn receive<H: Handler>(reception: Reception<H>, listeners: Vec<Listener>, stages: &Receiver<Stage>) {
     let reception = Arc::new(reception);
     for listener in listeners {
         tokio::spawn(reception.clone().accept(listener, stages.clone()));
     }
-    reception
 }
 
 /// Sockets of the QUIC plane, at the addresses of the listeners that speak TLS. One that cannot be had is done without: clients fall back on TCP.

@@ -9,13 +9,13 @@ use hyper::body::Incoming;
 use std::time::Duration;
 
 /// Texts of errors and acknowledgements are a few hundred bytes; whoever sends more than this is no object store.
-pub(crate) const ERROR_TEXT_BYTES_MAX: usize = 64 << 10;
+pub const ERROR_TEXT_BYTES_MAX: usize = 64 << 10;
 
 /// The answer to a request.
 #[derive(Debug)]
-pub(crate) struct Answer {
+pub struct Answer {
     /// Its status.
-    pub(crate) status: StatusCode,
+    pub status: StatusCode,
     headers: HeaderMap,
     body: Incoming,
     stall: Duration,
@@ -29,17 +29,17 @@ impl Answer {
     }
 
     /// A header's value, if there is one and it is text.
-    pub(crate) fn header(&self, name: &str) -> Option<&str> {
+    pub fn header(&self, name: &str) -> Option<&str> {
         self.headers.get(name)?.to_str().ok()
     }
 
     /// A header's value as a number.
-    pub(crate) fn number(&self, name: &str) -> Option<u64> {
+    pub fn number(&self, name: &str) -> Option<u64> {
         self.header(name)?.trim().parse().ok()
     }
 
-    /// The next piece of the body.
-    async fn next(&mut self) -> Result<Option<Bytes>> {
+    /// The next piece of the body; none at its end.
+    pub async fn next(&mut self) -> Result<Option<Bytes>> {
         loop {
             match tokio::time::timeout(self.stall, self.body.frame()).await {
                 Ok(None) => return Ok(None),
@@ -61,7 +61,7 @@ impl Answer {
     }
 
     /// The body, which must have exactly `len` bytes, in `buffer`.
-    pub(crate) async fn exactly(mut self, len: usize, mut buffer: Vec<u8>) -> Result<Vec<u8>> {
+    pub async fn exactly(mut self, len: usize, mut buffer: Vec<u8>) -> Result<Vec<u8>> {
         buffer.clear();
         buffer.reserve_exact(len);
         while let Some(bytes) = self.next().await? {
@@ -78,7 +78,7 @@ impl Answer {
     }
 
     /// The whole body, of at most `bytes_max` bytes. Reading it to its end lets the connection be used again.
-    pub(crate) async fn text(mut self, bytes_max: usize) -> Result<Vec<u8>> {
+    pub async fn text(mut self, bytes_max: usize) -> Result<Vec<u8>> {
         let mut text = Vec::new();
         while let Some(bytes) = self.next().await? {
             if text.len() + bytes.len() > bytes_max {
@@ -91,12 +91,12 @@ impl Answer {
     }
 
     /// Reads a short body and throws it away.
-    pub(crate) async fn finish(self) -> Result<()> {
+    pub async fn finish(self) -> Result<()> {
         self.text(ERROR_TEXT_BYTES_MAX).await.map(drop)
     }
 
     /// Seconds the server asks to wait, if it does.
-    pub(crate) fn retry_after_s(&self) -> Option<u32> {
+    pub fn retry_after_s(&self) -> Option<u32> {
         self.header("retry-after")?.trim().parse().ok()
     }
 }

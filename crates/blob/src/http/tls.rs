@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 /// Whose certificates are accepted.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) enum Trust {
+pub enum Trust {
     /// Those of the machine's own certificate store.
     #[default]
     Machine,

@@ -12,18 +12,18 @@ use std::time::Duration;
 
 /// Bytes to be sent, with the sums by which the service checks them; cheap to clone and to send again.
 #[derive(Debug, Clone)]
-pub(crate) struct Body {
+pub struct Body {
     /// The bytes.
-    pub(crate) payload: Payload,
+    pub payload: Payload,
     /// Their MD5: the one sum that all services verify.
-    pub(crate) md5: [u8; 16],
+    pub md5: [u8; 16],
     /// Their SHA-256, where the service wants it.
-    pub(crate) sha256: Option<String>,
+    pub sha256: Option<String>,
 }
 
 impl Body {
     /// Takes its time over many bytes.
-    pub(crate) fn of(parts: Vec<Bytes>, with_sha256: bool) -> Self {
+    pub fn of(parts: Vec<Bytes>, with_sha256: bool) -> Self {
         let mut md5 = Md5::new();
         let mut sha256 = with_sha256.then(|| digest::Context::new(&digest::SHA256));
         for part in &parts {
@@ -77,7 +77,7 @@ pub(crate) struct PartSent {
 }
 
 /// Hexadecimal digits.
-pub(crate) fn hex(bytes: &[u8]) -> String {
+pub fn hex(bytes: &[u8]) -> String {
     bytes.iter().fold(String::with_capacity(bytes.len() * 2), |mut text, byte| {
         // Writing to a string cannot fail.
         let _ = write!(text, "{byte:02x}");

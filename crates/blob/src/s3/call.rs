@@ -16,8 +16,11 @@ use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 /// What Signature Version 4 leaves as it is.
 const UNRESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~');
 
+/// What a path leaves as it is.
+const PATH: &AsciiSet = &UNRESERVED.remove(b'/');
+
 /// A bucket of a service.
-pub(super) struct S3 {
+pub struct S3 {
     client: Client,
     keyring: Keyring,
     region: String,
@@ -31,7 +34,7 @@ pub(super) struct S3 {
 
 /// A request to be made.
 #[derive(Debug, Clone)]
-pub(super) struct Call {
+pub struct Call {
     method: Method,
     key: Option<String>,
     query: Vec<(String, String)>,
@@ -41,33 +44,44 @@ pub(super) struct Call {
 }
 
 impl Call {
-    pub(super) const fn new(method: Method) -> Self {
+    /// A request about the bucket.
+    pub const fn new(method: Method) -> Self {
         Self { method, key: None, query: Vec::new(), headers: Vec::new(), body: Payload::empty(), sum: None }
     }
 
-    pub(super) fn key(mut self, key: &str) -> Self {
+    /// About an object.
+    #[must_use]
+    pub fn key(mut self, key: &str) -> Self {
         self.key = Some(key.to_owned());
         self
     }
 
-    pub(super) fn query(mut self, name: &str, value: &str) -> Self {
+    /// With a parameter.
+    #[must_use]
+    pub fn query(mut self, name: &str, value: &str) -> Self {
         self.query.push((name.to_owned(), value.to_owned()));
         self
     }
 
-    pub(super) fn header(mut self, name: &'static str, value: String) -> Self {
+    /// With a header, which is signed.
+    #[must_use]
+    pub fn header(mut self, name: &'static str, value: String) -> Self {
         self.headers.push((name, value));
         self
     }
 
-    pub(super) fn body(mut self, body: Body) -> Self {
+    /// With bytes and their sums.
+    #[must_use]
+    pub fn body(mut self, body: Body) -> Self {
         self.headers.push(("content-md5", STANDARD.encode(body.md5)));
         self.body = body.payload;
         self.sum = Some(body.sha256.unwrap_or_else(|| "UNSIGNED-PAYLOAD".to_owned()));
         self
     }
 
-    pub(super) fn text(mut self, text: String) -> Self {
+    /// With a text.
+    #[must_use]
+    pub fn text(mut self, text: String) -> Self {
         self.sum = Some(sum_of(text.as_bytes()));
         self.body = text.into();
         self
@@ -87,7 +101,8 @@ fn sum_of(bytes: &[u8]) -> String {
 }
 
 impl S3 {
-    pub(super) fn new(options: &S3Options) -> Result<Self> {
+    /// A bucket, which is not asked for yet.
+    pub fn new(options: &S3Options) -> Result<Self> {
         check_bucket(&options.bucket)?;
         let amazon = format!("https://s3.{}.amazonaws.com", options.region);
         let endpoint: Uri = options.endpoint.as_deref().unwrap_or(&amazon).parse().map_err(|error| {
@@ -117,12 +132,12 @@ impl S3 {
     }
 
     /// Whether the sum of a body must be in its signature: over plain connections nothing else protects the request.
-    pub(super) fn wants_sha256(&self) -> bool {
+    pub fn wants_sha256(&self) -> bool {
         self.origin.starts_with("http:")
     }
 
     /// Makes the request; once more if its credentials were refused and there are others by now.
-    pub(super) async fn send(&self, call: Call) -> Result<Answer> {
+    pub async fn send(&self, call: Call) -> Result<Answer> {
         let credentials = self.keyring.current();
         let answer = self.client.send(self.signed(&call, &credentials)?).await?;
         if answer.status == StatusCode::FORBIDDEN && self.keyring.renew(&credentials) {
@@ -136,8 +151,7 @@ impl S3 {
         let timestamp = sign::timestamp(time::OffsetDateTime::now_utc());
         let sum = call.sum.clone().unwrap_or_else(|| sum_of(&[]));
         let path = match &call.key {
-            // Keys are plain by construction.
-            Some(key) => format!("{}/{key}", self.root),
+            Some(key) => format!("{}/{}", self.root, utf8_percent_encode(key, PATH)),
             None => format!("{}/", self.root),
         };
         let query = call.query_string();
@@ -164,11 +178,15 @@ impl S3 {
 
     /// What an answer that is no success means.
     pub(super) async fn failure(&self, answer: Answer, meaning: Meaning) -> Error {
+        failure::error(&self.refusal(answer).await, meaning)
+    }
+
+    /// An answer that is no success, in its parts.
+    pub async fn refusal(&self, answer: Answer) -> Refusal {
         let (status, region) = (answer.status, answer.header("x-amz-bucket-region").map(ToOwned::to_owned));
         let retry_after_s = answer.retry_after_s();
         let text = answer.text(crate::http::ERROR_TEXT_BYTES_MAX).await.unwrap_or_default();
-        let refusal = Refusal { status, text: &text, region, retry_after_s, bucket: &self.bucket };
-        failure::error(&refusal, meaning)
+        Refusal { status, told: super::xml::error_of(&text), region, retry_after_s, bucket: self.bucket.clone() }
     }
 }
 

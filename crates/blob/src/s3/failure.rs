@@ -1,7 +1,6 @@
 //! What an answer that is no success means, in terms a caller can act on. The code of the error is in its XML body; an
 //! answer to HEAD has none, so the status alone must do.
 
-use super::xml;
 use holdfast_base::{Error, ErrorKind};
 use http::StatusCode;
 
@@ -15,19 +14,24 @@ pub(super) enum Meaning {
 }
 
 /// An answer that is no success.
-pub(super) struct Refusal<'a> {
-    pub(super) status: StatusCode,
-    pub(super) text: &'a [u8],
-    pub(super) region: Option<String>,
-    pub(super) retry_after_s: Option<u32>,
-    pub(super) bucket: &'a str,
+#[derive(Debug)]
+pub struct Refusal {
+    /// Its status.
+    pub status: StatusCode,
+    /// Code and message, if it had them: an answer to HEAD has not.
+    pub told: Option<(String, String)>,
+    /// Where the bucket is, if it is elsewhere.
+    pub region: Option<String>,
+    /// Seconds it asks to wait.
+    pub retry_after_s: Option<u32>,
+    /// The bucket.
+    pub bucket: String,
 }
 
 /// The error to report.
-pub(super) fn error(refusal: &Refusal<'_>, meaning: Meaning) -> Error {
-    let told = xml::error_of(refusal.text);
-    let code = told.as_ref().map_or("", |(code, _)| code.as_str());
-    let bucket = refusal.bucket;
+pub(super) fn error(refusal: &Refusal, meaning: Meaning) -> Error {
+    let code = refusal.told.as_ref().map_or("", |(code, _)| code.as_str());
+    let bucket = &refusal.bucket;
     let (kind, message) = match (refusal.status.as_u16(), code) {
         (_, "NoSuchBucket") => {
             (ErrorKind::Conflict, format!("there is no bucket {bucket:?}: make it, or mend its name"))
@@ -77,7 +81,7 @@ pub(super) fn error(refusal: &Refusal<'_>, meaning: Meaning) -> Error {
         (status, _) => (ErrorKind::Internal, format!("the store refuses the request ({status}{})", with_space(code))),
     };
     let error = Error::new(kind, message);
-    match told {
+    match &refusal.told {
         Some((code, text)) => error.with_source(format!("{} {code}: {text}", refusal.status)),
         None => error.with_source(refusal.status.to_string()),
     }
@@ -101,9 +105,9 @@ mod tests {
     use super::*;
 
     fn kind(status: u16, code: &str) -> ErrorKind {
-        let text = format!("<Error><Code>{code}</Code><Message>m</Message></Error>");
         let status = StatusCode::from_u16(status).expect("a status");
-        let refusal = Refusal { status, text: text.as_bytes(), region: None, retry_after_s: Some(7), bucket: "b" };
+        let told = Some((code.to_owned(), "m".to_owned()));
+        let refusal = Refusal { status, told, region: None, retry_after_s: Some(7), bucket: "b".into() };
         error(&refusal, Meaning::Object).kind()
     }
 
@@ -127,10 +131,10 @@ mod tests {
     fn a_bucket_elsewhere_names_its_region() {
         let refusal = Refusal {
             status: StatusCode::MOVED_PERMANENTLY,
-            text: b"",
+            told: None,
             region: Some("eu-north-1".into()),
             retry_after_s: None,
-            bucket: "b",
+            bucket: "b".into(),
         };
         assert!(error(&refusal, Meaning::Bucket).message().contains("region=eu-north-1"));
     }

@@ -1,66 +1,13 @@
 //! The XML that S3 speaks: lists, errors, and requests to remove several objects.
-//!
-//! The reader is a walk over elements that hands each one's path and text to its caller at its end. It takes what the
-//! reference shows and nothing fancy; depth and size are bounded (the size by whoever read the answer).
 
 use crate::object::{Listed, Page, PartSent};
+use crate::xml::{broken, walk};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use holdfast_base::{Error, Result};
 use md5::{Digest, Md5};
-use quick_xml::Reader;
-use quick_xml::escape::{escape, resolve_predefined_entity};
-use quick_xml::events::{BytesRef, Event};
+use quick_xml::escape::escape;
 use std::fmt::Write;
-
-/// S3's documents are four levels deep at most.
-const DEPTH_MAX: usize = 16;
-
-/// Calls `each` at the end of every element, with the path to it and the text in it.
-fn walk(xml: &[u8], mut each: impl FnMut(&[String], &str) -> Result<()>) -> Result<()> {
-    let xml = std::str::from_utf8(xml).map_err(|error| broken(&error.to_string()))?;
-    let mut reader = Reader::from_str(xml);
-    let (mut path, mut text, mut seen) = (Vec::new(), String::new(), false);
-    loop {
-        match reader.read_event().map_err(|error| broken(&error.to_string()))? {
-            Event::Start(tag) if path.len() < DEPTH_MAX => {
-                path.push(tag.local_name().as_ref().to_owned());
-                text.clear();
-            }
-            Event::Start(_) => return Err(broken("it is too deep")),
-            Event::Empty(tag) => {
-                path.push(tag.local_name().as_ref().to_owned());
-                each(&path, "")?;
-                path.pop();
-                seen = true;
-            }
-            Event::Text(more) => text.push_str(&more),
-            Event::CData(more) => text.push_str(&more),
-            Event::GeneralRef(reference) => text.push_str(&resolve(&reference)?),
-            Event::End(_) => {
-                each(&path, &text)?;
-                path.pop();
-                text.clear();
-                seen = true;
-            }
-            Event::Eof if path.is_empty() && seen => return Ok(()),
-            Event::Eof => return Err(broken("it is cut")),
-            _ => {}
-        }
-    }
-}
-
-fn resolve(reference: &BytesRef<'_>) -> Result<String> {
-    if let Some(character) = reference.resolve_char_ref().map_err(|error| broken(&error.to_string()))? {
-        return Ok(character.to_string());
-    }
-    let name: &str = reference;
-    resolve_predefined_entity(name).map(ToOwned::to_owned).ok_or_else(|| broken("it names an unknown entity"))
-}
-
-fn broken(why: &str) -> Error {
-    Error::damaged("the store's answer is not the XML it should be").with_source(why.to_owned())
-}
 
 fn is(path: &[String], wanted: &[&str]) -> bool {
     path.len() == wanted.len() && path.iter().zip(wanted).all(|(name, wanted)| name == wanted)
@@ -90,7 +37,7 @@ pub fn parse_list(xml: &[u8]) -> Result<Page> {
 }
 
 /// The code and message of an error document, if it is one.
-pub(super) fn error_of(xml: &[u8]) -> Option<(String, String)> {
+pub fn error_of(xml: &[u8]) -> Option<(String, String)> {
     let (mut code, mut message) = (None, String::new());
     walk(xml, |path, text| {
         if is(path, &["Error", "Code"]) {
@@ -105,7 +52,7 @@ pub(super) fn error_of(xml: &[u8]) -> Option<(String, String)> {
 }
 
 /// The text of one element of a document.
-pub(super) fn text_of(xml: &[u8], wanted: &[&str]) -> Result<Option<String>> {
+pub fn text_of(xml: &[u8], wanted: &[&str]) -> Result<Option<String>> {
     let mut found = None;
     walk(xml, |path, text| {
         if is(path, wanted) {

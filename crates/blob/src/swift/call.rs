@@ -10,11 +10,11 @@ use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::Value;
 use std::sync::Arc;
 
-/// What needs no encoding in a query.
+/// What needs no encoding in a path or query.
 const PLAIN: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~').remove(b'/');
 
 /// An account of a service, with a container.
-pub(super) struct Swift {
+pub struct Swift {
     client: Client,
     sessions: Sessions,
     container: String,
@@ -23,18 +23,24 @@ pub(super) struct Swift {
 
 /// What a request is about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Target<'a> {
+pub enum Target<'a> {
+    /// The account.
     Account,
+    /// The container.
     Container,
+    /// The container of segments.
     Segments,
+    /// An object, by its key.
     Object(&'a str),
+    /// A segment, by its key.
     Segment(&'a str),
     /// By its path below the account.
     Path(&'a str),
 }
 
 /// A request to be made.
-pub(super) struct Call<'a> {
+#[derive(Debug, Clone)]
+pub struct Call<'a> {
     method: Method,
     target: Target<'a>,
     query: String,
@@ -43,12 +49,14 @@ pub(super) struct Call<'a> {
 }
 
 impl<'a> Call<'a> {
-    pub(super) const fn new(method: Method, target: Target<'a>) -> Self {
+    /// A request.
+    pub const fn new(method: Method, target: Target<'a>) -> Self {
         Self { method, target, query: String::new(), headers: Vec::new(), body: Payload::empty() }
     }
 
     /// Adds a parameter; one without a value has none.
-    pub(super) fn query(mut self, name: &str, value: &str) -> Self {
+    #[must_use]
+    pub fn query(mut self, name: &str, value: &str) -> Self {
         self.query.push(if self.query.is_empty() { '?' } else { '&' });
         self.query.push_str(name);
         if !value.is_empty() {
@@ -58,19 +66,24 @@ impl<'a> Call<'a> {
         self
     }
 
-    pub(super) fn header(mut self, name: &'static str, value: &str) -> Self {
+    /// With a header.
+    #[must_use]
+    pub fn header(mut self, name: &'static str, value: &str) -> Self {
         self.headers.push((name, value.to_owned()));
         self
     }
 
-    pub(super) fn body(mut self, body: Payload) -> Self {
+    /// With a body.
+    #[must_use]
+    pub fn body(mut self, body: Payload) -> Self {
         self.body = body;
         self
     }
 }
 
 impl Swift {
-    pub(super) fn new(options: &SwiftOptions) -> Result<Self> {
+    /// A container, which is not asked for yet.
+    pub fn new(options: &SwiftOptions) -> Result<Self> {
         check_container(&options.container)?;
         let auth = options.auth.url().parse::<Uri>().map_err(|error| {
             Error::invalid("auth is no address such as https://swift.example.org/auth/v1.0").with_source(error)
@@ -91,20 +104,19 @@ impl Swift {
     }
 
     /// The path of a target below the account, with a slash before it; as manifests and bulk requests name things.
-    pub(super) fn path(&self, target: Target<'_>) -> String {
+    pub fn path(&self, target: Target<'_>) -> String {
         match target {
             Target::Account => String::new(),
             Target::Container => format!("/{}", self.container),
             Target::Segments => format!("/{}", self.segments),
-            // Keys are plain by construction.
-            Target::Object(key) => format!("/{}/{key}", self.container),
-            Target::Segment(key) => format!("/{}/{key}", self.segments),
+            Target::Object(key) => format!("/{}/{}", self.container, utf8_percent_encode(key, PLAIN)),
+            Target::Segment(key) => format!("/{}/{}", self.segments, utf8_percent_encode(key, PLAIN)),
             Target::Path(path) => path.to_owned(),
         }
     }
 
     /// Makes the request; once more, in another session, if its token was refused.
-    pub(super) async fn send(&self, call: Call<'_>) -> Result<Answer> {
+    pub async fn send(&self, call: Call<'_>) -> Result<Answer> {
         let session = self.sessions.current(&self.client).await?;
         let answer = self.client.send(self.request(&call, &session)?).await?;
         if answer.status != StatusCode::UNAUTHORIZED {

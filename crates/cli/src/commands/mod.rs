@@ -9,6 +9,9 @@ pub(crate) mod check;
 pub(crate) mod cluster;
 pub(crate) mod completion;
 pub(crate) mod config;
+pub(crate) mod job;
+mod job_run;
+mod job_show;
 pub(crate) mod man;
 pub(crate) mod member;
 pub(crate) mod migrate;
@@ -29,6 +32,11 @@ pub(crate) mod tag;
 pub(crate) mod thumbnail_worker;
 pub(crate) mod token;
 pub(crate) mod top;
+pub(crate) mod transfer;
+pub(crate) mod transfer_args;
+mod transfer_metrics;
+mod transfer_show;
+mod transfer_words;
 pub(crate) mod trash;
 pub(crate) mod version;
 
@@ -51,7 +59,10 @@ pub(crate) fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         // Before anything is opened or read: it is about to give up that it can.
         return thumbnail_worker::run(&args);
     }
-    if !matches!(cli.command, Command::Config(_) | Command::Bench(_) | Command::Completion(_) | Command::Man(_)) {
+    let peoples_own = matches!(cli.command, Command::Push(_) | Command::Pull(_) | Command::Sync(_) | Command::Job(_));
+    let public =
+        matches!(cli.command, Command::Config(_) | Command::Bench(_) | Command::Completion(_) | Command::Man(_));
+    if !peoples_own && !public {
         // Names in a catalogue, or in a backup of it, are nobody else's business.
         rustix::process::umask(Mode::RWXG | Mode::RWXO);
     }
@@ -82,6 +93,9 @@ pub(crate) fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Top(args) => block_on(top::run(args, common.json)),
         Command::Mount(line) => mount_care::run(&line, common.json),
         Command::Umount(args) => mount_care::umount(&args, common.json),
+        Command::Push(args) | Command::Pull(args) => transfer::push(&args, common.json),
+        Command::Sync(args) => transfer::sync(&args, common.json),
+        Command::Job(command) => job::run(&command, common.json),
         Command::Config(command) => config::run(command, common.json),
         Command::Bench(command) => bench::run(command, common.json),
         Command::Completion(args) => Ok(completion::run(&args)),

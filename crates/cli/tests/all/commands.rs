@@ -247,9 +247,10 @@ fn the_documented_exit_codes_are_those_of_the_program() {
         Kind::Conflict,
         Kind::Forbidden,
     ];
-    for code in kinds.map(Kind::exit_code) {
+    // Of transfers alone: some files failed; stopped by a signal, as a shell tells it.
+    for code in kinds.map(|kind| kind.exit_code().to_string()).into_iter().chain(["74".into(), "130, 143".into()]) {
         assert!(documented.contains(&format!("| {code} |")), "{code} is not documented");
     }
     let rows = documented.lines().filter(|line| line.starts_with("| ") && line.as_bytes()[2].is_ascii_digit()).count();
-    assert_eq!(rows, kinds.len() + 1, "one row for each code, and one for success");
+    assert_eq!(rows, kinds.len() + 3, "one row for each code, and one for success");
 }

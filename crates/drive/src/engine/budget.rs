@@ -296,13 +296,23 @@ pub(crate) struct Downloads {
     pub(crate) cache: Cache,
     /// Copies for slow readers: the last quarter.
     pub(crate) copies: Arc<Copies>,
+    /// Records on their way to clients that open them by themselves: a quarter on top.
+    pub(crate) records: Region,
+    /// Buffers of those.
+    pub(crate) pool: Arc<Pool>,
 }
 
 impl Downloads {
     /// A budget of `bytes`.
     pub(crate) fn new(bytes: usize) -> Self {
         let meter = Meter::new("downloads", bytes);
-        Self { cache: Cache::new(&meter, bytes / 2, bytes / 4), copies: Copies::new(&meter, bytes / 4) }
+        let on_top = Meter::new("sealed downloads", (bytes / 4).max(BUFFER_BYTES));
+        Self {
+            cache: Cache::new(&meter, bytes / 2, bytes / 4),
+            copies: Copies::new(&meter, bytes / 4),
+            records: Region::client_bound(&on_top, (bytes / 4).max(BUFFER_BYTES), UNIT_BYTES),
+            pool: Pool::new(bytes / 4),
+        }
     }
 }
 

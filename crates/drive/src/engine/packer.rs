@@ -131,6 +131,13 @@ pub(crate) struct PackLease {
     pub(crate) place: Place,
 }
 
+impl PackLease {
+    /// See [`holdfast_blob::Appender::sync_ends_pack`].
+    pub(crate) fn sync_ends_pack(&self) -> bool {
+        self.shared.sync_ends_pack
+    }
+}
+
 impl Packer {
     /// A packer that closes packs within `bounds`. Must be called within a runtime: it spawns its tasks there.
     pub(crate) fn start(

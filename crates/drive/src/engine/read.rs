@@ -7,11 +7,11 @@
 //! Reclaim may move a block between the look-up of its place and the read; then it is looked up again.
 
 use super::Shared;
-use super::budget::Buffer;
+use super::budget::{Buffer, share_bytes};
 use super::cache::{Open, Want};
 use super::copies::Copies;
 use super::stream::Outflow;
-use super::workers::{INLINE_BYTES_MAX, with_tools};
+use super::workers::{INLINE_BYTES_MAX, Tools, with_tools};
 use crate::ContentStream;
 use bytes::Bytes;
 use futures_util::StreamExt;
@@ -20,11 +20,16 @@ use holdfast_base::limits::BLOCK_BYTES_MAX;
 use holdfast_base::{BlockId, ByteRange, Error, ErrorKind, Result};
 use holdfast_meta::{BlockPlace, Content, MANIFEST_CHUNK_BLOCKS, ManifestChunk};
 use holdfast_seal::BlockKeys;
-use holdfast_seal::block::RECORD_OVERHEAD_BYTES;
+use holdfast_seal::block::{RECORD_OVERHEAD_BYTES, record_is_intact};
 use std::sync::Arc;
+use std::time::Duration;
+use tokio::time::timeout;
 
 /// Looking a block up again is needed at most once per reclaim that overtakes the read; more misses are damage.
 const LOOKUPS_MAX: usize = 4;
+
+/// How long a sealed block waits for memory that clients hold: longer than any of them that is not stuck needs for a block.
+const ROOM_TIME: Duration = Duration::from_secs(10);
 
 /// A content being read.
 pub(crate) struct Reading {
@@ -108,8 +113,8 @@ impl Reading {
         Ok(Bytes::from(plain).slice(start..end))
     }
 
-    /// Reads and opens one block into `buffer`; answers it and where in it the plaintext starts.
-    async fn fetch(&self, id: BlockId, mut buffer: Buffer) -> Result<(Buffer, usize)> {
+    /// Reads one block into `buffer`, opened or as the record it is; answers it and where in it that starts.
+    async fn fetch(&self, id: BlockId, mut buffer: Buffer, opened: bool) -> Result<(Buffer, usize)> {
         let mut last = None;
         for _ in 0..LOOKUPS_MAX {
             let places = self.shared.catalogue.block_places(self.content.space, &[id]).await?;
@@ -117,7 +122,7 @@ impl Reading {
             if last.as_ref().is_some_and(|(before, _)| *before == place) {
                 break;
             }
-            match self.fetch_at(&place, buffer.replace(Vec::new())).await {
+            match self.fetch_at(&place, buffer.replace(Vec::new()), opened).await {
                 Ok((plain, start)) => {
                     buffer.replace(plain);
                     return Ok((buffer, start));
@@ -132,13 +137,20 @@ impl Reading {
         Err(Error::damaged(format!("block {id} cannot be read ({cause}); run `holdfast check --read-data`")))
     }
 
-    async fn fetch_at(&self, at: &BlockPlace, record: Vec<u8>) -> Result<(Vec<u8>, usize)> {
+    async fn fetch_at(&self, at: &BlockPlace, record: Vec<u8>, opened: bool) -> Result<(Vec<u8>, usize)> {
         let (bytes, raw_bytes) = (at.place.sealed_bytes as usize, at.place.raw_bytes as usize);
         if bytes.max(raw_bytes) > BLOCK_BYTES_MAX + RECORD_OVERHEAD_BYTES {
             return Err(Error::damaged("the catalogue states a block over the limit"));
         }
         let record = self.shared.store.read(at.pack_name, at.place.offset, bytes, record).await?;
         let (keys, id) = (self.keys.clone(), at.id);
+        if !opened {
+            let look = move |_: &mut Tools| {
+                let is_intact = record_is_intact(keys.space(), id, &record);
+                if is_intact { Ok((record, 0)) } else { Err(Error::damaged("it is not as it was written")) }
+            };
+            return self.shared.workers.run(bytes, look).await;
+        }
         // What compressed well is much to decompress though little to read.
         let work = bytes.max(if raw_bytes > 4 * INLINE_BYTES_MAX { raw_bytes } else { 0 });
         self.shared
@@ -165,7 +177,7 @@ pub(crate) struct OpenBlock {
 
 impl Open for OpenBlock {
     async fn open(self, buffer: Buffer) -> Result<(Buffer, usize)> {
-        self.reading.fetch(self.id, buffer).await
+        self.reading.fetch(self.id, buffer, true).await
     }
 }
 
@@ -212,6 +224,26 @@ impl Reading {
             ids.push(chunks.block(index).await?);
         }
         Ok(ids)
+    }
+
+    /// Block `index` as the record that it lies in the store as, whole as far as its sum tells.
+    pub(crate) async fn record(self: &Arc<Self>, index: u64) -> Result<Bytes> {
+        if self.is_inline() || index >= self.content.size.div_ceil(self.block_bytes()) {
+            return Err(Error::new(ErrorKind::RangeNotSatisfiable, "the content has no such block"));
+        }
+        let id = Chunks::new(self.clone()).block(index).await?;
+        let downloads = &self.shared.downloads;
+        let bytes = self.record_bytes(index);
+        let room = timeout(ROOM_TIME, downloads.records.take(share_bytes(bytes))).await;
+        let room = room.map_err(|_| Error::unavailable("too much is on its way to slow clients; try again"))?;
+        let (record, _) = self.fetch(id, downloads.pool.buffer(bytes, room), false).await?;
+        let bytes = record.bytes.len();
+        Ok(record.into_bytes(0..bytes))
+    }
+
+    /// A part of the manifest, with the tag that proves it.
+    pub(crate) async fn manifest(self: &Arc<Self>, index: u64) -> Result<Arc<ManifestChunk>> {
+        Chunks::new(self.clone()).load(index).await
     }
 
     /// The id that a block of zeros has.

@@ -117,12 +117,17 @@ impl Target {
         self.begin_aside().await?.append_buffer(buffer).await
     }
 
-    /// Fills a block from a body. Answers it, whether the body goes on (perhaps with nothing), and whether the client was slow.
-    pub(crate) async fn fill(&self, intake: &mut Intake, mut block: Received) -> Result<(Received, bool, bool)> {
+    /// Fills a block from a body, up to `most` bytes. Answers it, whether the body goes on (perhaps with nothing), and whether the client was slow.
+    pub(crate) async fn fill(
+        &self,
+        intake: &mut Intake,
+        mut block: Received,
+        most: usize,
+    ) -> Result<(Received, bool, bool)> {
         let begun = Instant::now();
         let mut look_at = begun + SLOW_AFTER;
-        while block.bytes() < BLOCK_BYTES {
-            let piece = intake.piece(BLOCK_BYTES - block.bytes());
+        while block.bytes() < most {
+            let piece = intake.piece(most - block.bytes());
             let piece = match &block {
                 Received::Memory(_) => timeout_at(look_at, piece).await,
                 // Nothing is to be looked at any more.

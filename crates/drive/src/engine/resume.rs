@@ -24,8 +24,8 @@ use holdfast_meta::audit::carried;
 use holdfast_meta::{Expect, NameTaken, NewResumable, Resumable, Role};
 use std::time::Duration;
 
-/// From the last byte until an upload is given up: a laptop that was shut in the evening goes on the next one.
-const LASTS: Duration = Duration::from_hours(24);
+/// From the last byte until an upload is given up: what a failing network or a laptop that was shut broke off goes on days later.
+const LASTS: Duration = Duration::from_hours(7 * 24);
 /// From its end until a finished upload is forgotten: clients that did not hear the answer ask again within minutes.
 const REMEMBERED: Duration = Duration::from_hours(1);
 /// Unfinished uploads listed: all that an account may have.
@@ -47,6 +47,11 @@ fn after(now_ms: i64, time: Duration) -> i64 {
 
 impl Engine {
     pub(super) async fn begin_resumable(&self, who: &Session, request: UploadRequest) -> Result<UploadView> {
+        self.begin_named(who, request, Uid(holdfast_seal::keys::random_bytes()?)).await
+    }
+
+    /// The same under a name that nobody else may know.
+    pub(super) async fn begin_named(&self, who: &Session, request: UploadRequest, uid: Uid) -> Result<UploadView> {
         let UploadRequest { at, length, name_taken, expect_seq, modified_ms, metadata, tags } = request;
         refuse_tags(who, &tags)?;
         let entered = self.enter_to_upload(who, &at.space).await?;
@@ -57,7 +62,7 @@ impl Engine {
         target.refuse_without_room(length).await?;
         let now_ms = self.shared.clock.now_ms();
         let new = NewResumable {
-            uid: Uid(holdfast_seal::keys::random_bytes()?),
+            uid,
             space: entered.space.id,
             account: who.account,
             share: entered.view.as_ref().map_or(0, |view| view.share),
@@ -74,7 +79,6 @@ impl Engine {
             now_ms,
             expires_ms: expiry(now_ms),
         };
-        let uid = new.uid;
         let content = self.shared.catalogue.begin_resumable(new).await?;
         if length == 0
             && let Err(error) = self.finish_waiting(who, uid, None).await
@@ -161,6 +165,22 @@ impl Engine {
         part: UploadPart,
         body: ContentStream,
     ) -> Result<UploadView> {
+        let digest = part.digest.clone();
+        let receive = |claimed: Claimed, left| claimed.receive(Intake::part(body, left, digest));
+        self.continue_with(who, id, part, receive).await
+    }
+
+    /// Continues an upload by what `receive` does with the claim and the number of bytes to come.
+    pub(super) async fn continue_with<R>(
+        &self,
+        who: &Session,
+        id: Uid,
+        part: UploadPart,
+        receive: impl FnOnce(Claimed, u64) -> R,
+    ) -> Result<UploadView>
+    where
+        R: Future<Output = Result<()>> + Send + 'static,
+    {
         let (found, entered) = self.own_resumable(who, id, Role::Editor).await?;
         let known = view(found.clone(), &entered);
         let left = known.length - known.offset;
@@ -170,9 +190,8 @@ impl Engine {
         }
         self.shared.refuse_without_room(part.length.unwrap_or(left)).await?;
         let claimed = self.claim(who, &found, &entered).await?;
-        let intake = Intake::part(body, left, part.digest);
         // What arrived is kept also when the client goes away, and with it whoever waits for this.
-        let received = tokio::spawn(carried(claimed.receive(intake))).await;
+        let received = tokio::spawn(carried(receive(claimed, left))).await;
         received
             .map_err(|error| Error::internal("receiving a part of an upload failed").with_source(error))?
             .map_err(|error| entered.told(error))?;

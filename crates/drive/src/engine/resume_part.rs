@@ -1,8 +1,7 @@
 //! One part of an upload: from a body to blocks that are staged, and a tail.
 //!
 //! The pipeline is that of every upload ([`super::upload`]). The first block begins with the tail of the part before. While the body
-//! goes on, full blocks are staged in runs, and at least every [`STAGE_EVERY`], so that little is lost where a connection dies and nobody
-//! notices. At its end, or where it breaks off, the rest is staged too and what is less than a block is sealed as the tail. A part
+//! goes on, full blocks are staged in runs, and every now and then ([`StageWhen::Often`]). At its end, or where it breaks off, the rest is staged too and what is less than a block is sealed as the tail. A part
 //! with a digest is staged only when that was compared.
 //!
 //! Reading the tail takes working memory, which is asked for when the block it goes to has its own; see [`super::budget`].
@@ -22,11 +21,8 @@ use holdfast_base::{AccountId, BlockId, Error, ErrorKind, Result};
 use holdfast_meta::{Changed, Expect, Guard, MANIFEST_CHUNK_BLOCKS, NameTaken, NewContent, Tail, Through, UploadClaim};
 use holdfast_seal::block::{FRAME_BYTES, inline_part};
 use std::sync::Arc;
-use std::time::Duration;
 use tokio::time::Instant;
 
-/// The longest time that what arrived is not yet staged: a sync more, and on an object store a pack more, in so much time.
-const STAGE_EVERY: Duration = Duration::from_secs(10);
 /// Uploads given up where one is found to be over; the job sees to the rest.
 const EXPIRED_AT_ONCE: usize = 100;
 /// Buffers of a block that opening a tail takes: the sealed one, the one it is opened in, the plaintext.
@@ -62,12 +58,13 @@ impl Claimed {
         if self.stored == self.length {
             return self.receive_last_byte(intake).await;
         }
-        let mut upload = self.begin(intake.is_checked()).await?;
+        let when = if intake.is_checked() { StageWhen::AtEnd } else { StageWhen::Often(Instant::now()) };
+        let mut upload = self.begin(when).await?;
         let left = |intake: &Intake| self.length - self.stored - intake.received();
         let block = upload.next_block(Some(u64::from(self.claim.tail_bytes) + left(&intake))).await?;
         let mut block = self.take_up_tail(block).await?;
         let rest = loop {
-            let (filled, more, slow) = self.target.fill(&mut intake, block).await?;
+            let (filled, more, slow) = upload.meanwhile(self.target.fill(&mut intake, block, BLOCK_BYTES)).await??;
             if filled.bytes() < BLOCK_BYTES {
                 break Some(filled).filter(|rest| rest.bytes() > 0);
             }
@@ -86,7 +83,7 @@ impl Claimed {
     }
 
     /// The one byte that is sent again to make the file of an upload that has all.
-    async fn receive_last_byte(self, mut intake: Intake) -> Result<()> {
+    pub(super) async fn receive_last_byte(self, mut intake: Intake) -> Result<()> {
         while intake.piece(1).await?.is_some() {}
         match intake.take_broken() {
             Some(error) => Err(error),
@@ -96,7 +93,7 @@ impl Claimed {
     }
 
     /// The pipeline, standing where the upload stands.
-    async fn begin(&self, checked: bool) -> Result<Upload> {
+    pub(super) async fn begin(&self, when: StageWhen) -> Result<Upload> {
         let (shared, claim) = (&self.target.shared, self.claim);
         let (chunk, in_chunk) =
             (claim.blocks / MANIFEST_CHUNK_BLOCKS as u64, claim.blocks % MANIFEST_CHUNK_BLOCKS as u64);
@@ -116,7 +113,6 @@ impl Claimed {
         let catalogue = shared.catalogue.clone();
         let to = StagedTo::Claimed(claim);
         let staged = StagedUpload { catalogue, to, reserved: self.length, kept: true };
-        let when = if checked { StageWhen::AtEnd } else { StageWhen::Every(STAGE_EVERY, Instant::now()) };
         Ok(Upload::of(self.target.clone(), runs, Some(staged), when))
     }
 
@@ -198,7 +194,7 @@ impl Claimed {
         kept.map_err(|_| Error::internal("the catalogue misses blocks of a tail"))
     }
 
-    async fn finish_if(&self, now: bool) -> Result<()> {
+    pub(super) async fn finish_if(&self, now: bool) -> Result<()> {
         if now {
             self.finish(self.staged(), None).await?;
         }

@@ -30,6 +30,8 @@ const SLOTS_MAX: u32 = 4_096;
 /// Pieces that are encrypted and written at once. They are copied to memory (the page cache) and seldom wait for the disk; a few at a time
 /// keep their buffers from adding up.
 const WRITES_AT_ONCE: usize = 4;
+/// Bytes of a slot: a block, plain or as a record, in whole pages.
+const SLOT_BYTES: usize = BLOCK_BYTES + 4_096;
 
 /// The file. Cheap to clone.
 #[derive(Clone)]
@@ -85,7 +87,7 @@ impl Spill {
 
     /// Bytes that may still be written to the slots in use.
     pub(crate) fn bytes_to_come(&self) -> u64 {
-        let all = u64::from(self.slots().used) * BLOCK_BYTES as u64;
+        let all = u64::from(self.slots().used) * SLOT_BYTES as u64;
         all.saturating_sub(self.0.written.load(Ordering::Relaxed))
     }
 
@@ -143,7 +145,7 @@ impl Slot {
 }
 
 fn offset(slot: u32) -> u64 {
-    u64::from(slot) * BLOCK_BYTES as u64
+    u64::from(slot) * SLOT_BYTES as u64
 }
 
 /// Gives a slot's bytes back to the disk, and with them what the kernel has not yet written of them.
@@ -151,7 +153,7 @@ fn punch(file: &File, slot: u32) {
     use rustix::fs::{FallocateFlags, fallocate};
     let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
     // A file system that cannot do this keeps them until the slot is used again or the file is closed.
-    let _ = fallocate(file, flags, offset(slot), BLOCK_BYTES as u64);
+    let _ = fallocate(file, flags, offset(slot), SLOT_BYTES as u64);
 }
 
 impl Drop for Slot {
@@ -201,7 +203,7 @@ impl SetAside {
     }
 
     fn write(&mut self, piece: &[u8]) -> Result<()> {
-        if self.bytes + piece.len() > BLOCK_BYTES {
+        if self.bytes + piece.len() > SLOT_BYTES {
             return Err(Error::internal("a block set aside is over its limit"));
         }
         let mut sealed = Vec::new();

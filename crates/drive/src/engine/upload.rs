@@ -39,7 +39,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::task::JoinHandle;
-use tokio::time::Instant;
+use tokio::time::{Instant, sleep_until};
 
 /// Blocks of one upload being sealed and written at once: enough for two cores and the disk to be busy together.
 const SEALING_BLOCKS_MAX: usize = 6;
@@ -49,6 +49,10 @@ const DIRECT_BLOCKS_MAX: usize = 16;
 const RUN_BLOCKS: usize = 64;
 /// Blocks whose plaintext is kept because the space seemed to have them already; at this many they are staged at once.
 const HELD_BLOCKS_MAX: usize = 8;
+/// How long blocks of a resumable upload wait at most to be staged with others: at 250 MiB/s that is as many as are staged at once anyway.
+const STAGE_EVERY: Duration = Duration::from_millis(250);
+/// The same where each sync makes an object.
+const STAGE_EVERY_OBJECT: Duration = Duration::from_secs(10);
 /// Room that uploads leave on the store's disk, which most often is the catalogue's too: its log may grow by this much before it is
 /// folded into the database, and deleting has to work on a full disk.
 const SPARE_ROOM_BYTES: u64 = 32 << 20;
@@ -79,6 +83,11 @@ impl Stored {
     /// A block the present version of the same file holds; nothing of it is in memory.
     pub(crate) const fn known(id: BlockId) -> Self {
         Self { id, lease: None, plain: None }
+    }
+
+    /// How long it may wait for others to be staged with.
+    fn stage_every(&self) -> Duration {
+        if self.lease.as_ref().is_some_and(PackLease::sync_ends_pack) { STAGE_EVERY_OBJECT } else { STAGE_EVERY }
     }
 }
 
@@ -121,8 +130,8 @@ pub(super) enum StagedTo {
 pub(super) enum StageWhen {
     /// When a run is full.
     Full,
-    /// Also when this long has passed since the time beside it.
-    Every(Duration, Instant),
+    /// Also when it is a while since this time, so that little is lost where a connection dies and nobody notices, or the power goes.
+    Often(Instant),
     /// Only at its end, when it turned out to be what it was to be; whoever chooses this bounds the upload.
     AtEnd,
 }
@@ -196,7 +205,7 @@ impl Target {
             upload.push(Stored::known(id)).await?;
         }
         let block = upload.next_block(declared).await?;
-        let (first, mut more, mut slow) = self.fill(&mut intake, block).await?;
+        let (first, mut more, mut slow) = self.fill(&mut intake, block, BLOCK_BYTES).await?;
         let whole = !more && upload.is_fresh() && after.0.is_empty();
         if whole && first.bytes() <= INLINE_RAW_BYTES_MAX {
             return upload.finish_tiny(first).await;
@@ -212,7 +221,7 @@ impl Target {
             upload.slow = slow;
             upload.reserve_for(intake.received(), declared).await?;
             block = upload.next_block(None).await?;
-            (block, more, slow) = self.fill(&mut intake, block).await?;
+            (block, more, slow) = self.fill(&mut intake, block, BLOCK_BYTES).await?;
         }
         upload.settle().await?;
         for id in after.0 {
@@ -417,6 +426,11 @@ impl Upload {
     /// An empty block. If memory is short, first gives back what this upload holds.
     pub(super) async fn next_block(&mut self, declared: Option<u64>) -> Result<Received> {
         let bytes = declared.and_then(|bytes| usize::try_from(bytes).ok()).unwrap_or(BLOCK_BYTES).min(BLOCK_BYTES);
+        self.next_buffer(bytes).await
+    }
+
+    /// The same for `bytes` bytes.
+    pub(super) async fn next_buffer(&mut self, bytes: usize) -> Result<Received> {
         let target = self.target.clone();
         if let Some(block) = target.try_begin_block(bytes, self.slow) {
             return Ok(block);
@@ -434,12 +448,23 @@ impl Upload {
 
     /// Begins to seal a block; waits for the first of those before it if too many are on their way.
     pub(super) async fn seal(&mut self, block: Received) -> Result<()> {
+        self.make_way().await?;
+        let (block, expected) = block.into_work(&self.target).await?;
+        self.take(self.target.clone().store_block(block, expected));
+        Ok(())
+    }
+
+    /// Waits until the next block may be on its way, too.
+    pub(super) async fn make_way(&mut self) -> Result<()> {
         while self.sealing.len() >= SEALING_BLOCKS_MAX {
             self.settle_one().await?;
         }
-        let (block, expected) = block.into_work(&self.target).await?;
-        self.sealing.push_back(tokio::spawn(self.target.clone().store_block(block, expected)));
         Ok(())
+    }
+
+    /// Takes the next block, which is on its way.
+    pub(super) fn take(&mut self, storing: impl Future<Output = Result<Stored>> + Send + 'static) {
+        self.sealing.push_back(tokio::spawn(storing));
     }
 
     async fn settle_one(&mut self) -> Result<()> {
@@ -447,6 +472,32 @@ impl Upload {
         let done = sealing.await.map_err(|error| Error::internal("sealing a block failed").with_source(error));
         self.sealing.pop_front();
         self.push(done??).await
+    }
+
+    /// Waits for something of the client's, and stages meanwhile what is due.
+    pub(super) async fn meanwhile<T>(&mut self, waiting: impl Future<Output = T>) -> Result<T> {
+        let mut waiting = std::pin::pin!(waiting);
+        loop {
+            tokio::select! {
+                biased;
+                came = &mut waiting => return Ok(came),
+                done = self.step() => done?,
+            }
+        }
+    }
+
+    /// Takes what was sealed, or stages what is due; never ends if there is nothing to do. Safe to cancel.
+    async fn step(&mut self) -> Result<()> {
+        if !self.sealing.is_empty() {
+            return self.settle_one().await;
+        }
+        match (&self.stage_when, self.stored.last()) {
+            (StageWhen::Often(since), Some(last)) => {
+                sleep_until(*since + last.stage_every()).await;
+                self.stage_stored().await
+            }
+            _ => std::future::pending().await,
+        }
     }
 
     async fn settle(&mut self) -> Result<()> {
@@ -463,12 +514,13 @@ impl Upload {
 
     /// Takes the next stored block; hands a run to the catalogue when it is time.
     pub(super) async fn push(&mut self, block: Stored) -> Result<()> {
+        let every = block.stage_every();
         self.stored.push(block);
         let held = self.stored.iter().filter(|block| block.plain.is_some()).count();
         let full = self.stored.len() >= RUN_BLOCKS || (held >= HELD_BLOCKS_MAX && self.staged.is_some());
         let due = match self.stage_when {
             StageWhen::Full => full,
-            StageWhen::Every(time, since) => full || since.elapsed() >= time,
+            StageWhen::Often(since) => full || since.elapsed() >= every,
             StageWhen::AtEnd => false,
         };
         if due { self.stage_stored().await } else { Ok(()) }
@@ -484,7 +536,7 @@ impl Upload {
         let stored = std::mem::take(&mut self.stored);
         let runs = cut_runs(&mut self.runs, &self.target.keys, &stored);
         self.staging = Some(tokio::spawn(self.target.clone().stage(staged.to, stored, runs)));
-        if let StageWhen::Every(_, since) = &mut self.stage_when {
+        if let StageWhen::Often(since) = &mut self.stage_when {
             *since = Instant::now();
         }
         Ok(())
@@ -497,6 +549,14 @@ impl Upload {
             self.stage_stored().await?;
         }
         self.wait_for_staging().await
+    }
+
+    /// The same up to the first block that was refused, which is the error.
+    pub(super) async fn stage_good(&mut self) -> Result<()> {
+        let settled = self.settle().await;
+        self.sealing.drain(..).for_each(|later| later.abort());
+        self.stage_all().await?;
+        settled
     }
 
     async fn wait_for_staging(&mut self) -> Result<()> {
@@ -553,6 +613,13 @@ impl Upload {
 }
 
 impl Ready {
+    /// A content of one block, made durable.
+    pub(super) async fn of_one(target: &Arc<Target>, stored: Stored, size: u64) -> Result<Self> {
+        let mut upload = Upload::of(target.clone(), Runs::new(target.nonce), None, StageWhen::Full);
+        upload.stored.push(stored);
+        upload.finish(size).await
+    }
+
     /// Commits by `commit`, writing blocks that vanished meanwhile from their plaintext.
     pub(crate) async fn commit<T, F, R>(mut self, target: &Target, commit: F) -> Result<T>
     where

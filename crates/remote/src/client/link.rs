@@ -1,11 +1,12 @@
 //! The connection, and what is tried again on the next one.
 
 use super::voice::Voice;
-use super::{Options, Plane, Target};
+use super::{Network, Options, Plane, Target};
 use crate::wire::{self, ANSWER_BYTES_MAX, Call, MEDIA_TYPE, Value};
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use holdfast_auth::Secret;
 use holdfast_base::{Error, ErrorKind, Result};
+use holdfast_plane::Statistics;
 use holdfast_plane::quic::{self, EndpointError, Settings};
 use http::header::{AUTHORIZATION, CONTENT_TYPE, HeaderValue};
 use http::{Method, Request, StatusCode, Uri};
@@ -16,12 +17,14 @@ use hyper::client::conn::http2::{Builder, SendRequest};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use parking_lot::Mutex;
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
+use socket2::SockRef;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
+use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until, timeout, timeout_at};
 use tokio_rustls::TlsConnector;
 
@@ -33,10 +36,8 @@ const CONNECT_TIME_QUIC: Duration = Duration::from_mins(1);
 const PAUSE: Duration = Duration::from_millis(50);
 /// Longest pause.
 const PAUSE_MAX: Duration = Duration::from_secs(2);
-/// Time between pings, and until the other side counts as gone without an answer to one.
+/// Time between pings.
 const PING_EVERY: Duration = Duration::from_secs(3);
-/// See [`PING_EVERY`].
-const PING_TIME: Duration = Duration::from_secs(4);
 /// A refusal of the credential is told again for so long without asking: sign-in counts attempts.
 const REFUSED_FOR: Duration = Duration::from_secs(2);
 /// Bytes of one answer that may be under way, and of all: sixteen blocks ahead.
@@ -49,6 +50,8 @@ const PLANE_STREAM_WINDOW_BYTES: u32 = 32 << 20;
 const PLANE_WINDOW_BYTES: u32 = 48 << 20;
 /// Silence after which the server counts as away: its stream of changes gives a sign of life each second.
 const GONE: Duration = Duration::from_secs(5);
+/// Bytes that the kernel has and has not sent.
+const UNSENT_BYTES: u32 = 256 << 10;
 /// Bytes that moving content gets a second for.
 const BYTES_A_SECOND: u64 = 128 << 10;
 
@@ -108,13 +111,25 @@ pub(super) struct Link {
     call: Uri,
     events: Uri,
     deadline: Duration,
+    /// See [`Options::patience`].
+    patience: Duration,
+    /// See [`Options::while_heard`].
+    while_heard: bool,
     line: tokio::sync::Mutex<Line>,
     refused: Mutex<Option<(Instant, String)>>,
     /// The last operation that came to an end had no answer within its time.
     away: AtomicBool,
     /// When anything came from the server last.
     heard: Mutex<Instant>,
+    /// What the plane of QUIC sees, of the last connection; or how long TCP took to connect.
+    network: Mutex<Option<Watched>>,
     voice: Arc<Voice>,
+}
+
+/// Where a connection's network is looked at.
+enum Watched {
+    Tcp(Duration),
+    Quic(watch::Receiver<Statistics>),
 }
 
 impl Link {
@@ -136,14 +151,31 @@ impl Link {
             text.parse::<Uri>().map_err(|_| Error::invalid(format!("{text} is no address")))
         };
         let (call, events) = (uri(wire::CALL)?, uri(wire::EVENTS)?);
-        let (line, refused, deadline) = (tokio::sync::Mutex::default(), Mutex::default(), options.deadline);
+        let (line, refused) = (tokio::sync::Mutex::default(), Mutex::default());
+        let (deadline, patience, while_heard) = (options.deadline, options.patience, options.while_heard);
         let (away, heard) = (AtomicBool::new(false), Mutex::new(Instant::now()));
-        Ok(Self { target, tls, quic, authorization, call, events, deadline, line, refused, away, heard, voice })
+        Ok(Self {
+            target,
+            tls,
+            quic,
+            authorization,
+            call,
+            events,
+            deadline,
+            patience,
+            while_heard,
+            line,
+            refused,
+            away,
+            heard,
+            network: Mutex::default(),
+            voice,
+        })
     }
 
     /// Asks without trying again.
     pub(super) async fn ask_once<T: Value>(&self, call: &Call) -> Result<T> {
-        let tried = timeout(self.deadline, self.try_call(full(wire::frame(call)))).await;
+        let tried = timeout(self.deadline, self.try_call(full(wire::frame(call)), &|| ())).await;
         let (status, body) = tried.map_err(|_| self.late())?.map_err(|broke| broke.error)?;
         read(status, &body)
     }
@@ -161,6 +193,17 @@ impl Link {
 
     /// An operation with a body that is made for each try, as long as it can be; for `bytes` of content there is more time.
     pub(super) async fn send<T: Value>(&self, lost: Lost, bytes: u64, body: impl Fn() -> Option<Body>) -> Outcome<T> {
+        self.send_for(lost, bytes, body, |status, bytes| read(status, &bytes), || ()).await
+    }
+
+    async fn send_for<T>(
+        &self,
+        lost: Lost,
+        bytes: u64,
+        body: impl Fn() -> Option<Body>,
+        read: impl Fn(StatusCode, Bytes) -> Result<T>,
+        moved: impl Fn(),
+    ) -> Outcome<T> {
         let deadline = Instant::now() + self.deadline + Duration::from_secs(bytes / BYTES_A_SECOND);
         let (mut unknown, mut pause) = (false, PAUSE);
         let result = loop {
@@ -172,9 +215,9 @@ impl Link {
                     "the connection ended while a large file was saved; it is kept for the next try",
                 ));
             };
-            let error = match timeout_at(deadline, self.try_call(body)).await {
-                Err(_) => break Err(self.late()),
-                Ok(Ok((status, body))) => match read(status, &body) {
+            let error = match self.within(deadline, self.try_call(body, &moved)).await {
+                None => break Err(self.late()),
+                Some(Ok((status, body))) => match read(status, body) {
                     // Nothing was done, or a store or database was away in the middle of it.
                     Err(error) if error.is_temporary() => {
                         unknown |= error.kind() == ErrorKind::Unavailable;
@@ -190,7 +233,7 @@ impl Link {
                     }
                     result => break result,
                 },
-                Ok(Err(broke)) => {
+                Some(Err(broke)) => {
                     unknown |= broke.sent;
                     if broke.sent && lost == Lost::Tell {
                         break Err(broke.error);
@@ -212,6 +255,20 @@ impl Link {
             _ => self.away.store(false, Ordering::Relaxed),
         }
         Outcome { result, unknown }
+    }
+
+    /// Waits until the deadline, or for as long as anything comes from the server, if that is what it is to do.
+    async fn within<T>(&self, deadline: Instant, work: impl Future<Output = T>) -> Option<T> {
+        let (mut work, mut until) = (std::pin::pin!(work), deadline);
+        loop {
+            if let Ok(done) = timeout_at(until, work.as_mut()).await {
+                return Some(done);
+            }
+            until = *self.heard.lock() + self.patience;
+            if !self.while_heard || until <= Instant::now() {
+                return None;
+            }
+        }
     }
 
     /// Whether the server is not to be reached at present, as far as anybody found out.
@@ -240,14 +297,34 @@ impl Link {
         Error::new(ErrorKind::Timeout, format!("{} did not answer within {seconds} s", self.target))
     }
 
-    async fn try_call(&self, body: Body) -> Result<(StatusCode, Bytes), Broke> {
+    async fn try_call(&self, body: Body, moved: &impl Fn()) -> Result<(StatusCode, Bytes), Broke> {
         let request = self.request(Method::POST, &self.call, body).map_err(Broke::unsent)?;
         let answer = self.exchange(request).await?;
         let status = answer.status();
-        let body = Limited::new(answer.into_body(), ANSWER_BYTES_MAX).collect().await;
-        let body = body.map_err(|error| Broke { sent: true, error: self.broken("its answer broke off", error) })?;
+        let (mut frames, mut body) = (Limited::new(answer.into_body(), ANSWER_BYTES_MAX), BytesMut::new());
+        while let Some(frame) = frames.frame().await {
+            let frame =
+                frame.map_err(|error| Broke { sent: true, error: self.broken("its answer broke off", error) })?;
+            self.hear();
+            moved();
+            if let Ok(piece) = frame.into_data() {
+                body.extend_from_slice(&piece);
+            }
+        }
         self.hear();
-        Ok((status, body.to_bytes()))
+        Ok((status, body.freeze()))
+    }
+
+    /// A call with a body of any length, which takes as long as it takes, tried once. Whoever sends watches that it moves.
+    pub(super) async fn stream<T: Value>(&self, body: Body) -> Result<T> {
+        let (status, body) = self.try_call(body, &|| ()).await.map_err(|broke| broke.error)?;
+        read(status, &body)
+    }
+
+    /// A call whose answer is bytes and no message, with `moved` told of each piece of it; tried again like others.
+    pub(super) async fn fetch(&self, call: &Call, moved: impl Fn()) -> Result<Bytes> {
+        let frame = wire::frame(call);
+        self.send_for(Lost::Repeat, 0, || Some(full(frame.clone())), raw, moved).await.result
     }
 
     /// Opens the stream of changes; also answers by which number this mount named itself for it.
@@ -297,8 +374,9 @@ impl Link {
         if let Some(not_before) = line.not_before {
             sleep_until(not_before).await;
         }
-        let time = if self.quic.is_some() { CONNECT_TIME_QUIC } else { CONNECT_TIME };
-        let made = timeout(time, self.connect()).await;
+        let time = if self.quic.is_some() { CONNECT_TIME_QUIC } else { CONNECT_TIME.max(self.patience) };
+        // In a box, since it is large and seldom.
+        let made = timeout(time, Box::pin(self.connect())).await;
         let made = made.unwrap_or_else(|_| Err(Error::unavailable(format!("{} does not answer", self.target))));
         match made {
             Ok(sender) => {
@@ -313,6 +391,18 @@ impl Link {
         }
     }
 
+    /// How the network is, as far as it is known.
+    pub(super) fn network(&self) -> Option<Network> {
+        Some(match self.network.lock().as_ref()? {
+            Watched::Tcp(rtt) => Network { plane: Plane::Tcp, rtt: *rtt, lost: None },
+            Watched::Quic(seen) => {
+                let seen = *seen.borrow();
+                let rtt = Duration::try_from_secs_f64(seen.rtt_us / 1e6).unwrap_or_default();
+                Network { plane: Plane::Quic, rtt, lost: Some(seen.loss.max(seen.loss_in)) }
+            }
+        })
+    }
+
     async fn connect(&self) -> Result<SendRequest<Body>> {
         let away = |error: std::io::Error| Error::unavailable(format!("{} cannot be reached: {error}", self.target));
         if let Some(tls) = &self.quic {
@@ -321,8 +411,12 @@ impl Link {
             let to = found.next().ok_or_else(|| Error::unavailable(format!("{} has no address", self.target)))?;
             return self.connect_quic(to, tls).await;
         }
+        let began = Instant::now();
         let socket = TcpStream::connect((self.target.host.as_str(), self.target.port)).await.map_err(away)?;
+        *self.network.lock() = Some(Watched::Tcp(began.elapsed()));
         socket.set_nodelay(true).map_err(away)?;
+        // What is asked for must not wait behind megabytes of content in the kernel.
+        SockRef::from(&socket).set_tcp_notsent_lowat(UNSENT_BYTES).map_err(away)?;
         metrics::counter!("holdfast_remote_connections_total").increment(1);
         let Some(tls) = &self.tls else { return self.speak(socket).await };
         let secured = tls.connect(self.target.server_name()?, socket).await.map_err(|error| {
@@ -352,6 +446,7 @@ impl Link {
         let from = quic::endpoint((anywhere, 0).into(), None).map_err(failed)?;
         metrics::counter!("holdfast_remote_connections_total").increment(1);
         let plane = quic::connect(&from, to, &self.target.host, tls, Settings::default()).await.map_err(failed)?;
+        *self.network.lock() = Some(Watched::Quic(plane.watch()));
         self.speak(plane.into_stream()).await
     }
 
@@ -369,7 +464,7 @@ impl Link {
         } else {
             http2
                 .keep_alive_interval(PING_EVERY)
-                .keep_alive_timeout(PING_TIME)
+                .keep_alive_timeout(self.patience)
                 .keep_alive_while_idle(true)
                 .initial_stream_window_size(STREAM_WINDOW_BYTES)
                 .initial_connection_window_size(WINDOW_BYTES);
@@ -387,6 +482,10 @@ impl Link {
 
 pub(super) fn full(bytes: Bytes) -> Body {
     Full::new(bytes).map_err(|never| match never {}).boxed_unsync()
+}
+
+fn raw(status: StatusCode, body: Bytes) -> Result<Bytes> {
+    if status == StatusCode::OK { Ok(body) } else { Err(wire::decode_fault(status.as_u16(), &body)) }
 }
 
 fn read<T: Value>(status: StatusCode, body: &[u8]) -> Result<T> {

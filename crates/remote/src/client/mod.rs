@@ -26,10 +26,12 @@ mod link;
 mod names;
 mod opened;
 mod replay;
+mod space;
 mod target;
 mod tree;
 mod voice;
 
+pub use space::{Block, Sending, Space};
 pub use target::{Roots, Target};
 
 use crate::wire::{self, Call, Hello};
@@ -65,6 +67,17 @@ pub enum Plane {
     Quic,
 }
 
+/// How the network to a server is.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Network {
+    /// The transport in use.
+    pub plane: Plane,
+    /// The least round trip that was seen.
+    pub rtt: Duration,
+    /// Share of what was sent lately that did not arrive, in the worse direction; TCP does not tell.
+    pub lost: Option<f64>,
+}
+
 /// How a space is reached. Every bound is here.
 #[derive(Debug, Clone)]
 pub struct Options {
@@ -78,6 +91,10 @@ pub struct Options {
     pub space: Option<String>,
     /// Longest that an operation takes; moving content gets a second more for each 128 KiB.
     pub deadline: Duration,
+    /// Until a server that does not answer a ping counts as gone. On a slow network an answer waits behind what is on its way.
+    pub patience: Duration,
+    /// Whether an answer that is late is waited for as long as anything comes from the server within [`Self::patience`].
+    pub while_heard: bool,
     /// Blocks of content in memory at most.
     pub blocks_bytes: usize,
 }
@@ -91,6 +108,8 @@ impl Options {
             plane: Plane::Tcp,
             space: None,
             deadline: Duration::from_secs(20),
+            patience: Duration::from_secs(4),
+            while_heard: false,
             blocks_bytes: 256 << 20,
         }
     }
@@ -119,25 +138,11 @@ pub struct Remote {
 }
 
 impl Remote {
-    /// Connects, within a tokio runtime of several threads. The first failure is the answer: nobody waits for a wrong address or token.
+    /// Connects, within a tokio runtime of several threads.
     pub async fn connect(options: Options, token: &Secret) -> Result<Self> {
         let voice = Arc::new(Voice::new());
         let link = Link::new(&options, token, voice.clone())?;
-        let url = options.target.to_string();
-        let hello: Hello = link.ask_once(&Call::Hello()).await.map_err(|error| match error.kind() {
-            ErrorKind::Unauthenticated => Error::new(
-                ErrorKind::Unauthenticated,
-                format!(
-                    "{url} does not know this app token: it may have been revoked, or belong to another drive ({})",
-                    error.message()
-                ),
-            ),
-            _ => error.context(url),
-        })?;
-        if hello.version != wire::VERSION {
-            let message = format!("{} speaks another version of the protocol ({})", options.target, hello.version);
-            return Err(Error::new(ErrorKind::Unsupported, message));
-        }
+        let hello = connect_first(&link, &options).await?;
         let shared = Arc::new(Shared {
             link,
             names: Names::new(voice.clone()),
@@ -172,6 +177,26 @@ impl Remote {
     fn root_node(&self) -> NodeId {
         self.shared.hello.root
     }
+}
+
+/// Asks who is there. The first failure is the answer: nobody waits for a wrong address or token.
+async fn connect_first(link: &Link, options: &Options) -> Result<Hello> {
+    let url = options.target.to_string();
+    let hello: Hello = link.ask_once(&Call::Hello()).await.map_err(|error| match error.kind() {
+        ErrorKind::Unauthenticated => Error::new(
+            ErrorKind::Unauthenticated,
+            format!(
+                "{url} does not know this app token: it may have been revoked, or belong to another drive ({})",
+                error.message()
+            ),
+        ),
+        _ => error.context(url),
+    })?;
+    if hello.version != wire::VERSION {
+        let message = format!("{} speaks another version of the protocol ({})", options.target, hello.version);
+        return Err(Error::new(ErrorKind::Unsupported, message));
+    }
+    Ok(hello)
 }
 
 impl Drop for Remote {

@@ -35,6 +35,10 @@ impl FromStr for Target {
         if uri.query().is_some() || !matches!(uri.path(), "" | "/") {
             return Err(bad("it has no path; the space is --space"));
         }
+        let has_port = uri.authority().is_some_and(|authority| authority.as_str().len() > authority.host().len());
+        if has_port && uri.port_u16().is_none() {
+            return Err(bad("its port is no number up to 65535"));
+        }
         let host = uri.host().filter(|host| !host.is_empty()).ok_or_else(|| bad("it names no host"))?;
         let host = host.trim_matches(['[', ']']).to_owned();
         let here = host == "localhost" || host.parse::<std::net::IpAddr>().is_ok_and(|address| address.is_loopback());
@@ -53,6 +57,17 @@ impl fmt::Display for Target {
 }
 
 impl Target {
+    /// Whether the address begins with `https://`.
+    pub const fn is_encrypted(&self) -> bool {
+        self.encrypted
+    }
+
+    /// Answers when a TCP connection to it was made, which is a round trip.
+    pub async fn reach(&self) -> Result<()> {
+        let connected = tokio::net::TcpStream::connect((self.host.as_str(), self.port)).await;
+        connected.map(drop).map_err(|error| Error::unavailable(format!("{self} cannot be reached: {error}")))
+    }
+
     /// Host and port as a request has them.
     pub(super) fn authority(&self) -> String {
         if self.host.contains(':') {
@@ -132,6 +147,9 @@ mod tests {
             "https://x/dav/",
             "https://",
             "ftp://x",
+            "https://drive.example:8443team",
+            "https://drive.example:65536",
+            "https://drive.example:",
         ] {
             assert!(bad.parse::<Target>().is_err(), "{bad}");
         }

@@ -5,7 +5,9 @@
 //! [`SEAT_IDLE`], and with it the session's keys; there are [`SEATS_MAX`] at most, with [`CONTENTS_MAX`] contents each.
 
 mod events;
+mod look;
 mod operate;
+mod sealed;
 mod seat;
 
 use crate::wire::{self, CALL_BYTES_MAX, Call};
@@ -115,6 +117,15 @@ impl WireFace {
         let seat = self.seat(who.clone(), space, mount).await?;
         let mut did: Vec<Did> = operate::did(&call, space).into_iter().collect();
         let done = match call {
+            Call::Record(content, index) => {
+                return Ok(match self.0.engine.record(&who, space, content, index).await {
+                    // As it is, so that no copy of it is made.
+                    Ok(record) => answer(StatusCode::OK, whole(record)),
+                    Err(error) => refusal(&error),
+                });
+            }
+            Call::Look(path, contents) => look::look(&self.0.engine, &seat, &who, (&path, contents)).await,
+            call if sealed::is_one(&call) => sealed::operate(&self.0.engine, (&who, space), call, body).await,
             Call::Keys() => self.0.engine.handed_keys(&who, space).await.map(operate::keys),
             Call::Apply(of, batch, durable) => {
                 let handed = operate::hand_over(&seat, of, batch, durable).await;

@@ -2,7 +2,7 @@
 
 use super::Did;
 use super::seat::Seat;
-use crate::wire::{self, Call, HOLD_MAX, Handed, Hello, Keys, LIST_MAX, NUMBERS_MAX, Opened, Value};
+use crate::wire::{self, Call, HOLD_MAX, Handed, Hello, Keys, LIST_MAX, NUMBERS_MAX, Opened, Put, Value};
 use bytes::Bytes;
 use futures_util::StreamExt;
 use holdfast_base::limits::BLOCK_BYTES;
@@ -17,9 +17,7 @@ pub(super) async fn operate(seat: &Seat, call: Call, mut body: ContentStream) ->
     if let Call::Save(save) = call {
         return tree.save(save, body).await.map(done);
     }
-    if body.next().await.is_some() {
-        return Err(Error::invalid("there is something behind the call"));
-    }
+    nothing_behind(&mut body).await?;
     match call {
         Call::Hello() => hello(seat).await,
         Call::Entry(node) => tree.entry(node).await.map(done),
@@ -63,12 +61,35 @@ pub(super) async fn operate(seat: &Seat, call: Call, mut body: ContentStream) ->
             tree.reserve(count.min(NUMBERS_MAX)).await.map(|numbers| done((numbers.start, numbers.end)))
         }
         Call::Locks() => tree.has_locks().await.map(done),
-        Call::Keys() | Call::Apply(..) => Err(Error::internal("this call is done elsewhere")),
+        // Done before anything comes here.
+        Call::Keys()
+        | Call::Apply(..)
+        | Call::Layouts(_)
+        | Call::Manifest(..)
+        | Call::Record(..)
+        | Call::HasBlocks(_)
+        | Call::Look(..)
+        | Call::Put(_)
+        | Call::Begin(_)
+        | Call::Continue(..)
+        | Call::Finish(..)
+        | Call::Abandon(_) => Err(Error::internal("this call is done elsewhere")),
     }
 }
 
+/// Refuses content behind a call that has none.
+pub(super) async fn nothing_behind(body: &mut ContentStream) -> Result<()> {
+    while let Some(piece) = body.next().await {
+        // A body may end in an empty piece.
+        if !piece?.is_empty() {
+            return Err(Error::invalid("there is something behind the call"));
+        }
+    }
+    Ok(())
+}
+
 #[expect(clippy::needless_pass_by_value, reason = "it is the end of what is answered")]
-fn done<T: Value>(answer: T) -> Bytes {
+pub(super) fn done<T: Value>(answer: T) -> Bytes {
     wire::frame(&answer)
 }
 
@@ -158,6 +179,12 @@ pub(super) fn did(call: &Call, space: &str) -> Option<Did> {
         Call::Create(new, ..) if new.kind == NodeKind::Folder => named("file.make-folder", new.parent, &new.name),
         Call::Create(new, ..) => named("file.write", new.parent, &new.name),
         Call::Save(save) | Call::Extend(save, _) => numbered("file.write", save.node),
+        Call::Put(Put { path, .. }) => {
+            Some(Did { action: "file.write", object: format!("/{space}{path}"), refused: None })
+        }
+        Call::Continue(upload, _) | Call::Finish(upload, _) => {
+            Some(Did { action: "file.write", object: format!("{space} upload {upload}"), refused: None })
+        }
         Call::SetAttributes(node, ..) | Call::SetXattr(node, ..) => numbered("file.properties", *node),
         Call::Unlink(unlink) => named("file.remove", unlink.parent, &unlink.name),
         Call::Rename(rename) => named("file.move", rename.from.0, &rename.from.1),

@@ -3,9 +3,10 @@
 use super::cbor::{Reader, Writer};
 use super::values::{Value, record};
 use bytes::Bytes;
-use holdfast_base::{ByteRange, ContentId, Error, NodeId, NodeName, Result, SpaceId, Uid};
+use holdfast_base::{BlockId, ByteRange, ContentId, DrivePath, Error, NodeId, NodeName, Result, SpaceId, Uid};
 use holdfast_drive::{
-    Applied, Batch, Compression, Durable, Entry, NewAttributes, NewNode, Posix, Rename, Save, Unlink, XattrRule,
+    Applied, Batch, Compression, Content, Durable, Entry, Expect, NameTaken, NewAttributes, NewNode, Posix, Rename,
+    Save, Unlink, XattrRule,
 };
 
 /// Defines [`Call`] with its encoding, so that an operation is one line here: its number, its name, its fields.
@@ -96,8 +97,30 @@ calls! {
     19 Keys();
     /// Changes of this space; answers [`Handed`].
     20 Apply(space: SpaceId, batch: Batch, durable: Durable);
+    /// What the catalogue knows of contents, [`LAYOUTS_MAX`](holdfast_drive::engine::sealed::LAYOUTS_MAX) at most; answers a
+    /// [`Content`] or none for each.
+    21 Layouts(contents: Vec<ContentId>);
+    /// A part of a content's manifest; answers [`ManifestChunk`](holdfast_drive::ManifestChunk).
+    22 Manifest(content: ContentId, chunk: u64);
+    /// A block of a content as a record; answers that, without a frame.
+    23 Record(content: ContentId, index: u64);
+    /// Whether the space has blocks, [`ASKED_MAX`](holdfast_drive::engine::sealed::ASKED_MAX) at most; answers true or false for each.
+    24 HasBlocks(ids: Vec<BlockId>);
+    /// Makes a file of one block, or gives it another version.
+    25 Put(file: Put);
+    /// Begins a resumable upload, or finds the one that was begun with the same words; answers [`Sent`].
+    26 Begin(upload: Begin);
+    /// Goes on with one at this byte; sealed blocks follow the frame (`drive::engine::sealed`). Answers [`Sent`].
+    27 Continue(upload: Uid, offset: u64);
+    /// Makes the file of an upload that has all its bytes; answers [`Sent`].
+    28 Finish(upload: Uid, name_taken: NameTaken);
+    /// Gives an upload up.
+    29 Abandon(upload: Uid);
     /// Nothing is sent, and these bytes of a content stand behind what is kept; answers the entry.
     32 Extend(save: Save, tail: (ContentId, ByteRange));
+    /// What is at a path of the space, with the members of a folder, and what is known of this many of their contents,
+    /// [`LAYOUTS_MAX`](holdfast_drive::engine::sealed::LAYOUTS_MAX) at most; answers [`Seen`].
+    30 Look(path: DrivePath, contents: u32);
     /// Answers whether anything in the space is locked by another face. A server that knows this takes removals and renames with [`Self::Apply`].
     33 Locks();
 }
@@ -122,6 +145,62 @@ pub struct Opened {
     pub size: u64,
     /// See [`OpenContent::grain`](holdfast_drive::OpenContent::grain).
     pub grain: Option<u64>,
+}
+
+/// A file of one sealed block.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Put {
+    /// Where in the space.
+    pub path: DrivePath,
+    /// Bytes of its content.
+    pub size: u64,
+    /// The time of its content.
+    pub modified_ms: i64,
+    /// What has to be there.
+    pub expect: Expect,
+    /// The block's id if the space has it, or its record.
+    pub entry: Bytes,
+}
+
+/// An upload that begins.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Begin {
+    /// Where in the space it is to be.
+    pub path: DrivePath,
+    /// Bytes it will have.
+    pub length: u64,
+    /// If something is there at its end.
+    pub name_taken: NameTaken,
+    /// The version it replaces, if it may replace no other.
+    pub expect_seq: Option<i64>,
+    /// The time of its content.
+    pub modified_ms: i64,
+    /// Which source in which version, in the client's words.
+    pub key: String,
+}
+
+/// How far an upload is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Sent {
+    /// Its name.
+    pub upload: Uid,
+    /// Bytes it has, durably.
+    pub offset: u64,
+    /// Whether it has all bytes and the file could not be made.
+    pub waits: bool,
+    /// The file it became, with its count of changes.
+    pub node: Option<(NodeId, i64)>,
+}
+
+/// What is at a path.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Seen {
+    /// From the space's root down, as far as it is there: one more than the path has names if all of it is.
+    pub way: Vec<Entry>,
+    /// If a folder is there, its first members: fewer than [`LIST_MAX`](super::LIST_MAX) are all.
+    pub members: Vec<Entry>,
+    /// Contents of those, or of the file that is there.
+    pub contents: Vec<Content>,
 }
 
 /// What a client needs to seal by itself, beside the secret of its token; see [`HandedKeys`](holdfast_drive::engine::far::HandedKeys).
@@ -151,6 +230,10 @@ pub struct Handed {
 }
 
 record! {
+    Put: 5 { path, size, modified_ms, expect, entry }
+    Begin: 6 { path, length, name_taken, expect_seq, modified_ms, key }
+    Sent: 4 { upload, offset, waits, node }
+    Seen: 3 { way, members, contents }
     Keys: 6 { account, slot, space, space_uid, wrapped, compression }
     Handed: 2 { answers, folders }
     Hello: 4 { version, name, space, root }

@@ -6,7 +6,7 @@
 //!
 //! | request | body | answer |
 //! |---|---|---|
-//! | `POST /wire/v1/call?space=S` | a frame with a [`Call`]; after that of [`Call::Save`], the content | a frame with what the call answers |
+//! | `POST /wire/v1/call?space=S` | a frame with a [`Call`]; after that of [`Call::Save`], the content, and of [`Call::Continue`], sealed blocks | a frame with what the call answers; of [`Call::Record`], the record alone |
 //! | `GET /wire/v1/events?space=S` | none | frames with an [`Event`] each, until the stream has had its time |
 //!
 //! An error has its status, and its kind and message in a frame. Without `space`, it is the account's own. A mount names itself by a random number in
@@ -18,7 +18,7 @@ mod deferred;
 mod fault;
 mod values;
 
-pub use call::{Call, Event, Handed, Hello, Keys, Opened};
+pub use call::{Begin, Call, Event, Handed, Hello, Keys, Opened, Put, Seen, Sent};
 pub use fault::{decode_fault, encode_fault};
 pub(crate) use values::Value;
 
@@ -110,6 +110,10 @@ pub fn read_anything(bytes: &[u8]) {
         let _ = message::<Hello>(&found);
         let _ = message::<Keys>(&found);
         let _ = message::<Handed>(&found);
+        let _ = message::<Sent>(&found);
+        let _ = message::<Seen>(&found);
+        let _ = message::<Vec<Option<holdfast_drive::Content>>>(&found);
+        let _ = message::<holdfast_drive::ManifestChunk>(&found);
         let _ = message::<Vec<holdfast_drive::Entry>>(&found);
         let _ = decode_fault(500, &found);
     }

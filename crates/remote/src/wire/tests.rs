@@ -1,8 +1,8 @@
 use super::*;
-use holdfast_base::{ByteRange, ContentId, NodeId, NodeName, SpaceId};
+use holdfast_base::{BlockId, ByteRange, ContentId, DrivePath, NodeId, NodeName, SpaceId, Uid};
 use holdfast_drive::{
-    Applied, Batch, Deferred, Durable, Entry, Leave, NewAttributes, NewContent, NewEntry, NewNode, Node, NodeKind,
-    Posix, Rename, Rewrite, Save, Special, Taken, Unlink, XattrRule,
+    Applied, Batch, Deferred, Durable, Entry, Leave, NameTaken, NewAttributes, NewContent, NewEntry, NewNode, Node,
+    NodeKind, Posix, Rename, Rewrite, Save, Special, Taken, Unlink, XattrRule,
 };
 use proptest::prelude::*;
 
@@ -79,6 +79,12 @@ fn calls() -> Vec<Call> {
         Call::Apply(SpaceId(5), batch(), Durable::Soon),
         Call::Extend(save, (ContentId(4), ByteRange { start: 1 << 20, end: 5 << 20 })),
         Call::Locks(),
+        Call::Layouts(vec![ContentId(1), ContentId(i64::MAX)]),
+        Call::Manifest(ContentId(1), u64::MAX),
+        Call::Record(ContentId(1), 7),
+        Call::HasBlocks(vec![BlockId([7; 32])]),
+        Call::Finish(Uid([1; 16]), NameTaken::Fail),
+        Call::Look(DrivePath::parse("a/b").expect("a path"), u32::MAX),
     ]
 }
 

@@ -2,10 +2,10 @@
 
 use super::cbor::{Reader, Writer};
 use bytes::Bytes;
-use holdfast_base::{ByteRange, ContentId, Error, NodeId, NodeName, Result, SpaceId};
+use holdfast_base::{BlockId, ByteRange, ContentId, DrivePath, Error, NodeId, NodeName, Result, SpaceId};
 use holdfast_drive::{
-    Durable, Entry, Leave, NewAttributes, NewNode, Node, NodeKind, Posix, Rename, Renamed, Room, Save, Special, Taken,
-    Unlink, XattrRule,
+    Content, Durable, Entry, Expect, Leave, ManifestChunk, NameTaken, NewAttributes, NewNode, Node, NodeKind, Posix,
+    Rename, Renamed, Room, Save, Special, Taken, Unlink, XattrRule,
 };
 
 /// Items that room is made for before they are read.
@@ -39,6 +39,8 @@ by! {
     ContentId: self, out => out.signed(self.0), from => from.signed().map(Self);
     SpaceId: self, out => out.signed(self.0), from => from.signed().map(Self);
     NodeName: self, out => out.text(self.as_str()), from => Self::new(from.text()?);
+    DrivePath: self, out => out.text(&self.to_string()), from => Self::parse(from.text()?);
+    BlockId: self, out => out.bytes(&self.0), from => Self::from_slice(from.bytes()?);
 }
 
 impl Value for ByteRange {
@@ -143,11 +145,65 @@ choice! {
     NodeKind { Folder = 0, File = 1 }
     Special { None = 0, Link = 1, Fifo = 2, Socket = 3, Character = 4, Block = 5 }
     Durable { Now = 0, Soon = 1 }
+    NameTaken { Fail = 0, Replace = 1, KeepBoth = 2 }
     Taken { Replace = 0, Refuse = 1, Exchange = 2 }
     XattrRule { Any = 0, Create = 1, Replace = 2 }
 }
 
+impl Value for Content {
+    fn put(&self, out: &mut Writer) {
+        out.array(8);
+        self.id.put(out);
+        self.space.put(out);
+        self.size.put(out);
+        self.block_bytes.put(out);
+        self.nonce.put(out);
+        self.tag.put(out);
+        match &self.inline {
+            Some(sealed) => out.bytes(sealed),
+            None => out.null(),
+        }
+        self.blocks.put(out);
+    }
+
+    fn get(from: &mut Reader<'_>) -> Result<Self> {
+        from.array_of(8)?;
+        Ok(Self {
+            id: Value::get(from)?,
+            space: Value::get(from)?,
+            size: Value::get(from)?,
+            block_bytes: Value::get(from)?,
+            nonce: Value::get(from)?,
+            tag: Value::get(from)?,
+            inline: Option::<Bytes>::get(from)?.map(Vec::from),
+            blocks: Value::get(from)?,
+        })
+    }
+}
+
+impl Value for Expect {
+    fn put(&self, out: &mut Writer) {
+        match self {
+            Self::Any => (0_u64, None::<i64>).put(out),
+            Self::Absent => (1_u64, None::<i64>).put(out),
+            Self::Present => (2_u64, None::<i64>).put(out),
+            Self::Seq(seq) => (3_u64, Some(*seq)).put(out),
+        }
+    }
+
+    fn get(from: &mut Reader<'_>) -> Result<Self> {
+        match <(u64, Option<i64>)>::get(from)? {
+            (0, None) => Ok(Self::Any),
+            (1, None) => Ok(Self::Absent),
+            (2, None) => Ok(Self::Present),
+            (3, Some(seq)) => Ok(Self::Seq(seq)),
+            _ => Err(Error::invalid("no such condition")),
+        }
+    }
+}
+
 record! {
+    ManifestChunk: 3 { index, blocks, tag }
     Node: 11 { id, space, parent, name, kind, content, size, seq, created_ms, modified_ms, has_properties }
     Posix: 9 { special, mode, uid, gid, rdev, atime_ns, mtime_ns, ctime_ns, xattrs }
     Entry: 2 { node, posix }

@@ -1,5 +1,6 @@
 //! Both ends against each other: a client and a server's face over a real engine, with a connection that is cut between them.
 
+mod bulk;
 mod deferring;
 mod rig;
 

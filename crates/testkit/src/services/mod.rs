@@ -6,13 +6,18 @@
 //!
 //! Their programs are found, or installed by `scripts/need.sh`; a test that cannot have them fails and says what is missing.
 
+pub mod apache;
+pub mod dovecot;
+pub mod ftp;
 pub mod identity;
 pub mod link;
 pub mod process;
 pub mod proxy;
 pub mod seaweed;
+pub mod sshd;
 pub mod swift;
 
+use std::fs;
 use std::io::{self, Read, Write};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
@@ -78,4 +83,23 @@ pub fn ask(port: u16, method: &str, path: &str, headers: &[(&str, &str)]) -> io:
     let status = answer.split(' ').nth(1).and_then(|status| status.parse().ok());
     let status = status.ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "no HTTP answer"))?;
     Ok((status, answer))
+}
+
+/// What `id` says of who runs the tests.
+fn id(what: &str) -> io::Result<String> {
+    let output = Command::new("id").arg(what).output()?;
+    Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
+}
+
+/// Makes a certificate for loopback with its key, both in one file, its own authority.
+fn make_certificate(pem: &Path) -> io::Result<()> {
+    let output = Command::new("openssl")
+        .args(["req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=127.0.0.1"])
+        .args(["-addext", "subjectAltName=IP:127.0.0.1", "-addext", "basicConstraints=critical,CA:FALSE"])
+        .args(["-keyout", "-", "-out", "-"])
+        .output()?;
+    if output.status.success() {
+        return fs::write(pem, output.stdout);
+    }
+    Err(io::Error::other(String::from_utf8_lossy(&output.stderr).into_owned()))
 }

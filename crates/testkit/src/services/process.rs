@@ -50,14 +50,27 @@ pub struct Kept {
 impl Kept {
     /// Starts a program with arguments in `folder`, which is its own and goes with it; its output goes to `log`.
     pub fn start(label: &str, program: &Path, arguments: &[String], folder: &Path, log: PathBuf) -> io::Result<Self> {
+        // A checkout may be in a folder that only its owner may enter, so what was installed there runs as its owner.
+        if !is_root() || program.starts_with(workspace()) {
+            return Self::start_as_is(label, program, arguments, folder, log);
+        }
+        let (user, group) = UNPRIVILEGED;
+        let ids = [format!("--reuid={user}"), format!("--regid={group}"), "--clear-groups".into(), "--".into()];
+        let arguments = [&ids[..], &[program.display().to_string()], arguments].concat();
+        Self::start_as_is(label, Path::new("setpriv"), &arguments, folder, log)
+    }
+
+    /// The same as the account that runs the tests, whoever that is.
+    pub fn start_as_is(
+        label: &str,
+        program: &Path,
+        arguments: &[String],
+        folder: &Path,
+        log: PathBuf,
+    ) -> io::Result<Self> {
         let output = File::create(&log)?;
         let mut command = Command::new("sh");
         command.args(["-c", KEEPER, label]).arg(folder);
-        // A checkout may be in a folder that only its owner may enter, so what was installed there runs as its owner.
-        if is_root() && !program.starts_with(workspace()) {
-            let (user, group) = UNPRIVILEGED;
-            command.args(["setpriv", &format!("--reuid={user}"), &format!("--regid={group}"), "--clear-groups", "--"]);
-        }
         command.arg(program).args(arguments).current_dir(folder).env("HOME", folder).env("TMPDIR", folder);
         // A group of its own: what a terminal or `timeout` sends to the test's group would end the shell before its program.
         command.process_group(0);

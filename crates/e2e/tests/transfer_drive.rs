@@ -1,0 +1,335 @@
+//! Files pushed to a drive and pulled from it, by both planes.
+
+use std::fs;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use holdfast_e2e::Outcome;
+use holdfast_e2e::care::expect_clean;
+use holdfast_e2e::knob::knob;
+use holdfast_e2e::networked::Net;
+use holdfast_testkit::datagrams::{Harm, Relay};
+use holdfast_testkit::rng::Prng;
+
+const MIB: usize = 1 << 20;
+
+/// A command of this kind to the drive at `url`, the token in a file.
+fn command(net: &Net, url: &str, words: &[&str]) -> Outcome<Command> {
+    let token = net.rig.scratch().join("token");
+    fs::write(&token, &net.token)?;
+    let mut command = net.rig.server.options().command()?;
+    for word in words {
+        command.arg(word.replace("DRIVE", url));
+    }
+    command.arg("--token-file").arg(token).arg("--ca").arg(net.certificate()).arg("--json");
+    command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    Ok(command)
+}
+
+fn run(net: &Net, words: &[&str]) -> Outcome<Output> {
+    Ok(command(net, &net.url(), words)?.output()?)
+}
+
+/// Runs it, which must succeed; answers the last line of what it says.
+fn done(net: &Net, words: &[&str]) -> Outcome<serde_json::Value> {
+    let output = run(net, words)?;
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{words:?}: {said}\n{}", String::from_utf8_lossy(&output.stderr));
+    Ok(serde_json::from_str(said.lines().last().unwrap_or("null"))?)
+}
+
+fn random(seed: u64, bytes: usize) -> Vec<u8> {
+    let mut content = vec![0; bytes];
+    Prng::new(seed).fill(&mut content);
+    content
+}
+
+/// Of everything that there may be in a folder, some.
+fn tree(at: &Path) -> Outcome {
+    fs::create_dir_all(at.join("deep/er/and deeper"))?;
+    fs::create_dir(at.join("empty folder"))?;
+    for (seed, (name, bytes)) in (1..).zip([
+        ("empty", 0),
+        ("tiny", 11),
+        ("page", 4_096),
+        ("small", 300_000),
+        ("block", MIB),
+        ("more than a block", MIB + 1),
+        ("large", 9 * MIB + 77_777),
+        ("deep/er/and deeper/ünïcode ☃ %41 #?", 5_000),
+    ]) {
+        fs::write(at.join(name), random(seed, bytes))?;
+    }
+    fs::write(at.join("zeros"), vec![0; 5 * MIB])?;
+    fs::write(at.join("program"), "#!/bin/sh\n")?;
+    fs::set_permissions(at.join("program"), fs::Permissions::from_mode(0o755))?;
+    symlink("../elsewhere", at.join("deep/link"))?;
+    let old = std::time::UNIX_EPOCH + Duration::from_millis(1_234_567_890_123);
+    fs::File::options().write(true).open(at.join("tiny"))?.set_modified(old)?;
+    Ok(())
+}
+
+/// Everything below a folder: what it is, its content, and its time to the millisecond.
+fn seen(at: &Path) -> Outcome<Vec<(PathBuf, String, Vec<u8>)>> {
+    let (mut found, mut folders) = (Vec::new(), vec![at.to_owned()]);
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(&folder)? {
+            let path = entry?.path();
+            let about = path.symlink_metadata()?;
+            let below = path.strip_prefix(at)?.to_owned();
+            let run = about.mode() & 0o100;
+            if about.is_dir() {
+                folders.push(path);
+                found.push((below, "folder".into(), Vec::new()));
+            } else if about.is_symlink() {
+                found.push((below, "link".into(), fs::read_link(path)?.into_os_string().into_encoded_bytes()));
+            } else {
+                let ms = about.mtime() * 1_000 + about.mtime_nsec() / 1_000_000;
+                found.push((below, format!("file {run:o} {ms}"), fs::read(path)?));
+            }
+        }
+    }
+    found.sort();
+    Ok(found)
+}
+
+fn expect_same(a: &Path, b: &Path) -> Outcome {
+    let (a, b) = (seen(a)?, seen(b)?);
+    let names = |all: &[(PathBuf, String, Vec<u8>)]| {
+        all.iter()
+            .map(|(path, what, content)| format!("{} {what} {}", path.display(), content.len()))
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(names(&a), names(&b));
+    assert!(a == b, "contents differ");
+    Ok(())
+}
+
+#[test]
+fn a_tree_goes_to_a_drive_and_back_by_both_planes() -> Outcome {
+    let mut net = Net::new()?;
+    let from = net.rig.scratch().join("from");
+    tree(&from)?;
+    let source = from.display().to_string();
+    for plane in ["tcp", "quic", "auto"] {
+        let there = format!("DRIVE/{}/by {plane}", holdfast_e2e::rig::NAME).replace(' ', "%20");
+        done(&net, &["push", &source, &there, "--plane", plane])?;
+        let again = done(&net, &["push", &source, &there, "--plane", plane])?;
+        assert_eq!(again["files"], 0, "nothing is left to do: {again}");
+        let back = net.rig.scratch().join(format!("back by {plane}"));
+        done(&net, &["pull", &format!("{there}/from"), &back.display().to_string(), "--plane", plane])?;
+        expect_same(&from, &back.join("from"))?;
+    }
+    // What changed goes, and what is gone goes with --delete.
+    let mut large = fs::read(from.join("large"))?;
+    large[5 * MIB] ^= 1;
+    fs::write(from.join("large"), &large)?;
+    fs::remove_file(from.join("page"))?;
+    let there = format!("DRIVE/{}/by%20tcp/from", holdfast_e2e::rig::NAME);
+    let planned = done(&net, &["sync", &source, &there, "--delete", "--dry-run"])?;
+    let counter = Counter::start(net.address())?;
+    let through = there.replace("DRIVE", &format!("https://{}", counter.address));
+    let moved = done(&net, &["sync", &source, &through, "--delete", "--plane", "tcp"])?;
+    let sent = counter.up.load(Ordering::Relaxed);
+    assert!(sent < (MIB + MIB / 4) as u64, "one block of ten was changed, and {sent} bytes were sent");
+    assert_eq!((&moved["files"], &moved["deleted"]), (&1.into(), &1.into()), "{moved} planned as {planned}");
+    let back = net.rig.scratch().join("back again");
+    done(&net, &["pull", &format!("{there}/."), &back.display().to_string()])?;
+    expect_same(&from, &back)?;
+    net.rig.stop()?;
+    expect_clean(net.rig.server.options())
+}
+
+#[test]
+fn a_file_that_changes_while_it_is_pushed_arrives_as_it_is_in_the_end() -> Outcome {
+    let mut net = Net::new()?;
+    let from = net.rig.scratch().join("changing");
+    let mut content = random(1, 12 * MIB);
+    fs::write(&from, &content)?;
+    let there = format!("DRIVE/{}/there", holdfast_e2e::rig::NAME);
+    let words = ["push", &from.display().to_string(), &there, "--limit-rate", "3M"];
+    let mut push = command(&net, &net.url(), &words)?.spawn()?;
+    let mut lines = BufReader::new(push.stdout.take().ok_or("no output")?).lines();
+    let (mut changed, mut moved) = (false, None);
+    while let Some(line) = lines.next().transpose()? {
+        let event: serde_json::Value = serde_json::from_str(&line)?;
+        let arrives = event["under_way"][0]["arrived"].as_u64().is_some_and(|arrived| arrived > 0);
+        if arrives && !std::mem::replace(&mut changed, true) {
+            // At the beginning, which was read.
+            content[7] ^= 1;
+            fs::write(&from, &content)?;
+        }
+        moved = event["moved_bytes"].as_u64();
+    }
+    assert!(push.wait()?.success() && changed);
+    assert!(moved > Some(content.len() as u64), "it was begun anew: {moved:?} bytes were moved");
+    let back = net.rig.scratch().join("back");
+    done(&net, &["pull", &format!("{there}/changing"), &back.display().to_string()])?;
+    assert!(fs::read(back.join("changing"))? == content);
+    net.rig.stop()?;
+    expect_clean(net.rig.server.options())
+}
+
+/// Hands connections on to the server, and counts the bytes of content in both directions.
+struct Counter {
+    address: SocketAddr,
+    up: Arc<AtomicU64>,
+    down: Arc<AtomicU64>,
+}
+
+impl Counter {
+    fn start(server: SocketAddr) -> Outcome<Self> {
+        let listener = TcpListener::bind("127.0.0.1:0")?;
+        let counter = Self { address: listener.local_addr()?, up: Arc::default(), down: Arc::default() };
+        let (up, down) = (counter.up.clone(), counter.down.clone());
+        std::thread::spawn(move || {
+            for client in listener.incoming().flatten() {
+                // A server that is away is one that does not answer.
+                let Ok(there) = TcpStream::connect(server) else { continue };
+                for (from, to, count) in [(&client, &there, &up), (&there, &client, &down)] {
+                    let (Ok(mut from), Ok(mut to), count) = (from.try_clone(), to.try_clone(), count.clone()) else {
+                        continue;
+                    };
+                    std::thread::spawn(move || {
+                        let mut buffer = [0; 16 << 10];
+                        while let Ok(length @ 1..) = from.read(&mut buffer) {
+                            count.fetch_add(length as u64, Ordering::Relaxed);
+                            if to.write_all(&buffer[..length]).is_err() {
+                                break;
+                            }
+                        }
+                        let _ = from.shutdown(Shutdown::Both);
+                        let _ = to.shutdown(Shutdown::Both);
+                    });
+                }
+            }
+        });
+        Ok(counter)
+    }
+}
+
+/// Runs a command to its end, and kills it or the server on the way: `HOLDFAST_TRANSFER_DRIVE_KILLS` times.
+fn kills(net: &mut Net, url: &str, words: &[&str], kills: u32, moved: &AtomicU64) -> Outcome {
+    let mut chance = Prng::new(11);
+    let mut running = command(net, url, words)?.spawn()?;
+    for kill in 0..kills {
+        // In the middle of something: each time some more went over the line.
+        let until = moved.load(Ordering::Relaxed) + (300 << 10) + chance.below(MIB as u64);
+        while moved.load(Ordering::Relaxed) < until {
+            assert!(running.try_wait()?.is_none(), "it ended after {kill} kills: make the file larger");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        if kill % 2 == 0 {
+            running.kill()?;
+            running.wait()?;
+            running = command(net, url, words)?.spawn()?;
+        } else {
+            net.rig.server.kill_9()?;
+            net.rig.start_again()?;
+        }
+    }
+    let output = running.wait_with_output()?;
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    Ok(())
+}
+
+#[test]
+fn either_end_can_be_killed_and_little_is_sent_again() -> Outcome {
+    let mut net = Net::new()?;
+    let number: u32 = knob("HOLDFAST_TRANSFER_DRIVE_KILLS", 6);
+    let counter = Counter::start(net.address())?;
+    let url = format!("https://{}", counter.address);
+    let from = net.rig.scratch().join("file");
+    let bytes = (number as usize * 2 + 12) * MIB + 5;
+    fs::write(&from, random(7, bytes))?;
+    let (source, there) = (from.display().to_string(), format!("DRIVE/{}", holdfast_e2e::rig::NAME));
+    let usual = ["--plane", "tcp", "--limit-rate", "10M"];
+    // What was on its way, in buffers of the kernel and between hashing and sending, and what a server had not yet synced; a pull reads further ahead.
+    let again_max = |mebibytes: u64| u64::from(number) * mebibytes * MIB as u64 + bytes as u64 / 100;
+
+    kills(&mut net, &url, &[&["push", &source, &there][..], &usual].concat(), number, &counter.up)?;
+    let up = counter.up.swap(0, Ordering::Relaxed);
+    let again = up.saturating_sub(bytes as u64);
+    println!("pushed {bytes} bytes with {number} kills: {again} sent again, {} a kill", again / u64::from(number));
+    assert!(again < again_max(6), "{again}");
+
+    counter.down.store(0, Ordering::Relaxed);
+    let back = net.rig.scratch().join("back");
+    let whole = format!("{there}/file");
+    kills(
+        &mut net,
+        &url,
+        &[&["pull", &whole, &back.display().to_string()][..], &usual].concat(),
+        number,
+        &counter.down,
+    )?;
+    let again = counter.down.load(Ordering::Relaxed).saturating_sub(bytes as u64);
+    println!("pulled {bytes} bytes with {number} kills: {again} sent again, {} a kill", again / u64::from(number));
+    assert!(again < again_max(12), "{again}");
+    assert!(fs::read(&from)? == fs::read(back.join("file"))?, "the content is not what it was");
+    assert_eq!(fs::read_dir(&back)?.count(), 1, "nothing is left beside it");
+    net.rig.stop()?;
+    expect_clean(net.rig.server.options())
+}
+
+#[test]
+fn files_arrive_by_quic_where_a_third_is_lost_and_the_network_goes_away() -> Outcome {
+    let mut net = Net::new()?;
+    let harm = Harm { lost: 0.33, late: 0.1, doubled: 0.05, corrupted: 0.02, delay: Duration::from_millis(2) };
+    let relay = Relay::start(net.address(), harm)?;
+    let (from, back) = (net.rig.scratch().join("from"), net.rig.scratch().join("back"));
+    tree(&from)?;
+    let url = format!("https://{}", relay.address());
+    let (source, there) = (from.display().to_string(), format!("DRIVE/{}", holdfast_e2e::rig::NAME));
+    let push = command(&net, &url, &["push", &source, &there, "--plane", "quic"])?.spawn()?;
+    std::thread::sleep(Duration::from_millis(700));
+    relay.set_down(true);
+    std::thread::sleep(Duration::from_millis(1_500));
+    relay.move_clients()?;
+    relay.set_down(false);
+    let output = push.wait_with_output()?;
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let whole = format!("{there}/from");
+    let pull = command(&net, &url, &["pull", &whole, &back.display().to_string(), "--plane", "quic"])?.output()?;
+    assert!(pull.status.success(), "{}", String::from_utf8_lossy(&pull.stderr));
+    expect_same(&from, &back.join("from"))?;
+    net.rig.stop()?;
+    expect_clean(net.rig.server.options())
+}
+
+#[test]
+fn what_cannot_be_is_said_with_its_exit_code() -> Outcome {
+    let mut net = Net::new()?;
+    let from = net.rig.scratch().join("from");
+    fs::create_dir(&from)?;
+    fs::write(from.join("a"), random(1, 3 * MIB))?;
+    fs::write(from.join("b"), "b")?;
+    let (source, name) = (from.display().to_string(), holdfast_e2e::rig::NAME);
+    let there = format!("DRIVE/{name}");
+    let expect = |words: &[&str], code: i32, says: &str| -> Outcome {
+        let output = run(&net, words)?;
+        let said = format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+        assert_eq!(output.status.code(), Some(code), "{words:?}: {said}");
+        assert!(said.contains(says), "{words:?}: {said}");
+        Ok(())
+    };
+    expect(&["push", &source, "DRIVE/nobody's"], 66, "no space")?;
+    expect(&["pull", &format!("{there}/nothing"), &source], 66, "there is no /nothing")?;
+    expect(&["push", &source, "https://127.0.0.1:1/x", "--plane", "tcp"], 69, "127.0.0.1:1")?;
+    net.rig.server.options().run_ok(&["space", "set", name, "--quota", "2M"], b"")?;
+    // One file is too much, the other arrives.
+    expect(&["push", &source, &there], 74, "quota")?;
+    expect(&["pull", &format!("{there}/from/b"), &net.rig.scratch().join("back").display().to_string()], 0, "")?;
+    assert_eq!(fs::read_to_string(net.rig.scratch().join("back/b"))?, "b");
+    net.token = "hf_wrong".into();
+    let refused = run(&net, &["push", &source, &there])?;
+    assert_eq!(refused.status.code(), Some(77), "{}", String::from_utf8_lossy(&refused.stderr));
+    net.rig.stop()?;
+    expect_clean(net.rig.server.options())
+}

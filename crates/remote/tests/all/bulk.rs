@@ -1,0 +1,309 @@
+//! Content that goes sealed in both directions, whole and in parts.
+
+use crate::rig::{NAME, Rig, body, bytes, named};
+use bytes::Bytes;
+use futures_util::{StreamExt, stream};
+use holdfast_base::limits::BLOCK_BYTES;
+use holdfast_base::{BlockId, DrivePath, Error, ErrorKind, Uid};
+use holdfast_drive::{Conditions, Content, Drive, Entry, Expect, Location, NameTaken, WriteOptions};
+use holdfast_remote::client::{Block, Options, Sending, Space};
+use holdfast_remote::wire::{Begin, Put, Seen, Sent};
+use tokio::sync::mpsc;
+
+const LENGTH: usize = 3 * BLOCK_BYTES + 77_777;
+
+async fn space(rig: &Rig) -> Space {
+    connect(rig, &DrivePath::root(), 0).await.0
+}
+
+async fn connect(rig: &Rig, path: &DrivePath, contents: usize) -> (Space, Seen) {
+    let target = format!("http://{}", rig.address).parse().expect("an address");
+    let connected = Space::connect(&Options::new(target), 2, &rig.token, (path, contents)).await;
+    let (space, seen) = connected.expect("connects");
+    (space, seen.expect("was told"))
+}
+
+fn path(name: &str) -> DrivePath {
+    DrivePath::parse(name).expect("a path")
+}
+
+fn begin(name: &str, length: usize) -> Begin {
+    Begin {
+        path: path(name),
+        length: length as u64,
+        name_taken: NameTaken::Fail,
+        expect_seq: None,
+        modified_ms: 1_700_000_000_123,
+        key: "a source".into(),
+    }
+}
+
+async fn entries(space: &Space, content: &[u8]) -> Vec<Sending> {
+    let mut entries = Vec::new();
+    for plain in content.chunks(BLOCK_BYTES) {
+        let block = space.identify(Bytes::copy_from_slice(plain)).await.expect("hashed");
+        entries.push(space.seal(block).await.expect("sealed"));
+    }
+    entries
+}
+
+async fn send(space: &Space, begun: &Sent, entries: Vec<Sending>) -> Result<Sent, Error> {
+    space.send(begun.upload, begun.offset, stream::iter(entries), || ()).await
+}
+
+async fn entry(space: &Space, name: &str) -> Option<Entry> {
+    space.lookup(space.root(), &named(name)).await.expect("asked")
+}
+
+/// What a content is when it is opened on this side.
+async fn read(space: &Space, entry: &Entry) -> Vec<u8> {
+    let contents = vec![entry.node.content.expect("has content")];
+    let content: Content = space.layouts(contents).await.expect("told").remove(0).expect("is there");
+    if content.inline.is_some() {
+        return space.open_tiny(&content).expect("opened").into();
+    }
+    let chunk = space.manifest(&content, 0).await.expect("told");
+    let mut plain = Vec::new();
+    for (index, id) in (0..).zip(&chunk.blocks) {
+        let record = space.record(content.id, index, || ()).await.expect("fetched");
+        plain.extend(space.open(*id, record).await.expect("opened"));
+    }
+    plain
+}
+
+/// What the server makes of it.
+async fn stored(rig: &Rig, name: &str) -> Vec<u8> {
+    let tree = rig.local().await;
+    let entry = tree.lookup(tree.root(), &named(name)).await.expect("asked").expect("is there");
+    let open = tree.open(entry.node.content.expect("has content")).await.expect("opened");
+    open.read(holdfast_base::ByteRange::whole(open.size())).await.expect("read")
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_was_sealed_here_is_the_file_there_and_back() {
+    let rig = Rig::new().await;
+    let space = space(&rig).await;
+    let content = bytes(1, LENGTH);
+    let begun = space.begin(begin("file", LENGTH)).await.expect("begun");
+    let sent = send(&space, &begun, entries(&space, &content).await).await.expect("sent");
+    let entry = entry(&space, "file").await.expect("is there");
+    assert_eq!(sent.node, Some((entry.node.id, entry.node.seq)));
+    assert_eq!((entry.node.size, entry.node.modified_ms), (LENGTH as u64, 1_700_000_000_123));
+    assert!(stored(&rig, "file").await == content, "as the server opens it");
+    assert!(read(&space, &entry).await == content, "as it is opened here");
+
+    let (at, words) = (Location { space: NAME.into(), path: path("tiny") }, Bytes::from_static(b"a few words"));
+    let body = stream::iter([Ok(words)]).boxed();
+    rig.engine.write(&rig.who, &at, WriteOptions::default(), body).await.expect("written");
+    let tiny = crate::bulk::entry(&space, "tiny").await.expect("is there");
+    assert_eq!(read(&space, &tiny).await, b"a few words");
+}
+
+/// What is asked for, then names on the way, members, and contents.
+type Row = (&'static str, usize, &'static [&'static str], &'static [&'static str], &'static [&'static str]);
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_at_a_path_comes_with_the_connection() {
+    let rig = Rig::new().await;
+    for folder in ["a", "a/b"] {
+        let at = Location { space: NAME.into(), path: path(folder) };
+        rig.engine.make_folder(&rig.who, &at, Conditions::default()).await.expect("made");
+    }
+    for name in ["a/b/one", "a/b/two", "a/c"] {
+        let (at, words) = (Location { space: NAME.into(), path: path(name) }, Bytes::from(format!("in {name}")));
+        let body = stream::iter([Ok(words)]).boxed();
+        rig.engine.write(&rig.who, &at, WriteOptions::default(), body).await.expect("written");
+    }
+    let rows: [Row; 7] = [
+        ("", 9, &[""], &["a"], &[]),
+        ("a", 9, &["", "a"], &["b", "c"], &["in a/c"]),
+        ("a/b", 9, &["", "a", "b"], &["one", "two"], &["in a/b/one", "in a/b/two"]),
+        ("a/b", 1, &["", "a", "b"], &["one", "two"], &["in a/b/one"]),
+        ("a/b/one", 9, &["", "a", "b", "one"], &[], &["in a/b/one"]),
+        ("a/x/y", 9, &["", "a"], &[], &[]),
+        ("a/c/y", 9, &["", "a", "c"], &[], &[]),
+    ];
+    for (asked, most, way, members, contents) in rows {
+        let (space, seen) = connect(&rig, &path(asked), most).await;
+        let names = |entries: &[Entry]| entries.iter().map(|entry| entry.node.name.clone()).collect::<Vec<_>>();
+        assert_eq!(names(&seen.way[1..]), way[1..], "{asked}");
+        assert_eq!(names(&seen.members), members, "{asked}");
+        let opened = seen.contents.iter().map(|content| space.open_tiny(content).expect("opened"));
+        assert_eq!(opened.collect::<Vec<_>>(), contents, "{asked}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_broke_off_goes_on_at_a_whole_block() {
+    let rig = Rig::new().await;
+    let space = space(&rig).await;
+    let content = bytes(2, LENGTH);
+    let all = entries(&space, &content).await;
+    let begun = space.begin(begin("file", LENGTH)).await.expect("begun");
+    let (tell, told) = mpsc::channel(4);
+    let feed = stream::unfold(told, |mut told| async { told.recv().await.map(|entry: Sending| (entry, told)) });
+    let sending = tokio::spawn({
+        let space = space.clone();
+        async move { space.send(begun.upload, 0, feed, || ()).await }
+    });
+    for entry in &all[..2] {
+        tell.send(entry.clone()).await.expect("listens");
+    }
+    // What arrived is staged without the part's end.
+    let took = crate::until(|| async {
+        let again = space.begin(begin("file", LENGTH)).await.expect("found");
+        again.upload == begun.upload && again.offset >= BLOCK_BYTES as u64
+    });
+    drop(tell.send(all[2].clone()).await);
+    took.await;
+    sending.abort();
+    let _ = sending.await;
+    drop(tell);
+    let again = space.begin(begin("file", LENGTH)).await.expect("found");
+    let blocks = usize::try_from(again.offset).expect("small") / BLOCK_BYTES;
+    assert_eq!(again.offset % BLOCK_BYTES as u64, 0);
+    // The part before may still be staging what it has: then this one is told so, and asks again.
+    let mut sent = send(&space, &again, all[blocks..].to_vec()).await;
+    while let Err(error) = sent {
+        assert_eq!(error.kind(), ErrorKind::Conflict, "{error}");
+        let again = space.begin(begin("file", LENGTH)).await.expect("found");
+        let blocks = usize::try_from(again.offset).expect("small") / BLOCK_BYTES;
+        sent = send(&space, &again, all[blocks..].to_vec()).await;
+    }
+    assert!(sent.expect("sent").node.is_some());
+    assert!(stored(&rig, "file").await == content);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn blocks_that_the_space_has_are_named_and_not_sent() {
+    let rig = Rig::new().await;
+    let space = space(&rig).await;
+    let content = bytes(3, LENGTH);
+    let begun = space.begin(begin("one", LENGTH)).await.expect("begun");
+    send(&space, &begun, entries(&space, &content).await).await.expect("sent");
+
+    let mut other = content.clone();
+    other[BLOCK_BYTES + 5] ^= 1;
+    let mut blocks = Vec::new();
+    for plain in other.chunks(BLOCK_BYTES) {
+        blocks.push(space.identify(Bytes::copy_from_slice(plain)).await.expect("hashed"));
+    }
+    let has = space.has_blocks(blocks.iter().map(|block| block.id).collect()).await.expect("told");
+    assert_eq!(has, [true, false, true, true]);
+    let mut entries = Vec::new();
+    for (block, has) in blocks.into_iter().zip(has) {
+        entries.push(if has { Sending::held(block.id) } else { space.seal(block).await.expect("sealed") });
+    }
+    assert!(entries.iter().map(Sending::bytes).sum::<usize>() < BLOCK_BYTES + 1_000);
+    let begun = space.begin(begin("two", LENGTH)).await.expect("begun");
+    send(&space, &begun, entries).await.expect("sent");
+    assert!(stored(&rig, "two").await == other);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn lies_about_blocks_are_refused_and_what_came_before_them_is_kept() {
+    let rig = Rig::new().await;
+    let space = space(&rig).await;
+    let content = bytes(4, LENGTH);
+    let good = entries(&space, &content).await;
+    let identify = |plain: Vec<u8>| space.identify(plain.into());
+    let (a, b) =
+        (identify(vec![1; BLOCK_BYTES]).await.expect("hashed"), identify(vec![2; BLOCK_BYTES]).await.expect("hashed"));
+    let short = identify(vec![1; 100]).await.expect("hashed");
+    let other_id = space.seal(Block { id: a.id, plain: b.plain.clone() }).await.expect("sealed");
+    let too_short = space.seal(short).await.expect("sealed");
+    let nobodys = Sending::held(BlockId([9; 32]));
+    for (what, lie, kind) in [
+        ("another block's id", other_id, ErrorKind::InvalidInput),
+        ("a block that is too short", too_short, ErrorKind::InvalidInput),
+        ("a block that nobody has", nobodys, ErrorKind::Conflict),
+    ] {
+        let begun = space.begin(Begin { key: what.into(), ..begin("file", LENGTH) }).await.expect("begun");
+        let refused = send(&space, &begun, vec![good[0].clone(), lie]).await.expect_err(what);
+        assert_eq!(refused.kind(), kind, "{what}: {refused}");
+        let again = space.begin(Begin { key: what.into(), ..begin("file", LENGTH) }).await.expect("found");
+        assert_eq!((again.upload, again.offset), (begun.upload, BLOCK_BYTES as u64), "{what}");
+        space.abandon(begun.upload).await.expect("given up");
+    }
+    assert_eq!(space.has_blocks(vec![a.id]).await.expect("told"), [false]);
+    // More than it is to have.
+    let begun = space.begin(begin("file", LENGTH)).await.expect("begun");
+    let refused = send(&space, &begun, [good.clone(), vec![good[0].clone()]].concat()).await.expect_err("too much");
+    assert_eq!(refused.kind(), ErrorKind::InvalidInput);
+    assert!(entry(&space, "file").await.is_none());
+    // Less is no error, and no file.
+    let again = space.begin(begin("file", LENGTH)).await.expect("found");
+    let sent = space.send(again.upload, again.offset, stream::empty(), || ()).await.expect("all of it was here");
+    assert!(sent.node.is_some(), "{sent:?}");
+    assert!(space.send(Uid([7; 16]), 0, stream::empty(), || ()).await.is_err());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_file_of_one_block_is_one_request_and_expects_what_it_says() {
+    let rig = Rig::new().await;
+    let space = space(&rig).await;
+    let content = bytes(5, 300_000);
+    let put = |expect| Put { path: path("file"), size: 300_000, modified_ms: 5, expect, entry: Bytes::new() };
+    let entry = entries(&space, &content).await.remove(0);
+    let (node, seq) = space.put(put(Expect::Absent), entry.clone(), || ()).await.expect("put");
+    let is_there = space.put(put(Expect::Absent), entry.clone(), || ()).await.expect_err("is there");
+    assert_eq!(is_there.kind(), ErrorKind::PreconditionFailed);
+    assert!(stored(&rig, "file").await == content);
+    let (again, _) = space.put(put(Expect::Seq(seq)), entry.clone(), || ()).await.expect("put");
+    assert_eq!(again, node);
+    let stale = space.put(put(Expect::Seq(seq)), entry, || ()).await.expect_err("another version");
+    assert_eq!(stale.kind(), ErrorKind::PreconditionFailed);
+    let empty = space.put(Put { size: 0, ..put(Expect::Any) }, Sending::held(BlockId([1; 32])), || ()).await;
+    assert_eq!(empty.expect_err("no block").kind(), ErrorKind::InvalidInput);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_upload_whose_answer_was_lost_is_found_finished_as_long_as_its_file_is_there() {
+    let rig = Rig::new().await;
+    let space = space(&rig).await;
+    let content = bytes(6, LENGTH);
+    let begun = space.begin(begin("file", LENGTH)).await.expect("begun");
+    let sent = send(&space, &begun, entries(&space, &content).await).await.expect("sent");
+    assert_eq!(space.begin(begin("file", LENGTH)).await.expect("found"), sent);
+    let at = Location { space: NAME.into(), path: path("file") };
+    rig.engine.remove(&rig.who, &at, Conditions::default()).await.expect("removed");
+    let anew = space.begin(begin("file", LENGTH)).await.expect("begun");
+    assert_eq!((anew.offset, anew.node), (0, None));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn parts_that_nobody_meant_leave_whole_blocks_or_nothing() {
+    let rig = Rig::new().await;
+    let space = space(&rig).await;
+    let content = bytes(7, LENGTH);
+    let mut part = Vec::new();
+    for entry in entries(&space, &content).await {
+        part.extend(u32::try_from(entry.entry().len()).expect("small").to_be_bytes());
+        part.extend_from_slice(entry.entry());
+    }
+    let places = bytes(8, 3 * 40);
+    for (number, place) in places.chunks(3).enumerate() {
+        let key = format!("try {number}");
+        let begun = space.begin(Begin { key: key.clone(), ..begin("file", LENGTH) }).await.expect("begun");
+        let mut wrong = part.clone();
+        // Near the start, where lengths are; or anywhere.
+        let anywhere = usize::from(place[0]) * (part.len() / 256) + usize::from(place[1]);
+        let at = if number % 2 == 0 { usize::from(place[0]) % 140 } else { anywhere };
+        match number % 4 {
+            0 | 1 => wrong[at] ^= place[2] | 1,
+            2 => wrong.truncate(at),
+            _ => drop(wrong.drain(at..(at + 1 + usize::from(place[2])).min(part.len()))),
+        }
+        let sent = rig.engine.continue_sealed(&rig.who, begun.upload, 0, body(&wrong)).await;
+        let again = space.begin(Begin { key, ..begin("file", LENGTH) }).await.expect("found");
+        assert!(
+            again.node.is_none() && again.offset % BLOCK_BYTES as u64 == 0 && again.offset < LENGTH as u64,
+            "{again:?}"
+        );
+        if let Err(error) = sent {
+            assert_eq!(error.kind(), ErrorKind::InvalidInput, "{error}");
+        }
+        space.abandon(begun.upload).await.expect("given up");
+    }
+    assert!(entry(&space, "file").await.is_none());
+}
