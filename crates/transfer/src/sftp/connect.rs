@@ -67,9 +67,7 @@ impl Target {
         option("ServerAliveInterval", &KEEP_ALIVE_S.to_string());
         option("ServerAliveCountMax", &KEEP_ALIVES.to_string());
         // What the configuration may have for people at a terminal, as sftp(1) and scp(1) leave it out.
-        for no in
-            ["ForwardX11", "ForwardAgent", "PermitLocalCommand", "ForkAfterAuthentication", "StdinNull", "RequestTTY"]
-        {
+        for no in ["ForwardX11", "ForwardAgent", "PermitLocalCommand", "RequestTTY"] {
             option(no, "no");
         }
         option("ClearAllForwardings", "yes");
