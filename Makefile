@@ -78,7 +78,7 @@ transfer-long: build ## Hold transfers to their full size: a million names, hund
 	@scripts/need.sh nginx openssl sshd ssh-keygen unshare
 	HOLDFAST_TRANSFER_NAMES=1000000 HOLDFAST_TRANSFER_SEEDS=300 HOLDFAST_TRANSFER_CUTS=320 HOLDFAST_TRANSFER_DRIVE_KILLS=50 \
 	HOLDFAST_TRANSFER_SFTP_KILLS=50 HOLDFAST_TRANSFER_SFTP_SEEDS=100 \
-		$(tests) --test transfer --test transfer_drive --test transfer_power --test transfer_web --test transfer_sftp -- --nocapture
+		$(tests) --test transfer --test transfer_drive --test transfer_power --test transfer_web --test transfer_sftp --test transfer_ssh -- --nocapture
 
 bench-dav: build ## Measure WebDAV beside other servers
 	@scripts/bench-dav.sh

@@ -14,6 +14,10 @@ use clap::Parser;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
+    // Before anything is parsed: its one argument is what ssh asks.
+    if let Some(code) = holdfast_transfer::sftp::answer_ssh() {
+        return code;
+    }
     let cli = match args::Cli::try_parse() {
         Ok(cli) => cli,
         Err(error) => return failure::usage(&error),

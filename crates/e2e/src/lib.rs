@@ -18,6 +18,7 @@
 //! | [`encrypted`] | object services behind TLS, with an authority of one's own |
 //! | [`errands`] | people at the API who work until the server is gone, and judge what is left of it |
 //! | [`filesystem`] | what any file system does, held against a folder |
+//! | [`sftp`] | a server of SFTP, and transfers with it |
 //! | [`knob`] | sizes of tests, small by default and set by environment variables |
 //!
 //! The program is `HOLDFAST_BIN`, else the newest `holdfast` in `target/release`, `target/ci` and `target/debug`; a test fails if there
@@ -42,6 +43,7 @@ pub mod networked;
 pub mod objects;
 pub mod others;
 pub mod rig;
+pub mod sftp;
 
 /// What a test returns.
 pub type Outcome<T = ()> = Result<T, Box<dyn std::error::Error + Send + Sync>>;

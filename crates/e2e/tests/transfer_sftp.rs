@@ -1,102 +1,23 @@
-//! `holdfast push`, `pull` and `sync` with a server of OpenSSH: there and back, who is believed and let in, kills of either end, a full disk, power cuts of the
-//! server, and servers that can less.
+//! `holdfast push`, `pull` and `sync` with a server of OpenSSH: there and back, kills of either end, a full disk, power cuts of the server, and servers that
+//! can less. Who is believed and let in is in `transfer_ssh.rs`.
 
 use holdfast_e2e::Outcome;
 use holdfast_e2e::knob::knob;
+use holdfast_e2e::sftp::{MIB, PARTIAL, Rig, end_of, parts, random, wait_for};
 use holdfast_testkit::crashdisk::{Action, Config, CrashDisk, Fault, Image, OpKind};
 use holdfast_testkit::rng::Prng;
-use holdfast_testkit::server::program;
 use holdfast_testkit::services::process::is_root;
-use holdfast_testkit::services::sshd::{PASSWORD, Sshd, make_key, user};
+use holdfast_testkit::services::sshd::user;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output, Stdio};
-use std::thread::sleep;
+use std::process::Command;
 use std::time::Duration;
 
-const MIB: u64 = 1 << 20;
-/// Some failed and the rest is done (docs/operating/exit-codes.md).
-const PARTIAL: i32 = 74;
-/// Whoever it is may not.
-const NOT_LET_IN: i32 = 77;
 /// What may be sent again after one kill: what was not marked yet, and what was on its way.
 const AGAIN_MAX: u64 = 32 * MIB;
-
-/// A server, a home folder of whoever comes, and a folder at each end.
-struct Rig {
-    sshd: Sshd,
-    folder: tempfile::TempDir,
-}
-
-impl Rig {
-    fn start(more: &str) -> Outcome<Self> {
-        let folder = tempfile::tempdir()?;
-        for name in ["home/.ssh", "here", "there"] {
-            fs::create_dir_all(folder.path().join(name))?;
-        }
-        let sshd = Sshd::start(more)?;
-        fs::write(folder.path().join("home/.ssh/known_hosts"), sshd.known_host()?)?;
-        Ok(Self { sshd, folder })
-    }
-
-    fn at(&self, path: &str) -> PathBuf {
-        self.folder.path().join(path)
-    }
-
-    /// The address of a folder at the server's end.
-    fn there(&self, path: &str) -> String {
-        self.sshd.url(&self.at("there")) + path
-    }
-
-    fn here(&self, path: &str) -> String {
-        format!("{}{path}", self.at("here").display())
-    }
-
-    /// The program with nothing to sign in with.
-    fn bare(&self, arguments: &[&str]) -> Outcome<Command> {
-        let mut command = Command::new(program()?);
-        command.args(arguments).stdout(Stdio::piped()).stderr(Stdio::piped());
-        command.env("HOME", self.at("home")).env_remove("SSH_AUTH_SOCK");
-        Ok(command)
-    }
-
-    fn command(&self, arguments: &[&str]) -> Outcome<Command> {
-        let mut command = self.bare(arguments)?;
-        command.arg("--identity").arg(self.sshd.key());
-        Ok(command)
-    }
-
-    /// Runs it, and answers its last line.
-    fn run(&self, arguments: &[&str]) -> Outcome<Value> {
-        let output = self.command(&[arguments, &["--json"]].concat())?.output()?;
-        assert!(output.status.success(), "{arguments:?}: {output:?}");
-        end_of(&output)
-    }
-
-    /// A file with a password in it.
-    fn secret(&self, text: &str) -> Outcome<String> {
-        let path = self.at("secret");
-        fs::write(&path, format!("{text}\n"))?;
-        Ok(path.display().to_string())
-    }
-}
-
-fn end_of(output: &Output) -> Outcome<Value> {
-    let text = std::str::from_utf8(&output.stdout)?;
-    Ok(serde_json::from_str(text.lines().last().ok_or_else(|| format!("nothing was said: {output:?}"))?)?)
-}
-
-fn said(output: &Output) -> String {
-    String::from_utf8_lossy(&output.stderr).into_owned()
-}
-
-fn random(bytes: u64, seed: u64) -> Outcome<Vec<u8>> {
-    let mut rng = Prng::new(seed);
-    Ok((0..=bytes / 8).flat_map(|_| rng.next_u64().to_le_bytes()).take(usize::try_from(bytes)?).collect())
-}
 
 /// What is moved of something: content, time to the second and permissions of a file, text of a link.
 #[derive(Debug, PartialEq, Eq)]
@@ -206,129 +127,6 @@ fn paths_begin_at_the_servers_root_or_at_the_home_folder() -> Outcome {
     Ok(())
 }
 
-#[test]
-fn a_host_is_believed_only_if_it_is_known_or_new_ones_are_wanted() -> Outcome {
-    let rig = Rig::start("")?;
-    fs::write(rig.at("here/x"), "x")?;
-    let known = rig.at("home/.ssh/known_hosts");
-    let push = |more: &[&str]| -> Outcome<Output> {
-        Ok(rig.command(&[&["push", &rig.here("/x"), &rig.there("")], more].concat())?.output()?)
-    };
-    fs::write(&known, "")?;
-    let unknown = push(&[])?;
-    assert_eq!(unknown.status.code(), Some(NOT_LET_IN), "{unknown:?}");
-    let fingerprint = Command::new("ssh-keygen").arg("-lf").arg(rig.sshd.key().with_file_name("host.pub")).output()?;
-    let fingerprint = String::from_utf8(fingerprint.stdout)?;
-    let fingerprint = fingerprint.split(' ').nth(1).ok_or("a fingerprint")?;
-    assert!(said(&unknown).contains(fingerprint) && said(&unknown).contains("--accept-new-host-key"), "{unknown:?}");
-    assert!(fs::read(&known)?.is_empty() && !rig.at("there/x").exists());
-    // Another key of this host, and then the one that it is known by among others, hashed.
-    make_key(&rig.at("other"), "")?;
-    let other = fs::read_to_string(rig.at("other.pub"))?;
-    fs::write(&known, format!("[127.0.0.1]:{} {other}", rig.sshd.port()))?;
-    for more in [&[][..], &["--accept-new-host-key"]] {
-        let refused = push(more)?;
-        assert_eq!(refused.status.code(), Some(NOT_LET_IN), "{refused:?}");
-        assert!(said(&refused).contains("another host key") && said(&refused).contains(fingerprint), "{refused:?}");
-    }
-    fs::remove_file(&known)?;
-    assert!(push(&["--accept-new-host-key"])?.status.success());
-    assert_eq!(fs::read_to_string(&known)?.trim(), rig.sshd.known_host()?.trim());
-    assert!(Command::new("ssh-keygen").args(["-q", "-H", "-f"]).arg(&known).output()?.status.success());
-    assert!(!fs::read_to_string(&known)?.contains("127.0.0.1"));
-    let output = push(&["--if-exists", "fail"])?;
-    assert!(output.status.success(), "{output:?}");
-    Ok(())
-}
-
-#[test]
-fn keys_of_files_and_agents_let_one_in_and_others_do_not() -> Outcome {
-    let rig = Rig::start("")?;
-    fs::write(rig.at("here/x"), "x")?;
-    let (here, there) = (rig.here("/x"), rig.there(""));
-    let push = |more: &[&str]| rig.bare(&[&["push", &here, &there][..], more].concat());
-    let (other, locked) = (rig.at("other"), rig.at("locked"));
-    make_key(&other, "")?;
-    make_key(&locked, "a phrase")?;
-    rig.sshd.authorize(&locked)?;
-    let [other, locked] = [other, locked].map(|path| path.display().to_string());
-    let refused = [
-        (vec![], "nothing to sign in with"),
-        (vec!["-i", &other], "is not taken"),
-        (vec!["-i", &locked], "has a passphrase"),
-    ];
-    for (more, why) in refused {
-        let output = push(&more)?.output()?;
-        assert!(output.status.code() == Some(NOT_LET_IN) && said(&output).contains(why), "{more:?}: {output:?}");
-    }
-    let wrong = rig.secret("another phrase")?;
-    let output = push(&["-i", &locked, "--password-file", &wrong])?.output()?;
-    assert!(output.status.code() == Some(NOT_LET_IN) && said(&output).contains("passphrase"), "{output:?}");
-    let right = rig.secret("a phrase")?;
-    let output = push(&["-i", &locked, "--password-file", &right])?.output()?;
-    assert!(output.status.success(), "{output:?}");
-    // The usual files, and an agent.
-    fs::copy(rig.sshd.key(), rig.at("home/.ssh/id_ed25519"))?;
-    assert!(push(&[])?.output()?.status.success());
-    fs::remove_file(rig.at("home/.ssh/id_ed25519"))?;
-    let socket = rig.at("agent");
-    let mut agent = Command::new("ssh-agent").arg("-D").arg("-a").arg(&socket).stdout(Stdio::null()).spawn()?;
-    let done = (|| -> Outcome {
-        while !socket.exists() {
-            assert!(agent.try_wait()?.is_none(), "the agent ended");
-            sleep(Duration::from_millis(5));
-        }
-        let add = Command::new("ssh-add").arg(rig.sshd.key()).env("SSH_AUTH_SOCK", &socket).output()?;
-        assert!(add.status.success(), "{add:?}");
-        let output = push(&[])?.env("SSH_AUTH_SOCK", &socket).output()?;
-        assert!(output.status.success(), "{output:?}");
-        Ok(())
-    })();
-    agent.kill()?;
-    agent.wait()?;
-    done
-}
-
-/// Needs root, for a password that is not the machine's.
-#[test]
-fn a_password_lets_one_in_by_either_way_and_a_wrong_one_ends_the_command() -> Outcome {
-    if !is_root() {
-        println!("not root: no password can be set for the server alone");
-        return Ok(());
-    }
-    for more in ["", "UsePAM yes\nKbdInteractiveAuthentication yes\nPasswordAuthentication no"] {
-        let rig = Rig::start(more)?;
-        fs::write(rig.at("here/x"), "x")?;
-        let (here, there) = (rig.here("/x"), rig.there(""));
-        let wrong = rig.secret("not this one")?;
-        let output = rig.bare(&["push", &here, &there, "--password-file", &wrong])?.output()?;
-        assert_eq!(output.status.code(), Some(NOT_LET_IN), "{output:?}");
-        assert!(said(&output).contains("the password is not taken") && !rig.at("there/x").exists(), "{output:?}");
-        let right = rig.secret(PASSWORD)?;
-        let output = rig.bare(&["push", &here, &there, "--password-file", &right])?.output()?;
-        assert!(output.status.success() && rig.at("there/x").exists(), "{more:?}: {output:?}");
-    }
-    Ok(())
-}
-
-/// Bytes of part files in a folder.
-fn parts(folder: &Path) -> u64 {
-    let Ok(entries) = fs::read_dir(folder) else { return 0 };
-    let parts = entries.flatten().filter(|entry| entry.path().extension().is_some_and(|ending| ending == "part"));
-    parts.filter_map(|entry| Some(entry.metadata().ok()?.len())).sum()
-}
-
-/// Waits until so much is in part files; false if the program ended before.
-fn wait_for(child: &mut Child, folder: &Path, bytes: u64) -> Outcome<bool> {
-    while parts(folder) < bytes {
-        if child.try_wait()?.is_some() {
-            return Ok(false);
-        }
-        sleep(Duration::from_millis(1));
-    }
-    Ok(true)
-}
-
 /// Kills come while content is on its way; `HOLDFAST_TRANSFER_SFTP_KILLS` sets how many.
 #[test]
 fn a_server_that_is_killed_again_and_again_costs_little_and_the_transfer_goes_on() -> Outcome {
@@ -407,28 +205,6 @@ fn a_server_that_cannot_do_more_than_the_draft_gets_whole_files_as_well() -> Out
     fs::write(rig.at(&format!("here/a/deep/size {MIB}")), random(3 * MIB, 77)?)?;
     rig.run(&["sync", &rig.here("/a"), &rig.there("/a"), "--delete"])?;
     assert_same(&rig.at("here"), &rig.at("there"))
-}
-
-#[test]
-fn a_server_that_is_away_for_a_while_is_waited_for() -> Outcome {
-    let mut rig = Rig::start("")?;
-    fs::write(rig.at("here/large"), random(20 * MIB, 8)?)?;
-    let (from, to) = (rig.here("/large"), rig.there(""));
-    let mut child = rig.command(&["push", &from, &to, "--json", "--limit-rate", "20M"])?.spawn()?;
-    assert!(wait_for(&mut child, &rig.at("there"), 4 * MIB)?, "it was done too soon");
-    rig.sshd.kill()?;
-    // Until it has tried in vain.
-    let mut lines = std::io::BufRead::lines(std::io::BufReader::new(child.stdout.take().ok_or("its output")?));
-    let tried = lines.by_ref().map_while(Result::ok).filter(|line| line.contains("\"retry\"")).take(2).count();
-    assert_eq!(tried, 2, "it was tried again");
-    rig.sshd.start_again()?;
-    let last = lines.map_while(Result::ok).last();
-    assert!(child.wait()?.success(), "{last:?}");
-    assert_same(&rig.at("here"), &rig.at("there"))?;
-    rig.sshd.kill()?;
-    let output = rig.command(&["push", &from, &to])?.output()?;
-    assert!(output.status.code() == Some(69) && said(&output).contains("cannot be reached"), "{output:?}");
-    Ok(())
 }
 
 #[test]

@@ -113,8 +113,9 @@ impl Spot {
             Some(Plane::Quic) => Some(drive::Plane::Quic),
         };
         let identity = login.identity.as_deref().map(|identity| site.folder.join(identity));
-        let login =
-            Login { user: login.user.clone(), password, identity, ca: ca.clone(), connections, ..Login::default() };
+        let ssh_config = site.text.ssh_config.as_deref().map(|config| site.folder.join(config));
+        let user = login.user.clone();
+        let login = Login { user, password, identity, ssh_config, ca: ca.clone(), connections, ..Login::default() };
         Ok(Access { token, ca, plane, connections, login })
     }
 }

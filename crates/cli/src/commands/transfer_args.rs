@@ -161,9 +161,12 @@ struct AccessArgs {
     /// SFTP: file with a private key.
     #[arg(long, short = 'i', value_name = "FILE")]
     identity: Option<PathBuf>,
-    /// SFTP: believe the host key of a server of which none is known, and write it down where SSH has them.
+    /// SFTP: believe the host key of a server of which none is known, and write it down where ssh has them.
     #[arg(long)]
     accept_new_host_key: bool,
+    /// SFTP: configuration file of ssh, instead of ~/.ssh/config and the machine's.
+    #[arg(long, value_name = "FILE")]
+    ssh_config: Option<PathBuf>,
     /// S3: address of the service, Amazon's if there is none. Swift: address that signs in.
     #[arg(long, value_name = "URL")]
     endpoint: Option<String>,
@@ -258,6 +261,7 @@ impl SharedArgs {
             plain_ftp,
             identity,
             accept_new_host_key,
+            ssh_config,
             endpoint,
             region,
             ca,
@@ -274,6 +278,7 @@ impl SharedArgs {
             user: user.clone(),
             password: password_file.as_deref().map(secret::from_file).transpose()?,
             identity: identity.clone(),
+            ssh_config: ssh_config.clone(),
             accept_new_host_key: *accept_new_host_key,
             ca: ca.clone(),
             plain_ftp: *plain_ftp,

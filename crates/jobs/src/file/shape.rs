@@ -47,6 +47,9 @@ pub struct SiteText {
     /// Others, by name.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub logins: BTreeMap<String, LoginText>,
+    /// Configuration file of ssh.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ssh_config: Option<PathBuf>,
     /// Certificates that are believed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ca: Option<PathBuf>,

@@ -11,6 +11,7 @@ from = "drive@example.org"
 address = "sftp://sftp.example.org/data"
 connections = 4
 rate = "10M"
+ssh-config = "ssh_config"
 [sites.archive.login]
 user = "ann"
 identity = "id_ed25519"

@@ -25,6 +25,8 @@ pub struct Login {
     pub password: Option<Secret>,
     /// File with a private key, for SSH.
     pub identity: Option<PathBuf>,
+    /// Configuration file of ssh, instead of the account's and the machine's.
+    pub ssh_config: Option<PathBuf>,
     /// Whether the host key of a server of which none is known is believed and written down, for SSH.
     pub accept_new_host_key: bool,
     /// PEM file of the certificates that are believed, instead of this machine's authorities.

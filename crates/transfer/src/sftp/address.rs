@@ -11,8 +11,6 @@ use crate::other::{Login, SiteUrl};
 use holdfast_base::{DrivePath, Error, ErrorKind, NodeName, Result};
 use std::sync::Arc;
 
-/// The port of SSH.
-pub(super) const PORT: u16 = 22;
 /// Connections, if nobody says how many.
 const CONNECTIONS: usize = 4;
 
@@ -63,12 +61,17 @@ pub(crate) async fn destination(address: &str, login: &Login) -> Result<Place> {
 
 fn parse(address: &str, login: &Login) -> Result<(SiteUrl, Pool)> {
     let url = SiteUrl::parse(address)?;
-    let of_this_machine = || ["LOGNAME", "USER"].into_iter().find_map(|name| std::env::var(name).ok());
-    let user = url.user.clone().or_else(|| login.user.clone()).or_else(of_this_machine);
-    let user = user.filter(|user| !user.is_empty()).ok_or_else(|| {
-        Error::invalid(format!("{address}: it does not say who signs in: sftp://USER@{}, or --user USER", url.host))
-    })?;
-    let (host, port) = (url.host.clone(), url.port.unwrap_or(PORT));
+    let user = url.user.clone().or_else(|| login.user.clone()).filter(|user| !user.is_empty());
+    let (host, port) = (url.host.clone(), url.port);
+    // A configuration of ssh may put both into a line of a shell (%h and %r of ssh_config(5)).
+    let unsafe_in_shell = |c: char| c.is_control() || " '\"`$;&<>|(){}*?!".contains(c);
+    for word in [Some(&host), user.as_ref()].into_iter().flatten() {
+        if word.starts_with('-') || word.ends_with('\\') || word.contains(unsafe_in_shell) {
+            return Err(Error::invalid(format!(
+                "{address}: {word:?} is no name of a host or an account that ssh takes"
+            )));
+        }
+    }
     let target = Target { host, port, user, login: login.clone() };
     Ok((url, Pool::new(target, login.connections.unwrap_or(CONNECTIONS))))
 }

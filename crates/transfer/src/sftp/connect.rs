@@ -1,208 +1,203 @@
-//! From an address to a session: TCP, SSH with the host's key checked, signing in, and the subsystem.
+//! From an address to a session: the machine's own `ssh`, asked for the server's SFTP, with pipes in between.
+//!
+//! So whoever signs in does it as always: with what `~/.ssh/config` says of the host, through jump hosts, with keys of agents, files, cards and certificates, over a connection that is there
+//! already (`ControlMaster`), to hosts that `known_hosts` has. What is said on the command line beats the configuration, so there is little of it: what a transfer needs to end
+//! when a server is dead, that nobody is asked at a terminal that others use, and that no host is believed without a word.
+//!
+//! An ssh ends with its session: its standard input ends. If it does not, it is killed; if this program is killed, the pipe ends as well.
 
-use super::known_hosts::KnownHosts;
-use super::session::{FRAMES_WAITING, Session};
-use super::sign_in::sign_in;
+use super::askpass::{Asked, Desk};
+use super::heard::Heard;
+use super::session::Session;
 use crate::other::Login;
-use bytes::Bytes;
-use futures_util::stream;
 use holdfast_base::{Error, ErrorKind, Result};
-use parking_lot::Mutex;
-use russh::client::{self, DisconnectReason, Msg};
-use russh::keys::{Algorithm, PublicKey, PublicKeyOrCertificate};
-use russh::{ChannelMsg, ChannelReadHalf, ChannelWriteHalf, Preferred, SshId, cipher};
-use std::borrow::Cow;
+use std::ffi::{OsStr, OsString};
+use std::path::{Path, absolute};
+use std::process::Stdio;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::net::TcpStream;
-use tokio::sync::mpsc;
+use tokio::io::AsyncReadExt;
+use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command};
+use tokio::runtime::Handle;
+use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
-/// How long a server may take to accept a connection, and then for keys and signing in.
-const CONNECT_TIME: Duration = Duration::from_secs(20);
-const BEGIN_TIME: Duration = Duration::from_mins(1);
+/// The program, which is looked for on the PATH.
+const PROGRAM: &str = "ssh";
+/// The port of SSH.
+const PORT: u16 = 22;
+/// How long a connection may take, with all questions of SSH and its keys; of this, how long a server may take to accept one and to name its keys.
+const BEGIN_TIME: Duration = Duration::from_secs(80);
+const ACCEPT_TIME_S: u32 = 20;
 /// Silence after which the server is asked whether it is there, and questions without an answer after which it is not.
-const KEEP_ALIVE: Duration = Duration::from_secs(15);
-const KEEP_ALIVES: usize = 2;
-/// How long what was sent may stay without an acknowledgement: while a socket takes no more, nobody is asked anything.
-const UNACKNOWLEDGED: Duration = Duration::from_mins(1);
-/// What a server may send before it is read: with a delay of 100 ms, 80 MiB a second.
-const WINDOW: u32 = 8 << 20;
-/// Ciphers: those that processors have instructions for come first.
-const CIPHERS: &[cipher::Name] =
-    &[cipher::AES_256_GCM, cipher::CHACHA20_POLY1305, cipher::AES_256_CTR, cipher::AES_192_CTR, cipher::AES_128_CTR];
+const KEEP_ALIVE_S: u32 = 15;
+const KEEP_ALIVES: u32 = 2;
+/// How long an ssh whose pipe has ended may take to end, and then what it said to arrive: a process that it started may hold that open.
+const END_TIME: Duration = Duration::from_secs(2);
+const SAID_TIME: Duration = Duration::from_millis(500);
+/// Bytes that wait in a pipe: enough for some requests, where the system's own 64 KiB are half of one.
+const PIPE_BYTES: usize = 1 << 20;
 
 /// Where a server is, and as whom one signs in.
 #[derive(Debug, Clone)]
 pub(super) struct Target {
     pub(super) host: String,
-    pub(super) port: u16,
-    pub(super) user: String,
+    /// None is what ssh's configuration says of the host, or else the usual one.
+    pub(super) port: Option<u16>,
+    pub(super) user: Option<String>,
     pub(super) login: Login,
 }
 
-/// What is heard while a connection is made: why the host was refused, or why the server went.
-#[derive(Debug, Clone, Default)]
-pub(super) struct Heard(Arc<Mutex<(Option<Error>, Option<String>)>>);
+impl Target {
+    /// The host as it stands among known hosts.
+    pub(super) fn name(&self) -> String {
+        match self.port.unwrap_or(PORT) {
+            PORT => self.host.clone(),
+            port => format!("[{}]:{port}", self.host),
+        }
+    }
 
-impl Heard {
-    /// The error of a connection that was not made, or did not last.
-    pub(super) fn lost(&self, error: Option<&russh::Error>) -> Error {
-        let mut heard = self.0.lock();
-        if let Some(refusal) = heard.0.take() {
-            return refusal;
+    /// Words for ssh.
+    fn arguments(&self) -> Result<Vec<OsString>> {
+        let Login { password, identity, ssh_config, accept_new_host_key, .. } = &self.login;
+        let mut words: Vec<OsString> = Vec::new();
+        let mut option = |name: &str, value: &str| words.push(format!("-o{name}={value}").into());
+        option("StrictHostKeyChecking", if *accept_new_host_key { "accept-new" } else { "yes" });
+        option("ConnectTimeout", &ACCEPT_TIME_S.to_string());
+        option("ServerAliveInterval", &KEEP_ALIVE_S.to_string());
+        option("ServerAliveCountMax", &KEEP_ALIVES.to_string());
+        // What the configuration may have for people at a terminal, as sftp(1) and scp(1) leave it out.
+        for no in ["ForwardX11", "ForwardAgent", "PermitLocalCommand", "RequestTTY"] {
+            option(no, "no");
         }
-        let said = heard.1.clone().or_else(|| Some(error?.to_string())).unwrap_or_else(|| "it ended".into());
-        // Which sshd says when it was offered too much that it does not take.
-        if said.contains("authentication failures") {
-            return Error::new(ErrorKind::Unauthenticated, format!("the server ended the sign-in: {said}"));
+        option("ClearAllForwardings", "yes");
+        option("RemoteCommand", "none");
+        // Who the host is, and what was tried, is in no other place.
+        option("LogLevel", "DEBUG1");
+        option("NumberOfPasswordPrompts", "1");
+        match (password, identity) {
+            (Some(_), None) => option("PreferredAuthentications", "password,keyboard-interactive,publickey"),
+            (Some(_), Some(_)) => {}
+            (None, _) => {
+                // Nothing is sent for a password, which would be a try that failed.
+                option("PasswordAuthentication", "no");
+                option("KbdInteractiveAuthentication", "no");
+            }
         }
-        match error {
-            Some(russh::Error::NoCommonAlgo { .. } | russh::Error::Version) => Error::new(ErrorKind::Unsupported, said),
-            Some(russh::Error::WrongServerSig) => Error::new(ErrorKind::Unauthenticated, said),
-            _ => Error::unavailable(said),
+        if identity.is_some() {
+            option("IdentitiesOnly", "yes");
         }
+        let mut with = |flag: &str, value: &OsStr| words.extend([flag.into(), value.to_owned()]);
+        if let Some(file) = identity {
+            with("-i", key_file(file)?.as_ref());
+        }
+        if let Some(file) = ssh_config {
+            std::fs::metadata(file).map_err(|error| Error::from(error).context(file.display()))?;
+            with("-F", absolute(file)?.as_os_str());
+        }
+        if let Some(port) = self.port {
+            with("-p", port.to_string().as_ref());
+        }
+        if let Some(user) = &self.user {
+            with("-l", user.as_ref());
+        }
+        words.extend(["-s", "--", &self.host, "sftp"].map(OsString::from));
+        Ok(words)
     }
 }
 
-/// Hears what a server says beside the channel.
-pub(super) struct Handler {
-    known: KnownHosts,
-    heard: Heard,
-}
-
-impl client::Handler for Handler {
-    type Error = russh::Error;
-
-    async fn check_server_key(&mut self, key: &PublicKeyOrCertificate) -> Result<bool, russh::Error> {
-        let checked = match key {
-            PublicKeyOrCertificate::PublicKey { key, .. } => self.known.check(key),
-            PublicKeyOrCertificate::Certificate(_) => {
-                Err(Error::new(ErrorKind::Unauthenticated, "the server has a certificate where its key was asked for"))
-            }
-        };
-        let believed = checked.is_ok();
-        if let Err(error) = checked {
-            self.heard.0.lock().0 = Some(error);
-        }
-        Ok(believed)
-    }
-
-    async fn disconnected(&mut self, reason: DisconnectReason<russh::Error>) -> Result<(), russh::Error> {
-        match reason {
-            DisconnectReason::ReceivedDisconnect(told) => {
-                self.heard.0.lock().1 = Some(told.message.chars().filter(|c| !c.is_control()).take(200).collect());
-                Ok(())
-            }
-            DisconnectReason::Error(error) => Err(error),
-        }
+/// The path of a key as ssh takes it, which would expand some of what it may have in it. ssh goes on without one that it cannot read.
+fn key_file(file: &Path) -> Result<String> {
+    let at = |error: Error| error.context(file.display());
+    std::fs::File::open(file).map_err(|error| at(error.into()))?;
+    match absolute(file)?.to_str() {
+        Some(path) if !path.contains("${") => Ok(path.replace('%', "%%")),
+        _ => Err(at(Error::invalid("ssh takes no such name for a key"))),
     }
 }
 
 /// Connects, and begins a session.
 pub(super) async fn connect(target: &Target) -> Result<Session> {
-    let Target { host, port, .. } = target;
-    let at = |error: Error| error.context(format_args!("{host}:{port}"));
-    let late = |what: &str| Error::new(ErrorKind::Timeout, what.to_owned());
-    let socket = timeout(CONNECT_TIME, TcpStream::connect((host.as_str(), *port))).await;
-    let socket = socket.map_err(|_| at(late("it takes no connection")))?;
-    let socket = socket.map_err(|error| at(Error::unavailable("it cannot be reached").with_source(error)))?;
-    let set = socket.set_nodelay(true);
-    let set = set.and_then(|()| socket2::SockRef::from(&socket).set_tcp_user_timeout(Some(UNACKNOWLEDGED)));
-    set.map_err(|error| at(Error::from(error)))?;
-    timeout(BEGIN_TIME, begin(target, socket))
-        .await
-        .map_err(|_| at(late("it does not go on with the connection")))?
-        .map_err(at)
+    begin_with(PROGRAM.as_ref(), target).await.map_err(|error| error.context(target.name()))
 }
 
-async fn begin(target: &Target, socket: TcpStream) -> Result<Session> {
-    let (known, heard) =
-        (KnownHosts::new(&target.host, target.port, target.login.accept_new_host_key), Heard::default());
-    let config = Arc::new(config(&known.keys()?));
-    let handler = Handler { known, heard: heard.clone() };
-    let connected = client::connect_stream(config, socket, handler).await;
-    let mut ssh = connected.map_err(|error| heard.lost(Some(&error)))?;
-    sign_in(&mut ssh, target, &heard).await?;
-    let channel = ssh.channel_open_session().await.map_err(|error| heard.lost(Some(&error)))?;
-    let (mut from, to) = channel.split();
-    to.request_subsystem(true, "sftp").await.map_err(|error| heard.lost(Some(&error)))?;
-    accepted(&mut from, &heard).await?;
-    let (frames, writer) = write_to(to);
-    Session::begin(Box::pin(arriving(from)), frames, Box::new((ssh, writer))).await
-}
-
-fn config(known: &[PublicKey]) -> client::Config {
-    let usual = Preferred::default();
-    // Keys that the host is known by are asked for first, since it may have others, too.
-    let is_known = |algorithm: &&Algorithm| {
-        known.iter().any(|key| match (key.algorithm(), algorithm) {
-            (Algorithm::Rsa { .. }, Algorithm::Rsa { .. }) => true,
-            (a, b) => a == **b,
-        })
+async fn begin_with(program: &OsStr, target: &Target) -> Result<Session> {
+    let desk = Desk::open()?;
+    let mut ssh = Ssh::start(program, target, &desk)?;
+    let (Some(id), Some((from, to))) = (ssh.child.as_ref().and_then(Child::id), ssh.pipes.take()) else {
+        return Err(Error::internal("an ssh has no pipes"));
     };
-    let first: Vec<Algorithm> = usual.key.iter().filter(is_known).cloned().collect();
-    let rest = usual.key.iter().filter(|algorithm| !is_known(algorithm)).cloned();
-    client::Config {
-        client_id: SshId::Standard(Cow::Borrowed(concat!("SSH-2.0-Holdfast_", env!("CARGO_PKG_VERSION")))),
-        window_size: WINDOW,
-        preferred: Preferred {
-            key: first.iter().cloned().chain(rest).collect(),
-            cipher: Cow::Borrowed(CIPHERS),
-            ..usual
-        },
-        keepalive_interval: Some(KEEP_ALIVE),
-        keepalive_max: KEEP_ALIVES,
-        nodelay: true,
-        ..client::Config::default()
-    }
-}
-
-async fn accepted(from: &mut ChannelReadHalf, heard: &Heard) -> Result<()> {
-    loop {
-        match from.wait().await {
-            Some(ChannelMsg::Success) => return Ok(()),
-            Some(ChannelMsg::Failure) => {
-                return Err(Error::new(ErrorKind::Unsupported, "the server has no SFTP, or not for this account"));
-            }
-            Some(_) => {}
-            None => return Err(heard.lost(None)),
-        }
-    }
-}
-
-/// What arrives on a channel.
-fn arriving(from: ChannelReadHalf) -> impl futures_util::Stream<Item = Bytes> + Send + 'static {
-    stream::unfold(from, |mut from| async move {
-        loop {
-            match from.wait().await? {
-                ChannelMsg::Data { data } => return Some((data, from)),
-                ChannelMsg::Eof | ChannelMsg::Close => return None,
-                _ => {}
-            }
-        }
-    })
-}
-
-/// A task that writes frames to a channel, for as long as the session keeps it.
-fn write_to(to: ChannelWriteHalf<Msg>) -> (mpsc::Sender<Bytes>, Aborts) {
-    let (frames, mut waiting) = mpsc::channel::<Bytes>(FRAMES_WAITING);
-    let writer = tokio::spawn(async move {
-        while let Some(frame) = waiting.recv().await {
-            // The reading side sees the end as well, and tells those who wait.
-            if to.data_bytes(frame).await.is_err() {
-                return;
-            }
+    let (asked, name) = (Arc::clone(&ssh.asked), target.name());
+    let begun = timeout(BEGIN_TIME, async {
+        tokio::select! {
+            begun = Session::begin(from, to, ssh.ended(name)) => begun,
+            refusal = desk.serve(id, target, &asked) => Err(refusal),
         }
     });
-    (frames, Aborts(writer))
+    begun.await.map_err(|_| {
+        let what = format!("ssh has no connection after {} s", BEGIN_TIME.as_secs());
+        Error::new(ErrorKind::Timeout, what)
+    })?
 }
 
-/// Ends a task with what it works for: it may be waiting for a window that nobody will open.
-struct Aborts(tokio::task::JoinHandle<()>);
+/// A running ssh.
+struct Ssh {
+    child: Option<Child>,
+    pipes: Option<(ChildStdout, ChildStdin)>,
+    heard: Arc<Heard>,
+    asked: Arc<Asked>,
+    listening: JoinHandle<()>,
+}
 
-impl Drop for Aborts {
+impl Ssh {
+    fn start(program: &OsStr, target: &Target, desk: &Desk) -> Result<Self> {
+        let mut command = Command::new(program);
+        command.args(target.arguments()?).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        // A group of its own: what a terminal sends is for this program, which puts aside what is under way, over this connection.
+        command.process_group(0).kill_on_drop(true);
+        desk.of(&mut command);
+        let mut child = command.spawn().map_err(|error| match error.kind() {
+            std::io::ErrorKind::NotFound => Error::new(
+                ErrorKind::Unsupported,
+                "there is no ssh on the PATH, and SFTP goes over it: install OpenSSH's client (package openssh-client, or openssh-clients)",
+            ),
+            _ => Error::from(error).context("ssh does not start"),
+        })?;
+        let (Some(from), Some(to), Some(said)) = (child.stdout.take(), child.stdin.take(), child.stderr.take()) else {
+            return Err(Error::internal("an ssh has no pipes"));
+        };
+        // Without it everything goes as well, and slower.
+        let _ = rustix::pipe::fcntl_setpipe_size(&from, PIPE_BYTES);
+        let _ = rustix::pipe::fcntl_setpipe_size(&to, PIPE_BYTES);
+        let heard = Arc::new(Heard::default());
+        let listening = tokio::spawn(listen(said, Arc::clone(&heard)));
+        Ok(Self { child: Some(child), pipes: Some((from, to)), heard, asked: Arc::default(), listening })
+    }
+
+    /// Why it ended, which is asked when its pipes have.
+    async fn ended(mut self, name: String) -> Error {
+        let status = match &mut self.child {
+            Some(child) => timeout(END_TIME, child.wait()).await.ok().and_then(std::io::Result::ok),
+            None => None,
+        };
+        let _ = timeout(SAID_TIME, &mut self.listening).await;
+        self.heard.error(&name, &self.asked, status)
+    }
+}
+
+impl Drop for Ssh {
+    /// Its pipes are closed, which ends it, with what it started. It is killed if it does not end, or if this program ends before it.
     fn drop(&mut self) {
-        self.0.abort();
+        self.listening.abort();
+        if let (Some(mut child), Ok(runtime)) = (self.child.take(), Handle::try_current()) {
+            runtime.spawn(async move { timeout(END_TIME, child.wait()).await });
+        }
+    }
+}
+
+async fn listen(mut said: ChildStderr, heard: Arc<Heard>) {
+    let mut piece = [0; 4 << 10];
+    while let Ok(count @ 1..) = said.read(&mut piece).await {
+        heard.take(&piece[..count]);
     }
 }

@@ -93,7 +93,7 @@ impl SftpIncoming {
         let path = place.beside(&name.part());
         let handle = place.make_ours(&path, self.wanted.mode.is_some()).await?;
         let finished = async {
-            let mut writes = send_block(&handle, 0, self.small.as_deref().unwrap_or_default()).await?;
+            let mut writes = send_block(&handle, 0, &self.small.clone().unwrap_or_default()).await?;
             let written = complete(&self.wanted, &place, &handle, &mut writes).await?;
             // Closed before it is named, for servers that name nothing that is open.
             drop(handle);
@@ -183,7 +183,7 @@ impl Part {
         })
     }
 
-    async fn write(&mut self, offset: u64, bytes: &[u8]) -> Result<()> {
+    async fn write(&mut self, offset: u64, bytes: &Bytes) -> Result<()> {
         while self.under_way.len() >= AHEAD {
             self.take_answers().await?;
         }
@@ -306,12 +306,12 @@ impl Inner {
 }
 
 /// Sends a block in as many requests as it takes.
-async fn send_block(handle: &Handle, offset: u64, bytes: &[u8]) -> Result<VecDeque<Waiting>> {
+async fn send_block(handle: &Handle, offset: u64, bytes: &Bytes) -> Result<VecDeque<Waiting>> {
     let chunk = usize::try_from(handle.session.chunk).unwrap_or(BLOCK_BYTES);
-    let (mut answers, mut at) = (VecDeque::new(), offset);
-    for piece in bytes.chunks(chunk) {
-        answers.push_back(handle.session.send(handle.write(at, piece)).await?);
-        at += piece.len() as u64;
+    let mut answers = VecDeque::new();
+    for at in (0..bytes.len()).step_by(chunk) {
+        let piece = bytes.slice(at..bytes.len().min(at + chunk));
+        answers.push_back(handle.session.send(handle.write(offset + at as u64, piece)).await?);
     }
     Ok(answers)
 }

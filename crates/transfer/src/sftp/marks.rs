@@ -70,7 +70,7 @@ impl Marks {
     /// Writes a mark down.
     pub(super) async fn add(&mut self, mark: Mark) -> Result<()> {
         let offset = (HEAD + self.next * MARK) as u64;
-        let told = self.handle.session.tell(self.handle.write(offset, &write_mark(&mark, &self.key))).await?;
+        let told = self.handle.session.tell(self.handle.write(offset, write_mark(&mark, &self.key).into())).await?;
         told.map_err(|status| status.error("writing", "what is known of a part"))?;
         self.next = 1 - self.next;
         Ok(())
@@ -78,8 +78,8 @@ impl Marks {
 
     /// Begins anew, without marks.
     async fn begin(&self, place: &Place) -> Result<()> {
-        let bytes = [&MAGIC[..], &self.key, &[0; 2 * MARK]].concat();
-        for request in [Some(self.handle.write(0, &bytes)), place.session.can.sync.then(|| self.handle.sync())] {
+        let bytes = [&MAGIC[..], &self.key, &[0; 2 * MARK]].concat().into();
+        for request in [Some(self.handle.write(0, bytes)), place.session.can.sync.then(|| self.handle.sync())] {
             let Some(request) = request else { continue };
             if let Err(status) = place.session.tell(request).await? {
                 return Err(place.failed("writing what is known of the part of", status).await);

@@ -3,7 +3,7 @@
 //! | module | what it does |
 //! |---|---|
 //! | `address` | from an address to a folder and a path in it |
-//! | `connect`, `known_hosts`, `sign_in` | SSH: whom the host is believed to be, and as whom one comes |
+//! | `connect`, `askpass`, `heard` | the machine's `ssh`: how it is started, what it asks, what it says |
 //! | `pool`, `session`, `wire` | connections, requests that overlap, and messages |
 //! | `folders`, `item`, `listing`, `content` | looking, listing and reading |
 //! | `incoming`, `marks`, `leftovers`, `place` | taking files in: part files, how far they can be trusted, and giving them their name |
@@ -13,24 +13,25 @@
 //! link ([`folders`]). Whoever may rename folders on the server at the same moment can still come in between.
 
 mod address;
+mod askpass;
 mod connect;
 mod content;
 mod durable;
 mod failure;
 mod folders;
+mod heard;
 mod incoming;
 mod item;
-mod known_hosts;
 mod leftovers;
 mod listing;
 mod marks;
 mod place;
 mod pool;
 mod session;
-mod sign_in;
 pub mod wire;
 
 pub(crate) use address::{destination, is_address, source};
+pub use askpass::answer as answer_ssh;
 
 use crate::other::KeptListings;
 use crate::part::PartName;
@@ -62,9 +63,10 @@ impl SftpSite {
         let durable = durable::Durable::of(session, path).await?;
         let connect::Target { host, port, user, .. } = pool.target();
         let host = if host.contains(':') { format!("[{host}]") } else { host.to_ascii_lowercase() };
-        let port = if *port == address::PORT { String::new() } else { format!(":{port}") };
+        let user = user.as_ref().map(|user| format!("{user}@")).unwrap_or_default();
+        let port = port.map(|port| format!(":{port}")).unwrap_or_default();
         let inner = Inner {
-            address: format!("sftp://{user}@{host}{port}{path}"),
+            address: format!("sftp://{user}{host}{port}{path}"),
             pool,
             root: folders::Root::new(path),
             kept: KeptListings::default(),

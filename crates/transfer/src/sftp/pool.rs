@@ -41,11 +41,15 @@ impl Pool {
                 if connecting.is_some_and(|not_before| Instant::now() < not_before) {
                     return Ok(session);
                 }
+                // Said before, since who waits for one that hangs is given up.
+                *connecting = Some(Instant::now() + NO_MORE);
                 match connect(&self.target).await {
-                    Ok(another) => return Ok(self.keep(another)),
+                    Ok(another) => {
+                        *connecting = None;
+                        return Ok(self.keep(another));
+                    }
                     Err(error) => {
                         tracing::debug!(%error, "there is no connection more");
-                        *connecting = Some(Instant::now() + NO_MORE);
                         if session.load().is_some() {
                             return Ok(session);
                         }

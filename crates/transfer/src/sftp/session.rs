@@ -5,21 +5,22 @@
 //! [pool](super::pool) makes another.
 
 use super::failure::Status;
-use super::wire::{Ask, Attrs, Fields, Frames, Hello, Reply, Request, broken, code, read_hello, read_reply};
-use bytes::Bytes;
-use futures_util::{Stream, StreamExt};
+use super::wire::{Ask, Attrs, Fields, Frame, Frames, Hello, Reply, Request, broken, code, read_hello, read_reply};
+use bytes::{Buf, Bytes};
 use holdfast_base::{Error, Result};
 use parking_lot::Mutex;
 use std::collections::HashMap;
+use std::future::Future;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
 
 /// The version that is spoken, which is the one that all servers speak.
 const VERSION: u32 = 3;
 /// Frames that wait to be written.
-pub(super) const FRAMES_WAITING: usize = 16;
+const FRAMES_WAITING: usize = 16;
 /// Requests without an answer with which a session is held to be dead: more than are ever under way, so the others were given up.
 const PENDING_MAX: usize = 4_096;
 /// Bytes of one read or write where a server says nothing of its limits: all take that much.
@@ -41,7 +42,7 @@ pub(super) struct Can {
 /// A conversation.
 pub(super) struct Session {
     shared: Arc<Shared>,
-    frames: mpsc::Sender<Bytes>,
+    frames: mpsc::Sender<Frame>,
     reader: JoinHandle<()>,
     pub(super) can: Can,
     /// Bytes of one read or write.
@@ -53,7 +54,7 @@ struct Shared {
     waiters: Mutex<Option<Waiters>>,
     why: Mutex<Option<String>>,
     next: AtomicU32,
-    frames: mpsc::WeakSender<Bytes>,
+    frames: mpsc::WeakSender<Frame>,
 }
 
 impl Drop for Session {
@@ -63,21 +64,26 @@ impl Drop for Session {
 }
 
 impl Session {
-    /// Begins a conversation: what arrives in `incoming` is the server's, and what goes to `frames` goes to it, in whole frames. `kept` is what
-    /// carries both, and is let go of when either ends: nobody waits for room in `frames` that will not be.
+    /// Begins a conversation: what comes `from` the server, and what goes `to` it. `ended` is asked why when it is over, and let go of with the session.
     pub(super) async fn begin(
-        mut incoming: impl Stream<Item = Bytes> + Send + Unpin + 'static,
-        frames: mpsc::Sender<Bytes>,
-        kept: Box<dyn Send>,
+        mut from: impl AsyncRead + Send + Unpin + 'static,
+        to: impl AsyncWrite + Send + Unpin + 'static,
+        ended: impl Future<Output = Error> + Send + 'static,
     ) -> Result<Self> {
-        let ended = || Error::unavailable("the server ended the connection before SFTP began");
-        frames.send(Request::hello(VERSION)).await.map_err(|_| ended())?;
+        let (frames, waiting) = mpsc::channel(FRAMES_WAITING);
+        let writer = Aborts(tokio::spawn(write(waiting, to)));
+        // If it is over already, so is what is read.
+        let _ = frames.send(Request::hello(VERSION)).await;
         let mut arriving = Frames::default();
         let hello = loop {
-            if let Some(frame) = arriving.next_frame()? {
-                break read_hello(frame)?;
+            match arriving.next_frame()? {
+                Some(frame) => break read_hello(frame)?,
+                None if !arriving.read(&mut from).await => {
+                    drop(writer);
+                    return Err(ended.await);
+                }
+                None => {}
             }
-            arriving.push(&incoming.next().await.ok_or_else(ended)?);
         };
         let can = can(&hello)?;
         let shared = Arc::new(Shared {
@@ -86,7 +92,7 @@ impl Session {
             next: AtomicU32::new(0),
             frames: frames.downgrade(),
         });
-        let reader = tokio::spawn(read(Arc::clone(&shared), incoming, arriving, kept));
+        let reader = tokio::spawn(read(Arc::clone(&shared), from, arriving, (writer, ended)));
         let mut session = Self { shared, frames, reader, can, chunk: CHUNK_LEAST };
         if can.limits {
             session.chunk = session.ask_limits().await?;
@@ -224,8 +230,8 @@ impl Handle {
         Request::new(kind).bytes(&self.bytes)
     }
 
-    pub(super) fn write(&self, offset: u64, bytes: &[u8]) -> Request {
-        self.request(Ask::Write).u64(offset).bytes(bytes)
+    pub(super) fn write(&self, offset: u64, bytes: Bytes) -> Request {
+        self.request(Ask::Write).u64(offset).content(bytes)
     }
 
     pub(super) fn sync(&self) -> Request {
@@ -263,26 +269,48 @@ impl Shared {
     }
 }
 
+/// Writes frames until there is no session any more.
+async fn write(mut waiting: mpsc::Receiver<Frame>, mut to: impl AsyncWrite + Unpin) {
+    while let Some(Frame { head, content }) = waiting.recv().await {
+        // The reading side sees the end as well, and tells those who wait.
+        if to.write_all_buf(&mut head.chain(content)).await.is_err() {
+            return;
+        }
+    }
+}
+
+/// Ends a task with what it works for: it may be waiting for room in a pipe that nobody will make.
+struct Aborts(JoinHandle<()>);
+
+impl Drop for Aborts {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
 /// Hands answers to those who asked, until there are no more.
 async fn read(
     shared: Arc<Shared>,
-    mut incoming: impl Stream<Item = Bytes> + Unpin,
+    mut from: impl AsyncRead + Unpin,
     mut arriving: Frames,
-    kept: Box<dyn Send>,
+    (writer, ended): (Aborts, impl Future<Output = Error>),
 ) {
     let why = loop {
         match arriving.next_frame().and_then(|frame| frame.map(|frame| hand_over(&shared, frame)).transpose()) {
             Ok(Some(())) => {}
-            Ok(None) => match incoming.next().await {
-                Some(bytes) => arriving.push(&bytes),
-                None => break None,
-            },
-            Err(error) => break Some(error.message().to_owned()),
+            Ok(None) if arriving.read(&mut from).await => {}
+            Ok(None) => break None,
+            Err(error) => break Some(error),
         }
     };
-    *shared.why.lock() = why;
+    // Nobody waits for room in `frames` that will not be.
+    drop((writer, from));
+    let why = match why {
+        Some(error) => error,
+        None => ended.await,
+    };
+    *shared.why.lock() = Some(why.message().to_owned());
     *shared.waiters.lock() = None;
-    drop(kept);
 }
 
 fn hand_over(shared: &Shared, frame: Bytes) -> Result<()> {

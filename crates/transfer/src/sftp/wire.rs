@@ -5,9 +5,12 @@
 
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 use holdfast_base::{Error, ErrorKind, Result};
+use tokio::io::{AsyncRead, AsyncReadExt};
 
 /// Longest frame that is taken: a server sends no more content than it was asked for, and folders in pieces of some 100 names.
 pub const FRAME_MAX: usize = 1 << 20;
+/// Bytes that are read at once: an answer with content, and the beginning of another.
+const READ_BYTES: usize = 132 << 10;
 /// Longest handle, of the draft.
 const HANDLE_MAX: usize = 256;
 /// Bytes of a server's own message that are shown.
@@ -106,7 +109,17 @@ pub enum Reply {
 pub type Hello = (u32, Vec<(Bytes, Bytes)>);
 
 /// A request that is being written. Its number comes when it is sent.
-pub(super) struct Request(BytesMut);
+pub(super) struct Request {
+    head: BytesMut,
+    content: Bytes,
+}
+
+/// A request as it is sent: what is to be written to a file follows the rest of it, and is never copied.
+#[derive(Debug)]
+pub(super) struct Frame {
+    pub(super) head: Bytes,
+    pub(super) content: Bytes,
+}
 
 impl Request {
     pub(super) fn new(kind: Ask) -> Self {
@@ -114,11 +127,11 @@ impl Request {
         bytes.put_u32(0);
         bytes.put_u8(kind as u8);
         bytes.put_u32(0);
-        Self(bytes)
+        Self { head: bytes, content: Bytes::new() }
     }
 
     /// The first message, which has the version where others have their number.
-    pub(super) fn hello(version: u32) -> Bytes {
+    pub(super) fn hello(version: u32) -> Frame {
         Self::new(Ask::Init).numbered(version)
     }
 
@@ -127,45 +140,51 @@ impl Request {
     }
 
     pub(super) fn bytes(mut self, bytes: &[u8]) -> Self {
-        self.0.reserve(4 + bytes.len());
+        self.head.reserve(4 + bytes.len());
         // Paths, handles and blocks are far below 4 GiB.
-        self.0.put_u32(u32::try_from(bytes.len()).unwrap_or(u32::MAX));
-        self.0.put_slice(bytes);
+        self.head.put_u32(u32::try_from(bytes.len()).unwrap_or(u32::MAX));
+        self.head.put_slice(bytes);
         self
     }
 
+    /// What is to be written, as the last field.
+    pub(super) fn content(self, content: Bytes) -> Self {
+        let length = u32::try_from(content.len()).unwrap_or(u32::MAX);
+        Self { content, ..self.u32(length) }
+    }
+
     pub(super) fn u32(mut self, number: u32) -> Self {
-        self.0.put_u32(number);
+        self.head.put_u32(number);
         self
     }
 
     pub(super) fn u64(mut self, number: u64) -> Self {
-        self.0.put_u64(number);
+        self.head.put_u64(number);
         self
     }
 
     /// What is to be set. A time is set as that of reading, too, since the draft has no other way.
     pub(super) fn attrs(mut self, attrs: &Attrs) -> Self {
         let flag = |has: bool, flag| if has { flag } else { 0 };
-        self.0.put_u32(
+        self.head.put_u32(
             flag(attrs.size.is_some(), HAS_SIZE)
                 | flag(attrs.permissions.is_some(), HAS_PERMISSIONS)
                 | flag(attrs.modified_s.is_some(), HAS_TIMES),
         );
-        attrs.size.into_iter().for_each(|size| self.0.put_u64(size));
-        attrs.permissions.into_iter().for_each(|permissions| self.0.put_u32(permissions));
+        attrs.size.into_iter().for_each(|size| self.head.put_u64(size));
+        attrs.permissions.into_iter().for_each(|permissions| self.head.put_u32(permissions));
         if let Some(modified) = attrs.modified_s {
-            self.0.put_u32(modified);
-            self.0.put_u32(modified);
+            self.head.put_u32(modified);
+            self.head.put_u32(modified);
         }
         self
     }
 
-    pub(super) fn numbered(mut self, number: u32) -> Bytes {
-        let length = u32::try_from(self.0.len() - 4).unwrap_or(u32::MAX);
-        self.0[..4].copy_from_slice(&length.to_be_bytes());
-        self.0[5..9].copy_from_slice(&number.to_be_bytes());
-        self.0.freeze()
+    pub(super) fn numbered(mut self, number: u32) -> Frame {
+        let length = u32::try_from(self.head.len() - 4 + self.content.len()).unwrap_or(u32::MAX);
+        self.head[..4].copy_from_slice(&length.to_be_bytes());
+        self.head[5..9].copy_from_slice(&number.to_be_bytes());
+        Frame { head: self.head.freeze(), content: self.content }
     }
 }
 
@@ -177,6 +196,14 @@ impl Frames {
     /// Takes what arrived.
     pub fn push(&mut self, bytes: &[u8]) {
         self.0.extend_from_slice(bytes);
+    }
+
+    /// Reads more, after there was no frame; false at the end. Room is made for the rest of a frame at once, so that no more of it is copied than what began it.
+    pub(super) async fn read(&mut self, from: &mut (impl AsyncRead + Unpin)) -> bool {
+        let whole = self.0.first_chunk::<4>().map_or(0, |head| 4 + u32::from_be_bytes(*head) as usize);
+        let room = whole.saturating_sub(self.0.len()).max(READ_BYTES);
+        self.0.reserve(room);
+        matches!(from.read_buf(&mut (&mut self.0).limit(room)).await, Ok(1..))
     }
 
     /// The next whole frame, without its length.
@@ -361,7 +388,7 @@ mod tests {
             &[0, 0, 0, 30, 10, 0, 0, 0, 7, 0, 0, 0, 1, b'h'][..],
             &[0, 0, 0, 9, 0, 0, 0, 0, 0, 0, 0, 3, 0, 0, 0, 5, 0, 0, 0, 5],
         ];
-        assert_eq!(request[..], expected.concat());
+        assert_eq!(request.head[..], expected.concat());
     }
 
     proptest! {

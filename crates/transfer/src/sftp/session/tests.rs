@@ -2,41 +2,52 @@
 
 use super::super::wire::OPEN_READ;
 use super::*;
-use futures_util::stream;
 use holdfast_base::ErrorKind;
+use std::future::ready;
+use tokio::io::{AsyncReadExt, DuplexStream, duplex, split};
 
 /// The server's end of a session.
-struct Server {
-    to_client: mpsc::Sender<Bytes>,
-    from_client: mpsc::Receiver<Bytes>,
-}
+struct Server(DuplexStream);
 
 impl Server {
-    async fn send(&self, body: &[u8]) {
+    async fn send(&mut self, body: &[u8]) {
         let length = u32::try_from(body.len()).expect("short").to_be_bytes();
-        self.to_client.send([&length, body].concat().into()).await.expect("the client is there");
+        self.0.write_all(&[&length, body].concat()).await.expect("the client is there");
     }
 
-    async fn status(&self, number: u32, code: u32) {
+    async fn status(&mut self, number: u32, code: u32) {
         let body = [&[101][..], &number.to_be_bytes(), &code.to_be_bytes(), &[0; 8]].concat();
         self.send(&body).await;
     }
 
-    /// The next request's type and number.
+    /// The next request's type, number and fields.
+    async fn request(&mut self) -> (u8, u32, Vec<u8>) {
+        let length = self.0.read_u32().await.expect("a request");
+        let mut body = vec![0; length as usize];
+        self.0.read_exact(&mut body).await.expect("a whole request");
+        (body[0], u32::from_be_bytes(body[1..5].try_into().expect("four bytes")), body[5..].to_vec())
+    }
+
     async fn asked(&mut self) -> (u8, u32) {
-        let frame = self.from_client.recv().await.expect("a request");
-        (frame[4], u32::from_be_bytes(frame[5..9].try_into().expect("four bytes")))
+        let (kind, number, _) = self.request().await;
+        (kind, number)
     }
 }
 
+fn pair(room: usize) -> (DuplexStream, Server) {
+    let (client, server) = duplex(room);
+    (client, Server(server))
+}
+
+async fn begin(client: DuplexStream) -> Result<Session> {
+    let (from, to) = split(client);
+    Session::begin(from, to, ready(Error::unavailable("it ended"))).await
+}
+
 async fn begun(hello: &[u8]) -> (Result<Session>, Server) {
-    let (to_client, arriving) = mpsc::channel(64);
-    let (frames, from_client) = mpsc::channel(64);
-    let server = Server { to_client, from_client };
+    let (client, mut server) = pair(1 << 16);
     server.send(hello).await;
-    let incoming =
-        Box::pin(stream::unfold(arriving, |mut arriving| async move { Some((arriving.recv().await?, arriving)) }));
-    (Session::begin(incoming, frames, Box::new(())).await, server)
+    (begin(client).await, server)
 }
 
 async fn session() -> (Arc<Session>, Server) {
@@ -87,7 +98,7 @@ async fn a_frame_of_an_absurd_length_is_not_waited_for() {
     let (session, mut server) = session().await;
     let waiting = session.send(removing("a")).await.expect("sent");
     server.asked().await;
-    server.to_client.send(Bytes::from_static(&[0x7f, 255, 255, 255, 103])).await.expect("sends");
+    server.0.write_all(&[0x7f, 255, 255, 255, 103]).await.expect("sends");
     assert!(waiting.reply().await.expect_err("it is over").message().contains("2147483647"));
 }
 
@@ -122,13 +133,9 @@ async fn an_older_version_is_refused_and_limits_of_the_server_are_kept() {
     for (limit, chunk) in [(0_u64, 32 << 10), (70_000, 64 << 10), (u64::MAX, 128 << 10), (1, 1 << 10)] {
         let name = b"limits@openssh.com";
         let hello = [&[2, 0, 0, 0, 3, 0, 0, 0, 18][..], name, &[0, 0, 0, 1, b'1']].concat();
-        let (to_client, arriving) = mpsc::channel(64);
-        let (frames, from_client) = mpsc::channel(64);
-        let mut server = Server { to_client, from_client };
+        let (client, mut server) = pair(1 << 16);
         server.send(&hello).await;
-        let incoming =
-            Box::pin(stream::unfold(arriving, |mut arriving| async move { Some((arriving.recv().await?, arriving)) }));
-        let beginning = tokio::spawn(Session::begin(incoming, frames, Box::new(())));
+        let beginning = tokio::spawn(begin(client));
         server.asked().await;
         let (kind, number) = server.asked().await;
         assert_eq!(kind, Ask::Extended as u8);
@@ -140,23 +147,37 @@ async fn an_older_version_is_refused_and_limits_of_the_server_are_kept() {
 }
 
 #[tokio::test]
-async fn who_waits_to_send_is_told_as_well_when_the_connection_ends() {
-    let (to_client, arriving) = mpsc::channel(64);
-    let (frames, from_client) = mpsc::channel(1);
-    let mut server = Server { to_client, from_client };
-    server.send(&[2, 0, 0, 0, 3]).await;
-    let incoming =
-        Box::pin(stream::unfold(arriving, |mut arriving| async move { Some((arriving.recv().await?, arriving)) }));
-    // What takes frames goes with what is kept, as the task does that writes them.
-    let (taken, gone) = oneshot::channel::<()>();
-    let beginning = tokio::spawn(Session::begin(incoming, frames, Box::new(taken)));
+async fn what_is_written_follows_the_rest_of_its_request() {
+    let (session, mut server) = session().await;
+    let content: Vec<u8> = (0..70_000_u32).map(|n| (n % 251) as u8).collect();
+    let handle = Handle { session: Arc::clone(&session), bytes: Bytes::from_static(b"h") };
+    let writing = handle.write(7, content.clone().into());
+    let sent = tokio::spawn(async move { session.send(writing).await.map(|_| ()) });
+    let (kind, _, fields) = server.request().await;
+    let expected = [&[0, 0, 0, 1, b'h'][..], &7_u64.to_be_bytes(), &70_000_u32.to_be_bytes(), &content].concat();
+    assert!(kind == Ask::Write as u8 && fields == expected);
+    sent.await.expect("ends").expect("is sent");
+}
+
+#[tokio::test]
+async fn who_waits_to_send_is_told_as_well_when_the_connection_ends_and_why() {
+    let (client, mut server) = pair(16);
+    let (from, to) = split(client);
+    let ended = async { Error::new(ErrorKind::Unavailable, "the cable was cut") };
+    let beginning = tokio::spawn(Session::begin(from, to, ended));
     server.asked().await;
+    server.send(&[2, 0, 0, 0, 3]).await;
     let session = Arc::new(beginning.await.expect("ends").expect("begins"));
-    let _first = session.send(removing("a")).await.expect("there is room for one");
-    let second = tokio::spawn(async move { session.send(removing("b")).await.map(|_| ()) });
-    let Server { to_client, from_client } = server;
-    drop(to_client);
-    assert!(gone.await.is_err(), "it was let go of");
-    drop(from_client);
-    assert!(second.await.expect("ends").expect_err("it is over").is_temporary());
+    let many: Vec<_> = (0..2 * FRAMES_WAITING)
+        .map(|_| Arc::clone(&session))
+        .map(|session| tokio::spawn(async move { session.ask(removing("a")).await }))
+        .collect();
+    server.asked().await;
+    drop(server);
+    for one in many {
+        let error = one.await.expect("ends").expect_err("it is over");
+        assert!(error.is_temporary(), "{error}");
+    }
+    let last = session.ask(removing("b")).await.expect_err("it is over");
+    assert!(last.message().contains("the cable was cut"), "{last}");
 }
