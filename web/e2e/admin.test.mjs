@@ -144,7 +144,7 @@ describe('administration', () => {
     await press(page, 'Store', 'nav a');
     await press(page, 'Reclaim now');
     await seen(page, 'Reclaim has begun', '.toast');
-    await press(page, 'Nodes and jobs', 'nav a');
+    await press(page, 'Nodes and upkeep', 'nav a');
     await seen(page, 'packs deleted', 'tbody td');
   });
 

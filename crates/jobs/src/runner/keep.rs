@@ -3,13 +3,14 @@
 use super::Notice;
 use super::follow::{Pending, left, opens, until_over};
 use super::inbox::{Inbox, Taken};
-use super::perform::{Host, Wanted, perform, recover};
-use crate::carry::{Ended, Order, Outcome};
+use super::perform::{Host, Stops, Wanted, perform, recover};
+use crate::carry::{Ended, Outcome};
 use crate::file::{Job, Set};
 use crate::schedule::{Decision, Schedule, decide};
-use crate::store::{RunRow, Trigger};
-use holdfast_base::{Error, Result};
+use crate::store::{RunRow, Trigger, Wishes};
+use holdfast_base::{Error, ErrorKind, Result};
 use jiff::{SignedDuration, Timestamp};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::{mpsc, watch};
@@ -29,6 +30,11 @@ pub(super) struct Keeper {
     name: String,
     set: watch::Receiver<Arc<Set>>,
     stop: watch::Receiver<bool>,
+    wishes: watch::Receiver<Wishes>,
+    /// Whether a job that is not active is kept, for what is asked of it.
+    takes_wishes: bool,
+    /// Runs that were asked for, and begun, and may be asked for still by what was read last.
+    begun: BTreeSet<i64>,
     notices: mpsc::Sender<Notice>,
     /// Runs that are to be, before any due time: when, and what.
     pending: Vec<Pending>,
@@ -45,7 +51,7 @@ impl Keeper {
         host: Arc<Host>,
         name: String,
         set: watch::Receiver<Arc<Set>>,
-        stop: watch::Receiver<bool>,
+        (stop, wishes, takes_wishes): (watch::Receiver<bool>, watch::Receiver<Wishes>, bool),
         notices: mpsc::Sender<Notice>,
     ) -> Self {
         let dealt_with = host.now();
@@ -54,6 +60,9 @@ impl Keeper {
             name,
             set,
             stop,
+            wishes,
+            takes_wishes,
+            begun: BTreeSet::new(),
             notices,
             pending: Vec::new(),
             inbox: None,
@@ -89,7 +98,7 @@ impl Keeper {
 
     fn described(&mut self) -> Option<(Arc<Set>, Arc<Job>)> {
         let set = Arc::clone(&self.set.borrow_and_update());
-        let job = set.jobs.get(&self.name).filter(|job| job.text.active).cloned()?;
+        let job = set.jobs.get(&self.name).filter(|job| job.text.active || self.takes_wishes).cloned()?;
         Some((set, job))
     }
 
@@ -106,7 +115,7 @@ impl Keeper {
             .await?;
         self.dealt_with = Timestamp::from_millisecond(dealt_with).unwrap_or(now);
         self.pending.clear();
-        if let Some(_lock) = self.host.state.lock_job(&self.name)? {
+        if let Some(_lock) = self.host.lock_job(&self.name)? {
             let last = tokio::select! {
                 last = recover(&self.host, job) => last?,
                 _ = self.stop.wait_for(|stop| *stop) => None,
@@ -118,9 +127,8 @@ impl Keeper {
             };
             self.pending.extend(last.filter(ours).and_then(|last| left(job, &last, now)));
         }
-        if job.text.run_on_start && !std::mem::replace(&mut self.started, true) {
-            let wanted =
-                Wanted { trigger: Trigger::Start, due: now, attempt: 0, order: Order::default(), of_schedule: true };
+        if job.text.active && job.text.run_on_start && !std::mem::replace(&mut self.started, true) {
+            let wanted = Wanted { of_schedule: true, ..Wanted::all(Trigger::Start, now) };
             self.pending.push(Pending { at: now, wanted, taken: None });
         }
         Ok(())
@@ -136,15 +144,23 @@ impl Keeper {
         let (schedule, tolerance) =
             (&job.schedule, SignedDuration::try_from(job.tolerance()).unwrap_or(SignedDuration::MAX));
         let is_open = schedule.window.is_none_or(|window| window.is_open(&schedule.zone, now));
+        if let Some(asked) = self.asked() {
+            // Somebody wants it now, whatever its hours are.
+            return self.run(set, job, Pending { at: now, wanted: asked, taken: None }).await;
+        }
         self.look_into_inbox(job, now).await?;
         if let Some(at) = self.pending.iter().position(|pending| is_open && pending.at <= now) {
             let pending = self.pending.remove(at);
             return self.run(set, job, pending).await;
         }
-        match decide(schedule, tolerance, self.dealt_with, now) {
+        let decision = if job.text.active {
+            decide(schedule, tolerance, self.dealt_with, now)
+        } else {
+            Decision::Rest
+        };
+        match decision {
             Decision::Begin(due) => {
-                let wanted =
-                    Wanted { trigger: Trigger::Schedule, due, attempt: 0, order: Order::default(), of_schedule: true };
+                let wanted = Wanted { of_schedule: true, ..Wanted::all(Trigger::Schedule, due) };
                 self.run(set, job, Pending { at: now, wanted, taken: None }).await
             }
             Decision::Pass => self.deal_with(now).await,
@@ -178,18 +194,31 @@ impl Keeper {
         self.sleep(left.min(most).max(Duration::from_millis(1))).await;
     }
 
-    /// Sleeps, unless it is told to stop or jobs are described anew.
+    /// The next run that somebody asked for.
+    fn asked(&mut self) -> Option<Wanted> {
+        let wishes = self.wishes.borrow_and_update();
+        let ours = || wishes.starts.iter().filter(|run| run.job == self.name);
+        self.begun.retain(|begun| ours().any(|run| run.id == *begun));
+        let run = ours().find(|run| !self.begun.contains(&run.id))?;
+        let due = Timestamp::from_millisecond(run.due_ms).unwrap_or_else(|_| self.host.now());
+        let (order, by, asked) = (run.order.clone(), run.by.clone(), Some(run.id));
+        self.begun.insert(run.id);
+        Some(Wanted { order, by, asked, ..Wanted::all(run.trigger, due) })
+    }
+
+    /// Sleeps, unless it is told to stop, jobs are described anew, or something is asked for.
     async fn sleep(&mut self, time: Duration) {
         let mut set = self.set.clone();
         tokio::select! {
             _ = self.stop.wait_for(|stop| *stop) => {}
             _ = set.changed() => {}
+            Ok(()) = self.wishes.changed() => {}
             () = tokio::time::sleep(time) => {}
         }
     }
 
     async fn look_into_inbox(&mut self, job: &Job, now: Timestamp) -> Result<()> {
-        let Some(folder) = &job.text.inbox else {
+        let Some(folder) = job.text.inbox.as_ref().filter(|_| job.text.active) else {
             self.inbox = None;
             return Ok(());
         };
@@ -210,32 +239,42 @@ impl Keeper {
             looked.await.map_err(|error| Error::internal("the inbox could not be looked into").with_source(error))?;
         self.inbox = Some(inbox);
         if let Some((taken, order)) = taken? {
-            let wanted = Wanted { trigger: Trigger::Inbox, due: now, attempt: 0, order, of_schedule: false };
+            let wanted = Wanted { order, ..Wanted::all(Trigger::Inbox, now) };
             self.pending.push(Pending { at: now, wanted, taken: Some(taken) });
         }
         Ok(())
     }
 
     async fn run(&mut self, set: &Arc<Set>, job: &Arc<Job>, pending: Pending) -> Result<()> {
-        let Some(_lock) = self.host.state.lock_job(&self.name)? else {
+        let Some(_lock) = self.host.lock_job(&self.name)? else {
             // Somebody started it by hand.
             self.pending.push(pending);
             self.sleep(LOOK).await;
             return Ok(());
         };
         let Pending { wanted, taken, .. } = pending;
-        let (quit, (stop, stopping)) = (self.stop.clone(), watch::channel(false));
+        let (quit, (stop, stopping), (cancel, cancelled)) =
+            (self.stop.clone(), watch::channel(false), watch::channel(false));
+        let (began_id, mut id) = watch::channel(None);
         let (events, mut told) = mpsc::channel(EVENTS_MAX);
         let notices = self.notices.clone();
-        let began = async move |row| {
+        let began = async move |row: RunRow| {
+            began_id.send_replace(Some(row.id));
             let _ = notices.send(Notice::Began(row)).await;
         };
+        let stops = Stops { stop: &stopping, quit: &quit, cancel: &cancelled };
+        let windowed = wanted.trigger != Trigger::Api;
         let performed = tokio::select! {
-            performed = perform(&self.host, set, job, &wanted, (&events, began), (&stopping, &quit)) => performed,
+            performed = perform(&self.host, set, job, &wanted, (&events, began), &stops) => performed,
             never = async { loop { while told.recv().await.is_some() {} } } => never,
-            never = until_over(&self.host, job, self.stop.clone(), stop) => match never {},
+            never = until_over(&self.host, job, (self.stop.clone(), cancelled.clone()), windowed, stop) => match never {},
+            never = until_cancelled(&mut id, self.wishes.clone(), cancel) => match never {},
         };
-        let (row, outcome) = performed?;
+        let (row, outcome) = match performed {
+            // What was asked for was taken back meanwhile.
+            Err(error) if wanted.asked.is_some() && error.kind() == ErrorKind::Conflict => return Ok(()),
+            performed => performed?,
+        };
         if wanted.of_schedule {
             self.dealt_with = self.dealt_with.max(wanted.due);
         }
@@ -256,7 +295,7 @@ impl Keeper {
         let now = self.host.now();
         if let Some(next) = left(job, row, now) {
             let trigger = if taken.is_some() { Trigger::Inbox } else { next.wanted.trigger };
-            let wanted = Wanted { trigger, order: wanted.order, ..next.wanted };
+            let wanted = Wanted { trigger, order: wanted.order, by: wanted.by, ..next.wanted };
             self.pending.push(Pending { at: next.at, wanted, taken });
             return Ok(());
         }
@@ -269,4 +308,19 @@ impl Keeper {
         let moved = tokio::task::spawn_blocking(move || taken.finish(whole, &errors)).await;
         moved.map_err(|error| Error::internal("an order could not be put away").with_source(error))?
     }
+}
+
+/// Tells a run, once it has a number, that somebody stopped it.
+async fn until_cancelled(
+    id: &mut watch::Receiver<Option<i64>>,
+    mut wishes: watch::Receiver<Wishes>,
+    tell: watch::Sender<bool>,
+) -> std::convert::Infallible {
+    let began = id.wait_for(Option::is_some).await.map(|id| *id);
+    if let Ok(Some(id)) = began
+        && wishes.wait_for(|wishes| wishes.stops.contains(&id)).await.is_ok()
+    {
+        tell.send_replace(true);
+    }
+    std::future::pending().await
 }

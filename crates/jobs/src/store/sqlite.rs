@@ -1,7 +1,7 @@
 //! Runs in a file of SQLite: a log that is written ahead, each change synced before it is answered.
 
-use super::{Begin, RUNS_MAX, RunRow, Store, Trigger};
-use crate::carry::{Done, Ended, Outcome};
+use super::{Begin, RUNS_MAX, RunRow, Store, Trigger, Wishes};
+use crate::carry::{Done, Ended, Order, Outcome};
 use holdfast_base::{Error, Result};
 use parking_lot::Mutex;
 use rusqlite::{Connection, OptionalExtension, Row, params};
@@ -83,6 +83,8 @@ fn row(row: &Row<'_>) -> rusqlite::Result<RunRow> {
         done: json(&words(8)?)?,
         errors: json(&words(9)?)?,
         step_errors: json(&words(10)?)?,
+        order: Order::default(),
+        by: String::new(),
     })
 }
 
@@ -114,7 +116,8 @@ impl Store for Sqlite {
     fn begin(&self, begin: &Begin) -> Result<i64> {
         let mut connection = self.0.lock();
         let transaction = connection.transaction().map_err(broken)?;
-        let Begin { job, trigger, due_ms, began_ms, attempt, dealt_with_ms } = begin;
+        // Nobody asks: orders are in a folder, where they are found again.
+        let Begin { job, trigger, due_ms, began_ms, attempt, dealt_with_ms, asked: _ } = begin;
         if let Some(until) = dealt_with_ms {
             transaction.execute(DEAL, params![job, until]).map_err(broken)?;
         }
@@ -158,6 +161,10 @@ impl Store for Sqlite {
         self.some("WHERE owes = 1 ORDER BY id", [])
     }
 
+    fn wishes(&self) -> Result<Option<Wishes>> {
+        Ok(None)
+    }
+
     fn runs(&self, job: Option<&str>, limit: u64) -> Result<Vec<RunRow>> {
         match job {
             Some(job) => self.some("WHERE job = ?1 ORDER BY id DESC LIMIT ?2", params![job, limit]),
@@ -169,6 +176,7 @@ impl Store for Sqlite {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::store::Asked;
 
     fn begin(job: &str, due_ms: i64) -> Begin {
         Begin {
@@ -178,6 +186,7 @@ mod tests {
             began_ms: due_ms + 1,
             attempt: 0,
             dealt_with_ms: Some(due_ms),
+            asked: Asked::default(),
         }
     }
 
