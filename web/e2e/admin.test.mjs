@@ -12,6 +12,7 @@ const PAGES = [
   ['accounts', '/admin/accounts', 'tbody tr'],
   ['spaces', '/admin/spaces', 'tbody tr'],
   ['sites', '/admin/sites', 'tbody tr'],
+  ['jobs', '/admin/jobs', '.card'],
   ['store', '/admin/store', 'dl'],
   ['nodes', '/admin/nodes', 'tbody tr'],
   ['audit', '/admin/audit', 'tbody tr'],

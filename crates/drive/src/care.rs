@@ -13,9 +13,9 @@ pub mod reclaim;
 
 pub(crate) use memory::give_back as give_memory_back;
 
-pub use heart::under_lease;
 pub use backup::{BackupReport, backup, restore};
 pub use check::{CheckOptions, CheckReport, check};
+pub use heart::under_lease;
 pub use jobs::{JobOptions, Jobs, LastReclaim, Reclaims};
 pub use reclaim::{ReclaimReport, reclaim};
 

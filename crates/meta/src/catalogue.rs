@@ -14,8 +14,8 @@ use crate::types::{
 };
 use crate::types::{Applied, Batch, Standing};
 use crate::types::{Durable, Entry, NewAttributes, NewEntry, Posix, Rename, Renamed, Rewrite, Unlink, XattrRule};
-use crate::types::{JobBegin, JobEnd, JobRun, NewJobRun, WhichJobRuns};
 use crate::types::{Factors, Identity, NewIdentity, NewPasskey, OpenGrant, Passkey, Ticket};
+use crate::types::{JobBegin, JobEnd, JobRun, NewJobRun, WhichJobRuns};
 use crate::types::{NewSearch, SavedSearch, SearchChange, Tag, WhichSearch};
 use async_trait::async_trait;
 use holdfast_base::{

@@ -3,7 +3,7 @@ import { ask } from './http';
 
 export interface JobRun {
   run: number;
-  trigger: 'schedule' | 'start' | 'command' | 'api' | 'inbox' | 'retry' | 'resume';
+  trigger: 'schedule' | 'start' | 'command' | 'api' | 'inbox' | 'mail' | 'retry' | 'resume';
   by?: string;
   began_ms?: number;
   ended_ms?: number;

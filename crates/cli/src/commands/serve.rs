@@ -95,7 +95,8 @@ impl ServeArgs {
         flags.set("mounts.spaces", list(&self.mount));
         flags.set("mounts.user", self.mount_user.clone());
         flags.set("mounts.password_file", path(&self.mount_password_file)?);
-        let jobs = self.jobs.iter().map(|file| path(&Some(file.clone()))).collect::<anyhow::Result<Option<Vec<_>>>>()?;
+        let jobs =
+            self.jobs.iter().map(|file| path(&Some(file.clone()))).collect::<anyhow::Result<Option<Vec<_>>>>()?;
         flags.set("jobs.files", jobs.filter(|jobs| !jobs.is_empty()));
         flags.set("log.format", common.log_format.map(|format| format.name().to_owned()));
         flags.set("log.level", common.log_level.clone());

@@ -78,7 +78,8 @@ fn files(paths: &[PathBuf]) -> Result<Vec<PathBuf>> {
 fn in_folder(folder: &Path) -> Result<Vec<PathBuf>> {
     let about = |error: std::io::Error| Error::from(error).context(folder.display());
     let entries = std::fs::read_dir(folder).map_err(about)?;
-    let paths = entries.map(|entry| entry.map(|entry| entry.path())).collect::<std::io::Result<Vec<_>>>().map_err(about)?;
+    let paths =
+        entries.map(|entry| entry.map(|entry| entry.path())).collect::<std::io::Result<Vec<_>>>().map_err(about)?;
     // A name that begins with a dot is one of an editor.
     let is_ours = |path: &PathBuf| {
         let name = path.file_name().unwrap_or_default().as_encoded_bytes();

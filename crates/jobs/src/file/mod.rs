@@ -10,7 +10,7 @@ mod shape;
 
 pub use described::Described;
 pub use shape::{
-    Delete, IfExists, JobFile, JobText, Links, LoginText, Mail, Plane, RateIn, Retries, SiteText, Step, What,
+    Delete, IfExists, JobFile, JobText, Links, LoginText, Mail, Mailbox, Plane, RateIn, Retries, SiteText, Step, What,
 };
 
 use crate::schedule::{Schedule, When};
@@ -143,6 +143,7 @@ impl Job {
         }
         words.extend(text.window.as_ref().map(|window| format!("in {}", window.text())));
         words.extend(text.inbox.as_ref().map(|inbox| format!("inbox {}", inbox.display())));
+        words.extend(text.mailbox.as_ref().map(|mailbox| format!("mails to {}", mailbox.at)));
         if text.run_on_start {
             words.push("on start".into());
         }

@@ -2,6 +2,7 @@
 
 use super::inbox::Taken;
 use super::keep::SLEEP_MAX;
+use super::mailbox::Order as Mail;
 use super::perform::{Host, Wanted};
 use crate::carry::Ended;
 use crate::file::Job;
@@ -19,6 +20,15 @@ pub(super) struct Pending {
     pub(super) at: Timestamp,
     pub(super) wanted: Wanted,
     pub(super) taken: Option<Taken>,
+    /// The mail that it is of.
+    pub(super) mail: Option<Mail>,
+}
+
+impl Pending {
+    /// A run that nothing but its time made.
+    pub(super) fn new(at: Timestamp, wanted: Wanted) -> Self {
+        Self { at, wanted, taken: None, mail: None }
+    }
 }
 
 /// The next time that the job's window opens.
@@ -37,11 +47,11 @@ pub(super) fn left(job: &Job, last: &RunRow, now: Timestamp) -> Option<Pending> 
     };
     match last.result? {
         Ended::Succeeded | Ended::Stopped => None,
-        Ended::PutAside => Some(Pending { at: now, wanted: wanted(Trigger::Resume, last.attempt), taken: None }),
+        Ended::PutAside => Some(Pending::new(now, wanted(Trigger::Resume, last.attempt))),
         Ended::Interrupted => {
             let tolerance = SignedDuration::try_from(job.tolerance()).unwrap_or(SignedDuration::MAX);
             let late = due.checked_add(tolerance).is_ok_and(|until| until < now);
-            (!late).then(|| Pending { at: now, wanted: wanted(Trigger::Resume, last.attempt), taken: None })
+            (!late).then(|| Pending::new(now, wanted(Trigger::Resume, last.attempt)))
         }
         Ended::Partial | Ended::Failed => {
             let retries = job.text.retries.as_ref().filter(|retries| last.attempt < u32::from(retries.count))?;
@@ -50,7 +60,7 @@ pub(super) fn left(job: &Job, last: &RunRow, now: Timestamp) -> Option<Pending> 
             let pause = first.saturating_mul(1 << last.attempt.min(20)).min(longest);
             let ended = Timestamp::from_millisecond(last.ended_ms?).ok()?;
             let at = ended.checked_add(SignedDuration::try_from(pause).ok()?).ok()?;
-            Some(Pending { at, wanted: wanted(Trigger::Retry, last.attempt + 1), taken: None })
+            Some(Pending::new(at, wanted(Trigger::Retry, last.attempt + 1)))
         }
     }
 }
@@ -154,7 +164,8 @@ mod tests {
         // 05:59 of the first day.
         let clock = Arc::new(ManualClock::new((6 * 3_600 - 60) * 1_000));
         let store = Arc::new(state.store().expect("opens"));
-        let host = Host { state: Some(state), store, limits: Limits::default(), clock: Arc::<ManualClock>::clone(&clock) };
+        let host =
+            Host { state: Some(state), store, limits: Limits::default(), clock: Arc::<ManualClock>::clone(&clock) };
         let (_quit, quitting) = watch::channel(false);
         let (_cancel, cancelling) = watch::channel(false);
         let (tell, mut told) = watch::channel(false);

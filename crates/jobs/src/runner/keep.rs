@@ -3,6 +3,7 @@
 use super::Notice;
 use super::follow::{Pending, left, opens, until_over};
 use super::inbox::{Inbox, Taken};
+use super::mailbox::{self, Mails};
 use super::perform::{Host, Stops, Wanted, perform, recover};
 use crate::carry::{Ended, Outcome};
 use crate::file::{Job, Set};
@@ -21,6 +22,10 @@ pub(super) const SLEEP_MAX: Duration = Duration::from_secs(30);
 const LOOK: Duration = Duration::from_secs(1);
 /// After trouble with the state or the inbox.
 const TROUBLE: Duration = Duration::from_secs(30);
+/// How long a server of mails may take.
+const MAIL_TIME: Duration = Duration::from_mins(1);
+/// Runs among which it is looked whether one was begun for a mail.
+const MAILS_KNOWN: u64 = 100;
 /// Events of a run that wait; nobody is told of them one by one.
 const EVENTS_MAX: usize = 256;
 
@@ -39,6 +44,7 @@ pub(super) struct Keeper {
     /// Runs that are to be, before any due time: when, and what.
     pending: Vec<Pending>,
     inbox: Option<Inbox>,
+    mails: Mails,
     dealt_with: Timestamp,
     /// The one that due times were counted by.
     schedule: Option<Schedule>,
@@ -66,6 +72,7 @@ impl Keeper {
             notices,
             pending: Vec::new(),
             inbox: None,
+            mails: Mails::default(),
             dealt_with,
             schedule: None,
             started: false,
@@ -129,7 +136,7 @@ impl Keeper {
         }
         if job.text.active && job.text.run_on_start && !std::mem::replace(&mut self.started, true) {
             let wanted = Wanted { of_schedule: true, ..Wanted::all(Trigger::Start, now) };
-            self.pending.push(Pending { at: now, wanted, taken: None });
+            self.pending.push(Pending::new(now, wanted));
         }
         Ok(())
     }
@@ -146,22 +153,22 @@ impl Keeper {
         let is_open = schedule.window.is_none_or(|window| window.is_open(&schedule.zone, now));
         if let Some(asked) = self.asked() {
             // Somebody wants it now, whatever its hours are.
-            return self.run(set, job, Pending { at: now, wanted: asked, taken: None }).await;
+            return self.run(set, job, Pending::new(now, asked)).await;
         }
         self.look_into_inbox(job, now).await?;
+        if let Err(error) = self.look_into_mailbox(set, job, now).await {
+            // Its schedule goes on without it.
+            let _ = self.notices.send(Notice::Trouble(self.name.clone(), error)).await;
+        }
         if let Some(at) = self.pending.iter().position(|pending| is_open && pending.at <= now) {
             let pending = self.pending.remove(at);
             return self.run(set, job, pending).await;
         }
-        let decision = if job.text.active {
-            decide(schedule, tolerance, self.dealt_with, now)
-        } else {
-            Decision::Rest
-        };
+        let decision = if job.text.active { decide(schedule, tolerance, self.dealt_with, now) } else { Decision::Rest };
         match decision {
             Decision::Begin(due) => {
                 let wanted = Wanted { of_schedule: true, ..Wanted::all(Trigger::Schedule, due) };
-                self.run(set, job, Pending { at: now, wanted, taken: None }).await
+                self.run(set, job, Pending::new(now, wanted)).await
             }
             Decision::Pass => self.deal_with(now).await,
             Decision::Wait(until) => {
@@ -190,6 +197,10 @@ impl Keeper {
     async fn rest(&mut self, job: &Job, now: Timestamp, until: Option<Timestamp>) {
         let left = until.map_or(SLEEP_MAX, |until| Duration::try_from(until.duration_since(now)).unwrap_or_default());
         let most = if job.text.inbox.is_some() { LOOK } else { SLEEP_MAX };
+        // While one waits for its window, no other is looked for.
+        let looks = job.text.active && self.pending.iter().all(|pending| pending.mail.is_none());
+        let mailbox = job.text.mailbox.as_ref().filter(|_| looks);
+        let most = mailbox.map_or(most, |mailbox| most.min(self.mails.left(mailbox)));
         // To the next millisecond, in which the clock counts.
         self.sleep(left.min(most).max(Duration::from_millis(1))).await;
     }
@@ -240,8 +251,31 @@ impl Keeper {
         self.inbox = Some(inbox);
         if let Some((taken, order)) = taken? {
             let wanted = Wanted { order, ..Wanted::all(Trigger::Inbox, now) };
-            self.pending.push(Pending { at: now, wanted, taken: Some(taken) });
+            self.pending.push(Pending { taken: Some(taken), ..Pending::new(now, wanted) });
         }
+        Ok(())
+    }
+
+    async fn look_into_mailbox(&mut self, set: &Set, job: &Job, now: Timestamp) -> Result<()> {
+        let Some(mailbox) = job.text.mailbox.as_ref().filter(|_| job.text.active) else { return Ok(()) };
+        if self.pending.iter().any(|pending| pending.mail.is_some()) {
+            // One after another.
+            return Ok(());
+        }
+        let found = tokio::select! {
+            found = self.mails.look(set, job, mailbox) => found?,
+            _ = self.stop.wait_for(|stop| *stop) => None,
+            () = tokio::time::sleep(MAIL_TIME) => return Err(Error::unavailable("the mailbox does not answer")),
+        };
+        let Some(mail) = found else { return Ok(()) };
+        let (name, by) = (self.name.clone(), mail.by.clone());
+        let runs = self.host.store(move |store| store.runs(Some(&name), MAILS_KNOWN)).await?;
+        if runs.iter().any(|run| run.by == by) {
+            // It was begun for this mail, and ended before that was marked.
+            return mailbox::seen(set, job, mailbox, &mail).await;
+        }
+        let wanted = Wanted { by, ..Wanted::all(Trigger::Mail, now) };
+        self.pending.push(Pending { mail: Some(mail), ..Pending::new(now, wanted) });
         Ok(())
     }
 
@@ -252,7 +286,7 @@ impl Keeper {
             self.sleep(LOOK).await;
             return Ok(());
         };
-        let Pending { wanted, taken, .. } = pending;
+        let Pending { wanted, taken, mail, .. } = pending;
         let (quit, (stop, stopping), (cancel, cancelled)) =
             (self.stop.clone(), watch::channel(false), watch::channel(false));
         let (began_id, mut id) = watch::channel(None);
@@ -260,6 +294,13 @@ impl Keeper {
         let notices = self.notices.clone();
         let began = async move |row: RunRow| {
             began_id.send_replace(Some(row.id));
+            if let (Some(mail), Some(mailbox)) = (&mail, &job.text.mailbox) {
+                // What is not marked is known by its number when it is looked at again.
+                let marked = tokio::time::timeout(MAIL_TIME, mailbox::seen(set, job, mailbox, mail)).await;
+                if !matches!(marked, Ok(Ok(()))) {
+                    tracing::warn!(job = %job.name, ?marked, "the mail that started it could not be marked as seen");
+                }
+            }
             let _ = notices.send(Notice::Began(row)).await;
         };
         let stops = Stops { stop: &stopping, quit: &quit, cancel: &cancelled };
@@ -273,7 +314,12 @@ impl Keeper {
         let (row, outcome) = match performed {
             // What was asked for was taken back meanwhile.
             Err(error) if wanted.asked.is_some() && error.kind() == ErrorKind::Conflict => return Ok(()),
-            performed => performed?,
+            Err(error) => {
+                // What was not begun is asked for still.
+                self.begun.retain(|begun| Some(*begun) != wanted.asked);
+                return Err(error);
+            }
+            Ok(performed) => performed,
         };
         if wanted.of_schedule {
             self.dealt_with = self.dealt_with.max(wanted.due);
@@ -296,7 +342,7 @@ impl Keeper {
         if let Some(next) = left(job, row, now) {
             let trigger = if taken.is_some() { Trigger::Inbox } else { next.wanted.trigger };
             let wanted = Wanted { trigger, order: wanted.order, by: wanted.by, ..next.wanted };
-            self.pending.push(Pending { at: next.at, wanted, taken });
+            self.pending.push(Pending { taken, ..Pending::new(next.at, wanted) });
             return Ok(());
         }
         if outcome.result == Ended::Succeeded {

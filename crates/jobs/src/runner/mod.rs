@@ -7,9 +7,11 @@
 mod follow;
 mod inbox;
 mod keep;
+mod mailbox;
 mod perform;
 mod state;
 
+pub(crate) use mailbox::check as check_mailbox;
 pub use perform::{Host, Stops, Wanted, perform, recover};
 pub use state::{JobLock, State, default_folder};
 
@@ -127,13 +129,14 @@ impl Runner {
         }
     }
 
-    /// Runs of jobs that nobody describes any more end, and owe nothing.
+    /// Runs of jobs that nobody describes any more end, those that were asked for too, and owe nothing.
     async fn forgive_removed(&self) -> Result<()> {
         let set = self.described.now();
         let now_ms = self.host.clock.now_ms();
         self.host
             .store(move |store| {
-                for run in store.unfinished()?.iter().filter(|run| !set.jobs.contains_key(&run.job)) {
+                let asked = store.wishes()?.unwrap_or_default().starts;
+                for run in store.unfinished()?.iter().chain(&asked).filter(|run| !set.jobs.contains_key(&run.job)) {
                     store.end(run.id, now_ms, &perform::interrupted(run))?;
                 }
                 for run in store.owing()?.iter().filter(|run| !set.jobs.contains_key(&run.job)) {

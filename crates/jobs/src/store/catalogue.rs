@@ -6,9 +6,7 @@
 use super::{Asked, Begin, RunRow, Store, Trigger, Wishes};
 use crate::carry::{Done, Ended, Order, Outcome};
 use holdfast_base::{Error, ErrorKind, Result};
-use holdfast_meta::{
-    Catalogue, InstanceId, JobBegin, JobEnd, JobRun, NewJobRun, WhichJobRuns,
-};
+use holdfast_meta::{Catalogue, InstanceId, JobBegin, JobEnd, JobRun, NewJobRun, WhichJobRuns};
 use std::sync::Arc;
 use tokio::runtime::Handle;
 
@@ -140,7 +138,10 @@ impl Store for InCatalogue {
     }
 
     fn runs(&self, job: Option<&str>, limit: u64) -> Result<Vec<RunRow>> {
-        let (job, limit) = (job.map(str::to_owned), usize::try_from(limit).unwrap_or(usize::MAX));
-        self.find(WhichJobRuns::Of { job, before: None, limit })
+        let limit = usize::try_from(limit).unwrap_or(usize::MAX);
+        self.find(match job {
+            Some(job) => WhichJobRuns::Begun { job: job.to_owned(), limit },
+            None => WhichJobRuns::Of { job: None, before: None, limit },
+        })
     }
 }

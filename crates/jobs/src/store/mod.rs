@@ -32,6 +32,8 @@ pub enum Trigger {
     Api,
     /// An order came to its inbox.
     Inbox,
+    /// A mail asked for it.
+    Mail,
     /// An earlier one failed.
     Retry,
     /// An earlier one was put aside or interrupted.
@@ -39,8 +41,8 @@ pub enum Trigger {
 }
 
 impl Trigger {
-    const ALL: [Self; 7] =
-        [Self::Schedule, Self::Start, Self::Command, Self::Api, Self::Inbox, Self::Retry, Self::Resume];
+    const ALL: [Self; 8] =
+        [Self::Schedule, Self::Start, Self::Command, Self::Api, Self::Inbox, Self::Mail, Self::Retry, Self::Resume];
 
     /// Its word.
     pub const fn word(self) -> &'static str {
@@ -50,6 +52,7 @@ impl Trigger {
             Self::Command => "command",
             Self::Api => "api",
             Self::Inbox => "inbox",
+            Self::Mail => "mail",
             Self::Retry => "retry",
             Self::Resume => "resume",
         }
@@ -86,7 +89,7 @@ pub struct Asked {
     pub run: Option<i64>,
     /// What of the job is wanted.
     pub order: Order,
-    /// The account that asked, or empty.
+    /// The account that asked, the sender of the mail and its number, or empty.
     pub by: String,
 }
 
@@ -150,6 +153,6 @@ pub trait Store: Send + Sync + 'static {
     fn owing(&self) -> Result<Vec<RunRow>>;
     /// What waits for the runner; none where nobody can ask.
     fn wishes(&self) -> Result<Option<Wishes>>;
-    /// The last runs, of one job or of all, the latest first.
+    /// The last runs that began, of one job or of all, the latest first.
     fn runs(&self, job: Option<&str>, limit: u64) -> Result<Vec<RunRow>>;
 }

@@ -2,9 +2,7 @@
 
 use crate::catalogue::Catalogue;
 use crate::cluster::{InstanceId, NewInstance};
-use crate::types::{
-    JOB_RUNS_MAX, JOB_WISHES_MAX, JOBS_LEASE, JobBegin, JobEnd, JobRun, NewJobRun, WhichJobRuns,
-};
+use crate::types::{JOB_RUNS_MAX, JOB_WISHES_MAX, JOBS_LEASE, JobBegin, JobEnd, JobRun, NewJobRun, WhichJobRuns};
 use holdfast_base::{ErrorKind, Uid};
 use std::sync::Arc;
 
@@ -61,7 +59,19 @@ pub async fn a_run_is_followed_from_its_beginning_to_the_last_of_its_steps(catal
     let (began_ms, ended_ms, result) = (Some(21), Some(ended_ms), Some(result));
     let step_errors = "[\"no\"]".to_owned();
     let whole = JobRun {
-        id: second, job, cause, by, wish, due_ms, began_ms, ended_ms, attempt, result, done, errors, step_errors,
+        id: second,
+        job,
+        cause,
+        by,
+        wish,
+        due_ms,
+        began_ms,
+        ended_ms,
+        attempt,
+        result,
+        done,
+        errors,
+        step_errors,
     };
     assert_eq!(run, whole);
     assert_eq!(some(catalogue, WhichJobRuns::One(first)).await[0].done, "{\"files\":1}");
@@ -97,6 +107,13 @@ pub async fn what_is_asked_for_is_begun_once_or_taken_back(catalogue: &Place) {
     assert_eq!(begun, asked[0]);
     let twice = catalogue.begin_job(None, new("a", 0), begin(asked[0])).await.expect_err("is under way");
     assert_eq!(twice.kind(), ErrorKind::Conflict);
+    // What was asked for first may begin last.
+    let begun = |limit| WhichJobRuns::Begun { job: "a".into(), limit };
+    let later = catalogue.begin_job(None, new("a", 40), at(40)).await.expect("begins");
+    assert_eq!(ids(catalogue, begun(9)).await, [asked[0], later]);
+    assert_eq!(ids(catalogue, begun(1)).await, [asked[0]]);
+    catalogue.end_job(None, later, end(45)).await.expect("ends");
+    catalogue.job_steps_done(None, later, "[]").await.expect("writes");
     assert!(catalogue.stop_job(asked[1], end(60)).await.expect("stops"));
     let gone = catalogue.begin_job(None, new("a", 0), begin(asked[1])).await.expect_err("was taken back");
     assert_eq!(gone.kind(), ErrorKind::Conflict);

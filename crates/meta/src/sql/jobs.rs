@@ -13,9 +13,7 @@ use super::query as sql;
 use super::seam::{Link, Row, Value};
 use super::tx::Tx;
 use crate::cluster::InstanceId;
-use crate::types::{
-    JOB_RUNS_MAX, JOB_WISHES_MAX, JOBS_LEASE, JobBegin, JobEnd, JobRun, NewJobRun, WhichJobRuns,
-};
+use crate::types::{JOB_RUNS_MAX, JOB_WISHES_MAX, JOBS_LEASE, JobBegin, JobEnd, JobRun, NewJobRun, WhichJobRuns};
 use holdfast_base::{ErrorKind, Result};
 
 const COLUMNS: &str =
@@ -158,6 +156,9 @@ pub(super) fn runs(link: &dyn Link, which: &WhichJobRuns) -> Done<Vec<JobRun>> {
         WhichJobRuns::Owing => all("owes = 1 ORDER BY id"),
         WhichJobRuns::Last => all("id IN (SELECT max(id) FROM job_run GROUP BY job)"),
         WhichJobRuns::LastEnded => all("id IN (SELECT max(id) FROM job_run WHERE ended_ms IS NOT NULL GROUP BY job)"),
+        WhichJobRuns::Begun { job, limit } => {
+            some("job = ?1 AND began_ms IS NOT NULL ORDER BY began_ms DESC, id DESC", &[Value::Text(job)], *limit)
+        }
         WhichJobRuns::One(id) => some("id = ?1", &[Value::Integer(*id)], 1),
         WhichJobRuns::Of { job, before, limit } => {
             let before = Value::Integer(before.unwrap_or(i64::MAX));

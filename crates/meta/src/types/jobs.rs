@@ -97,6 +97,13 @@ pub enum WhichJobRuns {
     Last,
     /// The last of each job that has ended.
     LastEnded,
+    /// Those of a job that began, the one that did so last first.
+    Begun {
+        /// The job.
+        job: String,
+        /// Runs at most.
+        limit: usize,
+    },
     /// One.
     One(i64),
     /// Those of a job, or of all, the latest first, from before a number.

@@ -1,7 +1,7 @@
 //! Transfers that the drive's servers run by schedule. What they are is in files of the operator; here they are seen, started and stopped.
 
 use super::jobs_bodies::{
-    TransferJobBody, TransferJobsBody, OrderBody, JobPreviewBody, JobRunBody, JobRunsBody, StartedBody, last_of,
+    JobPreviewBody, JobRunBody, JobRunsBody, OrderBody, StartedBody, TransferJobBody, TransferJobsBody, last_of,
 };
 use crate::Api;
 use crate::extract::{Caller, Json, Path, Query};
@@ -21,7 +21,8 @@ const RUNS: usize = 50;
 const RUNS_MAX: usize = 200;
 
 fn desk(api: &Api) -> Result<&Desk, Failure> {
-    let none = || Error::not_found("this server is told of no jobs: name files of them in its configuration, as jobs.files");
+    let none =
+        || Error::not_found("this server is told of no jobs: name files of them in its configuration, as jobs.files");
     api.desk.as_ref().ok_or_else(|| Failure(none()))
 }
 
@@ -45,7 +46,10 @@ pub(crate) async fn list(State(api): State<Api>, caller: Caller) -> Result<axum:
     let now = holdfast_jobs::now();
     let Some(desk) = &api.desk else { return Ok(axum::Json(TransferJobsBody::none(now))) };
     let (set, runner) = (desk.set(), runner(&api).await?);
-    let (last, ended) = (desk.runs(WhichJobRuns::Last).await?, desk.runs(WhichJobRuns::LastEnded).await?);
+    // What is under way tells more than what waits behind it.
+    let mut last = desk.runs(WhichJobRuns::Unfinished).await?;
+    last.extend(desk.runs(WhichJobRuns::Last).await?);
+    let ended = desk.runs(WhichJobRuns::LastEnded).await?;
     let jobs = set.jobs.values().map(|job| TransferJobBody::of(job, last_of(&last, job), last_of(&ended, job), now));
     Ok(axum::Json(TransferJobsBody { configured: true, now_ms: now.as_millisecond(), runner, jobs: jobs.collect() }))
 }
@@ -62,11 +66,11 @@ pub(crate) async fn show(
     let desk = desk(&api)?;
     let set = desk.set();
     let job = set.job(&name)?;
-    let of = |limit| WhichJobRuns::Of { job: Some(name.clone()), before: None, limit };
-    let last = desk.runs(of(1)).await?;
     // Runs that wait or are under way are few, and the latest.
-    let ended = desk.runs(of(RUNS)).await?.into_iter().find(|run| run.ended_ms.is_some());
-    Ok(axum::Json(TransferJobBody::of(job, last.first(), ended.as_ref(), holdfast_jobs::now())))
+    let runs = desk.runs(WhichJobRuns::Of { job: Some(name.clone()), before: None, limit: RUNS }).await?;
+    let open = runs.iter().find(|run| run.began_ms.is_some() && run.ended_ms.is_none());
+    let ended = runs.iter().find(|run| run.ended_ms.is_some());
+    Ok(axum::Json(TransferJobBody::of(job, open.or(runs.first()), ended, holdfast_jobs::now())))
 }
 
 /// Which runs.

@@ -68,7 +68,7 @@ pub(crate) struct TransferJobBody {
     file: String,
     /// The line.
     line: usize,
-    /// Its last run.
+    /// The run that is under way, or else its last one.
     #[serde(skip_serializing_if = "Option::is_none")]
     last: Option<JobRunBody>,
     /// The last run that has ended.
@@ -112,9 +112,9 @@ impl TransferJobBody {
 pub(crate) struct JobRunBody {
     /// Its number.
     run: i64,
-    /// Why: `schedule`, `start`, `command`, `api`, `inbox`, `retry` or `resume`.
+    /// Why: `schedule`, `start`, `command`, `api`, `inbox`, `mail`, `retry` or `resume`.
     trigger: String,
-    /// The account that asked for it.
+    /// The account that asked for it, or the sender of the mail that did, with its number.
     #[serde(skip_serializing_if = "String::is_empty")]
     by: String,
     /// When it was due, or asked for.
