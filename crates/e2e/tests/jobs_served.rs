@@ -281,13 +281,13 @@ fn jobs_are_seen_and_started_by_administrators_alone() -> Outcome {
 
 #[test]
 fn a_server_that_is_killed_loses_no_run_and_doubles_none() -> Outcome {
-    let jobs = "[jobs.often]\nfrom = '../from/.'\nto = '../to'\nevery = '1s'\n[jobs.big]\nfrom = '../from/big'\nto = '../to'\nrate = '4M'\n";
+    let jobs = "[jobs.often]\nfrom = '../from/.'\nto = '../to'\nevery = '1s'\n[jobs.big]\nfrom = '../big'\nto = '../far'\nrate = '4M'\n";
     let place = Place::new(jobs)?;
     let content = random(24 * MIB);
-    fs::write(place.path("from/big"), &content)?;
+    fs::write(place.path("big"), &content)?;
     let mut server = place.serve()?;
     let run = start(&mut server.client_of(NAME, PASSWORD), "big", &json!({}))?;
-    until("it is on its way", || Ok(has_part(&place.path("to"), 6 * MIB).then_some(())))?;
+    until("it is on its way", || Ok(has_part(&place.path("far"), 6 * MIB).then_some(())))?;
     server.kill_9()?;
     server = server.start_again()?;
     let mut client = server.client_of(NAME, PASSWORD);
@@ -298,7 +298,7 @@ fn a_server_that_is_killed_loses_no_run_and_doubles_none() -> Outcome {
     })?;
     assert_eq!((resumed["trigger"].as_str(), resumed["by"].as_str()), (Some("resume"), Some(NAME)), "{resumed}");
     assert!(resumed["done"]["moved_bytes"].as_u64() < Some(20 * MIB as u64), "from its blocks: {resumed}");
-    assert!(fs::read(place.path("to/big"))? == content);
+    assert!(fs::read(place.path("far/big"))? == content);
 
     // At whatever moment: what was asked for, and what was due, is run once.
     let mut rng = Prng::new(3);
