@@ -12,6 +12,7 @@ const PAGES = [
   ['accounts', '/admin/accounts', 'tbody tr'],
   ['spaces', '/admin/spaces', 'tbody tr'],
   ['sites', '/admin/sites', 'tbody tr'],
+  ['jobs', '/admin/jobs', '.card'],
   ['store', '/admin/store', 'dl'],
   ['nodes', '/admin/nodes', 'tbody tr'],
   ['audit', '/admin/audit', 'tbody tr'],
@@ -144,7 +145,7 @@ describe('administration', () => {
     await press(page, 'Store', 'nav a');
     await press(page, 'Reclaim now');
     await seen(page, 'Reclaim has begun', '.toast');
-    await press(page, 'Nodes and jobs', 'nav a');
+    await press(page, 'Nodes and upkeep', 'nav a');
     await seen(page, 'packs deleted', 'tbody td');
   });
 

@@ -38,6 +38,7 @@ use holdfast_auth::{Accounts, Authenticator, Journal};
 use holdfast_blob::BlobStore;
 use holdfast_drive::Drive;
 use holdfast_drive::care::Reclaims;
+use holdfast_jobs::desk::Desk;
 use holdfast_meta::Catalogue;
 use holdfast_site::Sites;
 use holdfast_thumbnail::Thumbnails;
@@ -106,6 +107,8 @@ pub struct Api {
     pub journal: Journal,
     /// Giving space back.
     pub reclaims: Reclaims,
+    /// Transfers that servers of the drive run by schedule, if this one is told of any.
+    pub desk: Option<Desk>,
     /// What is set on this node, without secrets.
     pub settings: Arc<[Setting]>,
     /// Providers whose people may sign in.

@@ -15,6 +15,7 @@ pub(crate) use memory::give_back as give_memory_back;
 
 pub use backup::{BackupReport, backup, restore};
 pub use check::{CheckOptions, CheckReport, check};
+pub use heart::under_lease;
 pub use jobs::{JobOptions, Jobs, LastReclaim, Reclaims};
 pub use reclaim::{ReclaimReport, reclaim};
 

@@ -27,8 +27,14 @@ pub struct Cluster {
 impl Cluster {
     /// So many nodes and an account.
     pub fn new(engines: Engines, nodes: usize) -> Outcome<Self> {
+        Self::with(engines, nodes, &[])
+    }
+
+    /// The same with more variables.
+    pub fn with(engines: Engines, nodes: usize, more: &[(&'static str, String)]) -> Outcome<Self> {
         let folder = tempfile::tempdir()?;
-        Self::on(&engines.variables(folder.path())?, nodes, Vec::new(), folder)
+        let variables = [&engines.variables(folder.path())?, more].concat();
+        Self::on(&variables, nodes, Vec::new(), folder)
     }
 
     /// The same at addresses that stay, for a balancer, which is believed.

@@ -7,7 +7,7 @@ mod open;
 mod outcome;
 mod plan;
 
-pub use outcome::{Done, Outcome, Result as Ended, Tally};
+pub use outcome::{Done, Live, Outcome, Result as Ended, Seen, Tally};
 pub use plan::Order;
 pub(crate) use plan::lines;
 

@@ -15,6 +15,7 @@ use crate::types::{
 use crate::types::{Applied, Batch, Standing};
 use crate::types::{Durable, Entry, NewAttributes, NewEntry, Posix, Rename, Renamed, Rewrite, Unlink, XattrRule};
 use crate::types::{Factors, Identity, NewIdentity, NewPasskey, OpenGrant, Passkey, Ticket};
+use crate::types::{JobBegin, JobEnd, JobRun, NewJobRun, WhichJobRuns};
 use crate::types::{NewSearch, SavedSearch, SearchChange, Tag, WhichSearch};
 use async_trait::async_trait;
 use holdfast_base::{
@@ -617,6 +618,28 @@ pub trait Catalogue: Send + Sync + 'static {
     async fn capacities(&self, from_ms: i64) -> Result<Vec<Capacity>>;
     /// What waits, what is held, and what is stored.
     async fn pressure(&self) -> Result<Pressure>;
+
+    // ---- transfers that the server runs --------------------------------------------------------------------------
+
+    /// Up to when due times of a job are dealt with.
+    async fn job_dealt_with(&self, job: &str) -> Result<Option<i64>>;
+    /// Runs.
+    async fn job_runs(&self, which: WhichJobRuns) -> Result<Vec<JobRun>>;
+    /// Due times of a job up to then are dealt with. With a holder this, as the next four, is `Unavailable` unless that has the
+    /// lease [`JOBS_LEASE`](crate::types::JOBS_LEASE).
+    async fn deal_with_job(&self, holder: Option<InstanceId>, job: &str, until_ms: i64) -> Result<()>;
+    /// Begins a run: its number. A due time that is dealt with, and one that was asked for and is begun or taken back, are `Conflict`.
+    async fn begin_job(&self, holder: Option<InstanceId>, new: NewJobRun, begin: JobBegin) -> Result<i64>;
+    /// Notes how far a run is that has not ended.
+    async fn note_job(&self, holder: Option<InstanceId>, run: i64, done: &str) -> Result<()>;
+    /// Ends a run that has not ended; its steps are owed from now on.
+    async fn end_job(&self, holder: Option<InstanceId>, run: i64, end: JobEnd) -> Result<()>;
+    /// The steps of a run are done, and this failed of them.
+    async fn job_steps_done(&self, holder: Option<InstanceId>, run: i64, errors: &str) -> Result<()>;
+    /// Asks for a run, which whoever has the lease begins: its number. `Conflict` if too many wait.
+    async fn ask_for_job(&self, new: NewJobRun) -> Result<i64>;
+    /// Ends, with `end`, a run that was asked for and waits, and asks for the end of one that is under way. False if there is neither.
+    async fn stop_job(&self, run: i64, end: JobEnd) -> Result<bool>;
 
     // ---- care --------------------------------------------------------------------------------------------------
 

@@ -2,6 +2,7 @@
 
 use crate::engines::{CatalogueConfig, StoreConfig};
 use crate::federation::SignInConfig;
+use crate::jobs::JobsConfig;
 use crate::limits::Limits;
 use crate::sites::SitesConfig;
 use crate::telemetry::LogConfig;
@@ -50,6 +51,8 @@ pub struct ServerConfig {
     pub thumbnails: ThumbnailsConfig,
     /// Spaces that are folders of this machine while the server runs.
     pub mounts: MountsConfig,
+    /// Transfers that the server runs by schedule.
+    pub jobs: JobsConfig,
     /// Logs.
     pub log: LogConfig,
     /// The log of who did what.
@@ -108,6 +111,7 @@ impl Default for ServerConfig {
             sites: SitesConfig::default(),
             thumbnails: ThumbnailsConfig::default(),
             mounts: MountsConfig::default(),
+            jobs: JobsConfig::default(),
             log: LogConfig::default(),
             audit: AuditConfig::default(),
             limits: Limits::default(),

@@ -179,14 +179,16 @@ impl Server {
         self.stopper.clone()
     }
 
-    /// Serves until it is told to stop, then drains. `reclaim` is called when a reclaim is asked for. Answers whether every
-    /// running request could finish.
-    pub async fn run(mut self, reclaim: impl Fn()) -> bool {
+    /// Serves until it is told to stop, then drains. `hear` is called with whatever it is asked for, of which stopping and reading certificates again
+    /// are its own. Answers whether every running request could finish.
+    pub async fn run(mut self, hear: impl Fn(Wish)) -> bool {
         loop {
-            match self.signals.next(&self.stopper).await {
+            let wish = self.signals.next(&self.stopper).await;
+            hear(wish);
+            match wish {
                 Wish::Stop => break,
                 Wish::Reload => self.reload(),
-                Wish::Reclaim => reclaim(),
+                Wish::Reclaim => {}
             }
         }
         self.web.draining.store(true, Ordering::Relaxed);

@@ -1,7 +1,7 @@
 //! Stopping: what asks for it and in which order things end.
 //!
 //! SIGTERM or SIGINT: after a delay for balancers, if one is configured, the listeners close, idle connections end, running requests get the drain time, then what still runs is
-//! cut off (an upload that is cut off changes nothing). A second signal cuts at once. SIGHUP reads the certificate again;
+//! cut off (an upload that is cut off changes nothing). A second signal cuts at once. SIGHUP reads the certificate and job files again;
 //! SIGUSR1 runs a reclaim.
 
 use crate::conn::Stage;
@@ -36,9 +36,12 @@ pub(crate) struct Signals {
 
 /// What a server was asked to do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Wish {
+pub enum Wish {
+    /// To stop.
     Stop,
+    /// To read files again.
     Reload,
+    /// To give space back.
     Reclaim,
 }
 

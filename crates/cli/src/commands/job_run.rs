@@ -6,10 +6,10 @@ use super::transfer_words::{event_json, trouble_words, would_words};
 use crate::output;
 use holdfast_base::{Error, SystemClock};
 use holdfast_jobs::carry::{Ended, Order, Run, Tally, Told};
-use holdfast_jobs::file::Set;
+use holdfast_jobs::file::{Described, Set};
 use holdfast_jobs::limit::Limits;
 use holdfast_jobs::preview::next_times;
-use holdfast_jobs::runner::{Host, Runner, State, Wanted, perform, recover};
+use holdfast_jobs::runner::{Host, Notice, Runner, State, Stops, Wanted, perform, recover};
 use holdfast_jobs::store::Trigger;
 use holdfast_transfer::Event;
 use serde_json::json;
@@ -26,7 +26,7 @@ const TERMINATED: u8 = 143;
 
 fn host(state: State) -> holdfast_base::Result<Arc<Host>> {
     let store = Arc::new(state.store()?);
-    Ok(Arc::new(Host { state, store, limits: Limits::default(), clock: Arc::new(SystemClock) }))
+    Ok(Arc::new(Host { state: Some(state), store, limits: Limits::default(), clock: Arc::new(SystemClock) }))
 }
 
 /// The first signal puts aside what is under way, a second one ends at once.
@@ -54,21 +54,22 @@ pub(super) async fn run(args: &RunArgs, json: bool) -> anyhow::Result<ExitCode> 
     let _lock = state.lock()?;
     let (stop, _code) = stopping()?;
     let mut hangups = signal(SignalKind::hangup())?;
-    let (reload, reloads) = mpsc::channel(1);
+    let described = Arc::new(Described::read(args.files.clone())?);
+    let (notices, mut told) = mpsc::channel(EVENTS_MAX);
+    let runner = Runner::new(host(state)?, Arc::clone(&described), notices.clone());
     let hearing = tokio::spawn(async move {
-        // One that waits stands for all that come meanwhile.
         while hangups.recv().await.is_some() {
-            let _ = reload.try_send(());
+            if let Err(error) = described.reload() {
+                let _ = notices.send(Notice::NotReloaded(error)).await;
+            }
         }
     });
-    let (notices, mut told) = mpsc::channel(EVENTS_MAX);
-    let runner = Runner::new(host(state)?, args.files.clone(), notices)?;
     let showing = tokio::spawn(async move {
         while let Some(notice) = told.recv().await {
             output::print(&if json { notice_json(&notice).to_string() } else { notice_words(&notice) });
         }
     });
-    let done = runner.run(stop, reloads).await;
+    let done = runner.run(stop).await;
     hearing.abort();
     showing.await?;
     done?;
@@ -81,14 +82,15 @@ pub(super) async fn start(args: &StartArgs, json: bool) -> anyhow::Result<ExitCo
     let job = Arc::clone(set.job(&args.named.name)?);
     let host = host(args.state.open()?)?;
     let busy = || Error::conflict(format!("a run of {} is under way already", job.name));
-    let _lock = host.state.lock_job(&job.name)?.ok_or_else(busy)?;
+    let _lock = host.lock_job(&job.name)?.ok_or_else(busy)?;
     recover(&host, &job).await?;
     let (stop, code) = stopping()?;
-    let wanted =
-        Wanted { trigger: Trigger::Command, due: host.now(), attempt: 0, order: Order::default(), of_schedule: false };
+    let wanted = Wanted::all(Trigger::Command, host.now());
+    let (_cancel, cancel) = watch::channel(false);
+    let stops = Stops { stop: &stop, quit: &stop, cancel: &cancel };
     let (events, told) = mpsc::channel(EVENTS_MAX);
     let showing = tokio::spawn(show(told, json));
-    let done = perform(&host, &set, &job, &wanted, (&events, async |_| {}), (&stop, &stop)).await;
+    let done = perform(&host, &set, &job, &wanted, (&events, async |_| {}), &stops).await;
     drop(events);
     showing.await?;
     let (row, outcome) = done?;

@@ -17,23 +17,6 @@ const ERRORS_SHOWN: usize = 3;
 /// A job, its last run, and whether somebody has it.
 pub(super) type Row<'r> = (&'r Arc<Job>, Option<RunRow>, bool);
 
-/// What makes a job run.
-fn when(job: &Job) -> String {
-    let text = &job.text;
-    let mut words = Vec::new();
-    words.extend(text.cron.as_ref().map(|cron| format!("cron {}", cron.text())));
-    words.extend(text.every.as_ref().map(|every| format!("every {}", every.text())));
-    if text.every.is_none() {
-        words.extend(text.start.as_ref().map(|start| format!("once {}", start.text())));
-    }
-    words.extend(text.window.as_ref().map(|window| format!("in {}", window.text())));
-    words.extend(text.inbox.as_ref().map(|inbox| format!("inbox {}", inbox.display())));
-    if text.run_on_start {
-        words.push("on start".into());
-    }
-    if words.is_empty() { "by hand".into() } else { words.join(", ") }
-}
-
 fn next(job: &Job) -> Option<String> {
     let due = next_times(job, holdfast_jobs::now()).into_iter().next().filter(|_| job.text.active);
     due.map(|due| due.to_string())
@@ -46,7 +29,7 @@ fn sources(job: &Job) -> Vec<String> {
 pub(super) fn list_json(set: &Set) -> Value {
     let jobs = set.jobs.values().map(|job| {
         json!({
-            "job": job.name, "active": job.text.active, "from": sources(job), "to": job.text.to.text(), "when": when(job), "next": next(job),
+            "job": job.name, "active": job.text.active, "from": sources(job), "to": job.text.to.text(), "when": job.when(), "next": next(job),
             "file": job.file.display().to_string(), "line": job.line,
         })
     });
@@ -56,7 +39,7 @@ pub(super) fn list_json(set: &Set) -> Value {
 pub(super) fn list_words(set: &Set) -> String {
     let rows = set.jobs.values().map(|job| {
         let next = if job.text.active { next(job).unwrap_or_default() } else { "not active".into() };
-        vec![job.name.clone(), sources(job).join(" "), job.text.to.text().to_owned(), when(job), next]
+        vec![job.name.clone(), sources(job).join(" "), job.text.to.text().to_owned(), job.when(), next]
     });
     table(&["JOB", "FROM", "TO", "WHEN", "NEXT"], &rows.collect::<Vec<_>>())
 }
@@ -82,8 +65,8 @@ pub(super) fn state_words(running: bool, rows: &[Row<'_>]) -> String {
         .iter()
         .map(|row| {
             let last = row.1.as_ref().map(|run| match run.result {
-                Some(result) => format!("{} {}", result.word(), time(run.ended_ms.unwrap_or(run.began_ms))),
-                None => format!("began {}, {}", time(run.began_ms), moved(run)),
+                Some(result) => format!("{} {}", result.word(), run.ended_ms.map_or_else(String::new, time)),
+                None => format!("began {}, {}", run.began_ms.map_or_else(String::new, time), moved(run)),
             });
             vec![row.0.name.clone(), state(row).to_owned(), next(row.0).unwrap_or_default(), last.unwrap_or_default()]
         })
@@ -94,7 +77,7 @@ pub(super) fn state_words(running: bool, rows: &[Row<'_>]) -> String {
 
 pub(super) fn run_json(run: &RunRow) -> Value {
     json!({
-        "job": run.job, "run": run.id, "trigger": run.trigger, "attempt": run.attempt, "due": time(run.due_ms), "began": time(run.began_ms),
+        "job": run.job, "run": run.id, "trigger": run.trigger, "attempt": run.attempt, "due": time(run.due_ms), "began": run.began_ms.map(time),
         "ended": run.ended_ms.map(time), "result": run.result, "done": run.done, "errors": run.errors, "step_errors": run.step_errors,
     })
 }
@@ -114,7 +97,7 @@ pub(super) fn history_words(runs: &[RunRow]) -> String {
                 run.id.to_string(),
                 run.job.clone(),
                 run.trigger.word().to_owned(),
-                time(run.began_ms),
+                run.began_ms.map_or_else(String::new, time),
                 ended,
                 result.to_owned(),
                 moved(run),

@@ -10,7 +10,7 @@ use holdfast_auth::NewPerson;
 use holdfast_base::Error;
 use holdfast_server::address_file::AddressFile;
 use holdfast_server::tls::Certificate;
-use holdfast_server::{DataDir, LocalDrive, Server, ServerConfig, Setting, telemetry};
+use holdfast_server::{DataDir, LocalDrive, ServedJobs, Server, ServerConfig, Setting, Wish, telemetry};
 use serde_json::json;
 use std::fmt::Write;
 use std::path::PathBuf;
@@ -61,6 +61,9 @@ pub(crate) struct ServeArgs {
     /// File with that account's password in its first line.
     #[arg(long, value_name = "FILE")]
     mount_password_file: Option<PathBuf>,
+    /// Job file, or folder of job files, whose transfers the server runs by schedule; may be repeated.
+    #[arg(long, value_name = "FILE")]
+    jobs: Vec<PathBuf>,
     /// Configuration file instead of holdfast.toml in the data directory.
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
@@ -92,6 +95,9 @@ impl ServeArgs {
         flags.set("mounts.spaces", list(&self.mount));
         flags.set("mounts.user", self.mount_user.clone());
         flags.set("mounts.password_file", path(&self.mount_password_file)?);
+        let jobs =
+            self.jobs.iter().map(|file| path(&Some(file.clone()))).collect::<anyhow::Result<Option<Vec<_>>>>()?;
+        flags.set("jobs.files", jobs.filter(|jobs| !jobs.is_empty()));
         flags.set("log.format", common.log_format.map(|format| format.name().to_owned()));
         flags.set("log.level", common.log_level.clone());
         Ok(flags)
@@ -132,8 +138,10 @@ async fn serve(
         }
         // So that every face shows what mounts that were killed had answered.
         holdfast_mount::recover(drive.engine(), &drive.directory().mounts()).await?;
+        let mut jobs = ServedJobs::read(drive.engine(), &config.jobs)?;
+        let desk = jobs.as_ref().map(ServedJobs::desk);
         let mounts = ServedMounts::start(&drive, &config.mounts).await?;
-        let started = drive.faces(&config, settings).and_then(|faces| Server::start(&config, faces, certificate));
+        let started = drive.faces(&config, settings, desk).and_then(|faces| Server::start(&config, faces, certificate));
         let server = match started {
             Ok(server) => server,
             Err(error) => {
@@ -150,7 +158,19 @@ async fn serve(
         if let Err(error) = drive.engine().listens_on(&addresses).await {
             tracing::warn!(%error, "where this node listens could not be noted");
         }
-        let whole = server.run(|| drive.jobs().reclaim_now()).await;
+        if let Some(jobs) = &mut jobs {
+            jobs.start();
+        }
+        let hear = |wish| match (wish, &jobs) {
+            (Wish::Reclaim, _) => drive.jobs().reclaim_now(),
+            (Wish::Reload, Some(jobs)) => jobs.reload(),
+            (Wish::Stop, Some(jobs)) => jobs.begin_to_stop(),
+            (Wish::Reload | Wish::Stop, None) => {}
+        };
+        let whole = server.run(hear).await;
+        if let Some(jobs) = jobs {
+            jobs.stop(config.limits.drain_timeout()).await;
+        }
         anyhow::Ok(mounts.stop().await && whole)
     }
     .await;

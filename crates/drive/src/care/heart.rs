@@ -35,7 +35,7 @@ pub(super) async fn beat(engine: Engine) {
 
 /// Does `work` if this node gets the lease `name`, and none if another has it. The lease is renewed meanwhile; when that fails, the work
 /// is dropped where it waits, so it must be made of steps that may end between any two.
-pub(super) async fn under_lease<T>(
+pub async fn under_lease<T>(
     engine: &Engine,
     name: &'static str,
     work: impl Future<Output = Result<T>>,

@@ -4,7 +4,10 @@ use holdfast_base::Error;
 use holdfast_transfer::{Counts, Progress, Report};
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
+use std::collections::VecDeque;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Instant;
 
 /// Errors of a run that are kept; all are counted.
 pub(super) const ERRORS_MAX: usize = 100;
@@ -25,6 +28,8 @@ pub enum Result {
     PutAside,
     /// The runner was killed.
     Interrupted,
+    /// Somebody stopped it, and it does not go on.
+    Stopped,
 }
 
 impl Result {
@@ -36,12 +41,13 @@ impl Result {
             Self::Failed => "failed",
             Self::PutAside => "put-aside",
             Self::Interrupted => "interrupted",
+            Self::Stopped => "stopped",
         }
     }
 
     /// The one of a word.
     pub fn of_word(word: &str) -> Option<Self> {
-        [Self::Succeeded, Self::Partial, Self::Failed, Self::PutAside, Self::Interrupted]
+        [Self::Succeeded, Self::Partial, Self::Failed, Self::PutAside, Self::Interrupted, Self::Stopped]
             .into_iter()
             .find(|result| result.word() == word)
     }
@@ -74,6 +80,24 @@ pub struct Done {
     pub retries: u64,
     /// Files and links whose content was compared afterwards, and is the same.
     pub verified: u64,
+    /// How fast it is, and how far; of a run that is under way.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub live: Option<Live>,
+}
+
+/// How fast a run is, and how far.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Live {
+    /// Bytes a second, over the last seconds.
+    pub rate: u64,
+    /// Bytes of what was found so far, of the transfer that is under way.
+    pub found_bytes: u64,
+    /// Those of them that are dealt with.
+    pub settled_bytes: u64,
+    /// Seconds that are left at this rate, once all is found.
+    pub left_s: Option<u64>,
+    /// Files that are being moved, the first of them.
+    pub moving: Vec<String>,
 }
 
 impl Done {
@@ -91,6 +115,7 @@ impl Done {
             deleted_source: self.deleted_source + counts.deleted_source,
             retries: self.retries + counts.retries,
             verified: self.verified,
+            live: None,
         }
     }
 }
@@ -106,6 +131,15 @@ pub struct Outcome {
     pub errors: Vec<String>,
     /// The exit code that fits what ended it, if something did.
     pub exit_code: u8,
+}
+
+impl Outcome {
+    /// The same, of a run that somebody stopped.
+    #[must_use]
+    pub fn stopped(mut self) -> Self {
+        self.errors.push("it was stopped".into());
+        Self { result: Result::Stopped, ..self }
+    }
 }
 
 /// What was done so far.
@@ -126,6 +160,13 @@ impl Tally {
     pub fn done(&self) -> Done {
         let state = self.0.lock();
         state.now.as_ref().map_or_else(|| state.done.clone(), |now| state.done.and(&now.counts()))
+    }
+
+    /// What was done so far, and how fast, by what `seen` tells of the looks before.
+    pub fn look(&self, seen: &mut Seen) -> Done {
+        let done = self.done();
+        let now = self.0.lock().now.clone();
+        Done { live: now.map(|now| seen.look(&now, done.moved_bytes)), ..done }
     }
 
     pub(super) fn begin(&self, progress: &Arc<Progress>) {
@@ -185,6 +226,36 @@ impl Tally {
         let mut state = self.0.lock();
         state.keep(error.message().to_owned());
         Outcome { result: Result::Failed, done, errors: state.errors.clone(), exit_code: error.kind().exit_code() }
+    }
+}
+
+/// Looks that a rate is of.
+const LOOKS: usize = 5;
+/// Files being moved that are told.
+const MOVING_MAX: usize = 5;
+
+/// How far a run was at the last looks.
+#[derive(Debug, Default)]
+pub struct Seen(VecDeque<(Instant, u64)>);
+
+impl Seen {
+    fn look(&mut self, progress: &Progress, moved_bytes: u64) -> Live {
+        let now = Instant::now();
+        self.0.push_back((now, moved_bytes));
+        if self.0.len() > LOOKS {
+            self.0.pop_front();
+        }
+        let (since, before) = self.0.front().copied().unwrap_or((now, moved_bytes));
+        let took_ms = now.duration_since(since).as_millis().max(1);
+        let rate = u128::from(moved_bytes.saturating_sub(before)) * 1_000 / took_ms;
+        let rate = u64::try_from(rate).unwrap_or(u64::MAX);
+        let (counts, moving) = (progress.counts(), progress.under_way());
+        let arrived: u64 = moving.iter().map(|file| file.arrived.load(Ordering::Relaxed)).sum();
+        let settled_bytes = (counts.settled_bytes + arrived).min(counts.found_bytes);
+        let left = progress.is_walked().then(|| counts.found_bytes - settled_bytes);
+        let left_s = left.and_then(|left| left.checked_div(rate));
+        let moving = moving.iter().take(MOVING_MAX).map(|file| file.path.to_string()).collect();
+        Live { rate, found_bytes: counts.found_bytes, settled_bytes, left_s, moving }
     }
 }
 

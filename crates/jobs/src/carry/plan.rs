@@ -38,6 +38,15 @@ pub struct Order {
     pub exclude: Vec<String>,
 }
 
+impl Order {
+    /// Whether a job can be asked for this.
+    pub fn check(&self, job: &Job) -> Result<()> {
+        variables(job, self)?;
+        let names = self.names.as_deref().unwrap_or_default();
+        names.iter().try_for_each(|name| DrivePath::parse(name).map(|_| ()))
+    }
+}
+
 /// Sources of one destination.
 #[derive(Debug)]
 pub(super) struct Transfer {

@@ -6,12 +6,15 @@ use crate::place;
 use crate::template::is_group;
 use crate::template::{Combination, FILE_PARTS, Template, combinations};
 use holdfast_base::{Error, Result};
+use std::time::Duration;
 
 /// Connections and files at a time.
 const PARALLEL_MAX: u16 = 64;
 const PARALLEL_SMALL_MAX: u16 = 512;
 /// Tries of a run.
 const RETRIES_MAX: u16 = 1_000;
+/// A server of mails is not asked more often.
+const MAILBOX_EVERY_MIN: Duration = Duration::from_secs(5);
 /// Steps of a job.
 const STEPS_MAX: usize = 32;
 
@@ -77,6 +80,13 @@ fn of_job(name: &str, job: &JobText, mail: bool) -> Result<()> {
         "parallel-small is 1 to 512",
     )?;
     refuse(job.retries.as_ref().is_some_and(|retries| retries.count > RETRIES_MAX), "retries.count is 1,000 at most")?;
+    if let Some(mailbox) = &job.mailbox {
+        refuse(mailbox.from.is_empty(), "mailbox.from names nobody who may start it")?;
+        refuse(
+            mailbox.every.as_ref().is_some_and(|every| every.0 < MAILBOX_EVERY_MIN),
+            "a mailbox is looked at every 5s at most",
+        )?;
+    }
     of_removal(job)?;
     of_names(job)?;
     let steps = || job.on_success.iter().chain(&job.on_failure);
@@ -171,6 +181,9 @@ fn of_step(step: &Step, mail: bool) -> Result<()> {
 
 /// Checks the places of a job, whose sites may be in other files.
 pub(super) fn places(job: &Job, set: &Set) -> Result<()> {
+    if let Some(mailbox) = &job.text.mailbox {
+        crate::runner::check_mailbox(set, job, mailbox)?;
+    }
     let all = combinations(&job.text.variables, paths(&job.text).flat_map(Template::names))?;
     let now = jiff::ZonedDateTime::now();
     let first: &Combination = all.first().ok_or_else(|| Error::invalid("its variables have no values"))?;

@@ -4,11 +4,13 @@
 //! Files have [`FILE_BYTES_MAX`] bytes at most, and all together [`JOBS_MAX`] jobs.
 
 mod check;
+mod described;
 pub mod said;
 mod shape;
 
+pub use described::Described;
 pub use shape::{
-    Delete, IfExists, JobFile, JobText, Links, LoginText, Mail, Plane, RateIn, Retries, SiteText, Step, What,
+    Delete, IfExists, JobFile, JobText, Links, LoginText, Mail, Mailbox, Plane, RateIn, Retries, SiteText, Step, What,
 };
 
 use crate::schedule::{Schedule, When};
@@ -130,6 +132,24 @@ impl Job {
         self.text.tolerance.as_ref().map_or(TOLERANCE, |leeway| leeway.0)
     }
 
+    /// What makes it run, in words.
+    pub fn when(&self) -> String {
+        let text = &self.text;
+        let mut words = Vec::new();
+        words.extend(text.cron.as_ref().map(|cron| format!("cron {}", cron.text())));
+        words.extend(text.every.as_ref().map(|every| format!("every {}", every.text())));
+        if text.every.is_none() {
+            words.extend(text.start.as_ref().map(|start| format!("once {}", start.text())));
+        }
+        words.extend(text.window.as_ref().map(|window| format!("in {}", window.text())));
+        words.extend(text.inbox.as_ref().map(|inbox| format!("inbox {}", inbox.display())));
+        words.extend(text.mailbox.as_ref().map(|mailbox| format!("mails to {}", mailbox.at)));
+        if text.run_on_start {
+            words.push("on start".into());
+        }
+        if words.is_empty() { "by hand".into() } else { words.join(", ") }
+    }
+
     /// The folder of its file.
     pub fn folder(&self) -> &Path {
         self.file.parent().unwrap_or(Path::new("/"))
@@ -171,8 +191,7 @@ impl Set {
 
     /// Reads files and puts them together.
     pub fn load(paths: &[PathBuf]) -> Result<Self> {
-        let loaded = paths.iter().map(|path| Loaded::read(path)).collect::<Result<Vec<_>>>()?;
-        Self::of(&loaded)
+        Described::read(paths.to_vec()).map(|described| Self::clone(&described.now()))
     }
 
     /// A job by name.

@@ -281,12 +281,34 @@ pub struct JobText {
     /// A folder of orders.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub inbox: Option<PathBuf>,
+    /// A mailbox of orders.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mailbox: Option<Mailbox>,
     /// Steps after a run that succeeded.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub on_success: Vec<Step>,
     /// Steps after one that did not.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub on_failure: Vec<Step>,
+}
+
+/// A mailbox, and which mails in it start a job.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct Mailbox {
+    /// Where it is: a site of `imaps://`, and the mailbox.
+    pub at: String,
+    /// How often it is looked at.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub every: Option<Said<Age>>,
+    /// Who may send them. Anybody can write any sender into a mail.
+    pub from: Several<Said<MailAddress>>,
+    /// What the subject must match, without the secret word.
+    pub subject: Said<Regex>,
+    /// File with a secret word, in its first line, which the subject has too.
+    pub secret_file: PathBuf,
+    #[serde(default, skip_serializing)]
+    pub(super) secret: Option<Refused>,
 }
 
 /// A rate in certain hours.

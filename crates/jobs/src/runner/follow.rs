@@ -2,8 +2,9 @@
 
 use super::inbox::Taken;
 use super::keep::SLEEP_MAX;
+use super::mailbox::Order as Mail;
 use super::perform::{Host, Wanted};
-use crate::carry::{Ended, Order};
+use crate::carry::Ended;
 use crate::file::Job;
 use crate::store::{RunRow, Trigger};
 use jiff::{SignedDuration, Timestamp};
@@ -19,6 +20,15 @@ pub(super) struct Pending {
     pub(super) at: Timestamp,
     pub(super) wanted: Wanted,
     pub(super) taken: Option<Taken>,
+    /// The mail that it is of.
+    pub(super) mail: Option<Mail>,
+}
+
+impl Pending {
+    /// A run that nothing but its time made.
+    pub(super) fn new(at: Timestamp, wanted: Wanted) -> Self {
+        Self { at, wanted, taken: None, mail: None }
+    }
 }
 
 /// The next time that the job's window opens.
@@ -29,14 +39,19 @@ pub(super) fn opens(job: &Job, now: Timestamp) -> Option<Timestamp> {
 /// The run that follows one: another try of what failed, or the rest of what was put aside or interrupted.
 pub(super) fn left(job: &Job, last: &RunRow, now: Timestamp) -> Option<Pending> {
     let due = Timestamp::from_millisecond(last.due_ms).ok()?;
-    let wanted = |trigger, attempt| Wanted { trigger, due, attempt, order: Order::default(), of_schedule: false };
+    let wanted = |trigger, attempt| Wanted {
+        attempt,
+        order: last.order.clone(),
+        by: last.by.clone(),
+        ..Wanted::all(trigger, due)
+    };
     match last.result? {
-        Ended::Succeeded => None,
-        Ended::PutAside => Some(Pending { at: now, wanted: wanted(Trigger::Resume, last.attempt), taken: None }),
+        Ended::Succeeded | Ended::Stopped => None,
+        Ended::PutAside => Some(Pending::new(now, wanted(Trigger::Resume, last.attempt))),
         Ended::Interrupted => {
             let tolerance = SignedDuration::try_from(job.tolerance()).unwrap_or(SignedDuration::MAX);
             let late = due.checked_add(tolerance).is_ok_and(|until| until < now);
-            (!late).then(|| Pending { at: now, wanted: wanted(Trigger::Resume, last.attempt), taken: None })
+            (!late).then(|| Pending::new(now, wanted(Trigger::Resume, last.attempt)))
         }
         Ended::Partial | Ended::Failed => {
             let retries = job.text.retries.as_ref().filter(|retries| last.attempt < u32::from(retries.count))?;
@@ -45,21 +60,23 @@ pub(super) fn left(job: &Job, last: &RunRow, now: Timestamp) -> Option<Pending> 
             let pause = first.saturating_mul(1 << last.attempt.min(20)).min(longest);
             let ended = Timestamp::from_millisecond(last.ended_ms?).ok()?;
             let at = ended.checked_add(SignedDuration::try_from(pause).ok()?).ok()?;
-            Some(Pending { at, wanted: wanted(Trigger::Retry, last.attempt + 1), taken: None })
+            Some(Pending::new(at, wanted(Trigger::Retry, last.attempt + 1)))
         }
     }
 }
 
-/// Tells a run to stop when the runner is, or when the job's window closes.
+/// Tells a run to stop when the runner is, when somebody stops the run, or when the job's window closes, if that holds for it.
 pub(super) async fn until_over(
     host: &Host,
     job: &Job,
-    mut stop: watch::Receiver<bool>,
+    (mut stop, mut cancel): (watch::Receiver<bool>, watch::Receiver<bool>),
+    windowed: bool,
     tell: watch::Sender<bool>,
 ) -> std::convert::Infallible {
     let closed = async {
         let (schedule, begun) = (&job.schedule, host.now());
-        let Some(closes) = schedule.window.and_then(|window| window.closes_after(&schedule.zone, begun)) else {
+        let window = schedule.window.filter(|_| windowed);
+        let Some(closes) = window.and_then(|window| window.closes_after(&schedule.zone, begun)) else {
             return std::future::pending().await;
         };
         while let Some(left) = Duration::try_from(closes.duration_since(host.now())).ok().filter(|left| !left.is_zero())
@@ -69,6 +86,7 @@ pub(super) async fn until_over(
     };
     tokio::select! {
         _ = stop.wait_for(|stop| *stop) => {}
+        Ok(_) = cancel.wait_for(|cancel| *cancel) => {}
         () = closed => {}
     }
     tell.send_replace(true);
@@ -78,7 +96,7 @@ pub(super) async fn until_over(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::carry::Done;
+    use crate::carry::{Done, Order};
     use crate::file::{Loaded, Set};
     use crate::limit::Limits;
     use crate::runner::State;
@@ -99,13 +117,15 @@ mod tests {
             job: "j".into(),
             trigger: Trigger::Schedule,
             due_ms: 0,
-            began_ms: 1,
+            began_ms: Some(1),
             ended_ms,
             attempt,
             result,
             done,
             errors,
             step_errors,
+            order: Order::default(),
+            by: String::new(),
         }
     }
 
@@ -144,11 +164,13 @@ mod tests {
         // 05:59 of the first day.
         let clock = Arc::new(ManualClock::new((6 * 3_600 - 60) * 1_000));
         let store = Arc::new(state.store().expect("opens"));
-        let host = Host { state, store, limits: Limits::default(), clock: Arc::<ManualClock>::clone(&clock) };
+        let host =
+            Host { state: Some(state), store, limits: Limits::default(), clock: Arc::<ManualClock>::clone(&clock) };
         let (_quit, quitting) = watch::channel(false);
+        let (_cancel, cancelling) = watch::channel(false);
         let (tell, mut told) = watch::channel(false);
         let job = job("window = '22:00-06:00'");
-        let waiting = tokio::spawn(async move { until_over(&host, &job, quitting, tell).await });
+        let waiting = tokio::spawn(async move { until_over(&host, &job, (quitting, cancelling), true, tell).await });
         tokio::time::sleep(Duration::from_hours(1)).await;
         assert!(!*told.borrow(), "the clock stands still");
         clock.advance(60_000);

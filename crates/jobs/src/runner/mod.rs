@@ -7,21 +7,27 @@
 mod follow;
 mod inbox;
 mod keep;
+mod mailbox;
 mod perform;
 mod state;
 
-pub use perform::{Host, Wanted, perform, recover};
+pub(crate) use mailbox::check as check_mailbox;
+pub use perform::{Host, Stops, Wanted, perform, recover};
 pub use state::{JobLock, State, default_folder};
 
-use crate::file::{Loaded, Set};
-use crate::store::RunRow;
+use crate::file::{Described, Job};
+use crate::store::{RunRow, Wishes};
 use holdfast_base::{Error, Result};
 use keep::Keeper;
 use std::collections::BTreeSet;
-use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
+use tokio::time::{MissedTickBehavior, interval};
+
+/// How often it is looked what somebody asked for.
+const LOOK: Duration = Duration::from_secs(1);
 
 /// Something that happened to the runner.
 #[derive(Debug)]
@@ -43,38 +49,37 @@ pub enum Notice {
 /// A runner of all jobs of some files.
 pub struct Runner {
     host: Arc<Host>,
-    paths: Vec<PathBuf>,
-    files: Vec<Loaded>,
-    set: watch::Sender<Arc<Set>>,
+    described: Arc<Described>,
     notices: mpsc::Sender<Notice>,
+    wishes: watch::Sender<Wishes>,
+    /// Whether somebody can ask for runs.
+    takes_wishes: bool,
 }
 
 impl Runner {
-    /// Reads the files, all of which must be right the first time.
-    pub fn new(host: Arc<Host>, paths: Vec<PathBuf>, notices: mpsc::Sender<Notice>) -> Result<Self> {
-        let files = paths.iter().map(|path| Loaded::read(path)).collect::<Result<Vec<_>>>()?;
-        let set = watch::Sender::new(Arc::new(Set::of(&files)?));
-        Ok(Self { host, paths, files, set, notices })
+    /// A runner that tells of what happens.
+    pub fn new(host: Arc<Host>, described: Arc<Described>, notices: mpsc::Sender<Notice>) -> Self {
+        Self { host, described, notices, wishes: watch::Sender::default(), takes_wishes: false }
     }
 
-    /// Runs until it is told to stop; `reload` asks for files to be read anew.
-    pub async fn run(mut self, stop: watch::Receiver<bool>, mut reload: mpsc::Receiver<()>) -> Result<()> {
-        let mut stopped = stop.clone();
+    /// Runs until it is told to stop. Dropped, it leaves runs without an end, which the next one finds.
+    pub async fn run(mut self, stop: watch::Receiver<bool>) -> Result<()> {
+        let (mut stopped, mut described) = (stop.clone(), self.described.follow());
+        described.mark_unchanged();
         self.forgive_removed().await?;
+        self.takes_wishes = self.look_for_wishes().await?;
+        let mut looks = interval(LOOK);
+        looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let (mut tasks, mut kept) = (JoinSet::new(), BTreeSet::new());
         self.keep_all(&mut tasks, &mut kept, &stop);
         self.say(Notice::Ready(self.names())).await;
         loop {
             tokio::select! {
                 biased;
-                _ = stopped.wait_for(|stop| *stop) => break,
-                Some(()) = reload.recv() => {
-                    let notice = match self.reload() {
-                        Ok(()) => Notice::Reloaded(self.names()),
-                        Err(error) => Notice::NotReloaded(error),
-                    };
+                () = is_true(&mut stopped) => break,
+                Ok(()) = described.changed() => {
                     self.keep_all(&mut tasks, &mut kept, &stop);
-                    self.say(notice).await;
+                    self.say(Notice::Reloaded(self.names())).await;
                 }
                 Some(ended) = tasks.join_next() => match ended {
                     Ok(name) => {
@@ -84,22 +89,39 @@ impl Runner {
                     }
                     Err(error) => tracing::error!(%error, "a job's task ended; its job rests until the next start"),
                 },
+                _ = looks.tick(), if self.takes_wishes => {
+                    if let Err(error) = self.look_for_wishes().await {
+                        tracing::warn!(%error, "what was asked for of jobs could not be read; it is tried again");
+                    }
+                }
             }
         }
         while tasks.join_next().await.is_some() {}
         Ok(())
     }
 
+    /// Answers whether there can be any.
+    async fn look_for_wishes(&self) -> Result<bool> {
+        let Some(wishes) = self.host.store(|store| store.wishes()).await? else { return Ok(false) };
+        self.wishes.send_if_modified(|known| {
+            let changed = *known != wishes;
+            *known = wishes;
+            changed
+        });
+        Ok(true)
+    }
+
     fn keep_all(&self, tasks: &mut JoinSet<String>, kept: &mut BTreeSet<String>, stop: &watch::Receiver<bool>) {
-        let set = Arc::clone(&self.set.borrow());
-        for name in set.jobs.iter().filter(|(_, job)| job.text.active).map(|(name, _)| name) {
+        // What rests by its description can be asked for all the same.
+        let is_kept = |job: &Job| job.text.active || self.takes_wishes;
+        for name in self.described.now().jobs.values().filter(|job| is_kept(job)).map(|job| &job.name) {
             if !kept.contains(name) {
                 kept.insert(name.clone());
                 let keeper = Keeper::new(
                     Arc::clone(&self.host),
                     name.clone(),
-                    self.set.subscribe(),
-                    stop.clone(),
+                    self.described.follow(),
+                    (stop.clone(), self.wishes.subscribe(), self.takes_wishes),
                     self.notices.clone(),
                 );
                 tasks.spawn(keeper.keep());
@@ -107,31 +129,14 @@ impl Runner {
         }
     }
 
-    /// Reads all files anew. Those that cannot be read keep what they said, which is told.
-    fn reload(&mut self) -> Result<()> {
-        let (mut files, mut wrong) = (Vec::with_capacity(self.paths.len()), None);
-        for (path, known) in self.paths.iter().zip(&self.files) {
-            match Loaded::read(path) {
-                Ok(loaded) => files.push(loaded),
-                Err(error) => {
-                    files.push(known.clone());
-                    wrong = wrong.or(Some(error));
-                }
-            }
-        }
-        let set = Set::of(&files)?;
-        self.files = files;
-        self.set.send_replace(Arc::new(set));
-        wrong.map_or(Ok(()), Err)
-    }
-
-    /// Runs of jobs that nobody describes any more end, and owe nothing.
+    /// Runs of jobs that nobody describes any more end, those that were asked for too, and owe nothing.
     async fn forgive_removed(&self) -> Result<()> {
-        let set = Arc::clone(&self.set.borrow());
+        let set = self.described.now();
         let now_ms = self.host.clock.now_ms();
         self.host
             .store(move |store| {
-                for run in store.unfinished()?.iter().filter(|run| !set.jobs.contains_key(&run.job)) {
+                let asked = store.wishes()?.unwrap_or_default().starts;
+                for run in store.unfinished()?.iter().chain(&asked).filter(|run| !set.jobs.contains_key(&run.job)) {
                     store.end(run.id, now_ms, &perform::interrupted(run))?;
                 }
                 for run in store.owing()?.iter().filter(|run| !set.jobs.contains_key(&run.job)) {
@@ -143,10 +148,15 @@ impl Runner {
     }
 
     fn names(&self) -> Vec<String> {
-        self.set.borrow().jobs.values().filter(|job| job.text.active).map(|job| job.name.clone()).collect()
+        self.described.now().jobs.values().filter(|job| job.text.active).map(|job| job.name.clone()).collect()
     }
 
     async fn say(&self, notice: Notice) {
         let _ = self.notices.send(notice).await;
     }
+}
+
+/// Until it is; what is waited for is not held on to.
+async fn is_true(value: &mut watch::Receiver<bool>) {
+    let _ = value.wait_for(|value| *value).await;
 }

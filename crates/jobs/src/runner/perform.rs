@@ -1,11 +1,11 @@
 //! One run from its first line in the store to the last of its steps.
 
-use super::state::State;
-use crate::carry::{Ended, Order, Outcome, Run, Tally, Told};
+use super::state::{JobLock, State};
+use crate::carry::{Done, Ended, Order, Outcome, Run, Seen, Tally, Told};
 use crate::file::{Job, Set};
 use crate::limit::Limits;
 use crate::steps;
-use crate::store::{Begin, RunRow, Store, Trigger};
+use crate::store::{Asked, Begin, RunRow, Store, Trigger};
 use holdfast_base::{Clock, Error, Result};
 use jiff::Timestamp;
 use std::sync::Arc;
@@ -13,12 +13,12 @@ use std::time::Duration;
 use tokio::sync::{mpsc, watch};
 
 /// How often it is written down how far a run is.
-const PROGRESS: Duration = Duration::from_secs(5);
+const PROGRESS: Duration = Duration::from_secs(2);
 
 /// What all runs share.
 pub struct Host {
-    /// The folder of state.
-    pub state: State,
+    /// The folder in which jobs are locked; none where nobody else can run them.
+    pub state: Option<State>,
     /// The store of runs.
     pub store: Arc<dyn Store>,
     /// Limits of sites.
@@ -38,11 +38,37 @@ pub struct Wanted {
     pub attempt: u32,
     /// What of the job is wanted.
     pub order: Order,
+    /// The account that asked for it, or empty.
+    pub by: String,
+    /// The run that waits to be begun with this.
+    pub asked: Option<i64>,
     /// Whether it deals with its due time.
     pub of_schedule: bool,
 }
 
+impl Wanted {
+    /// All of a job, for this reason.
+    pub fn all(trigger: Trigger, due: Timestamp) -> Self {
+        Self { trigger, due, attempt: 0, order: Order::default(), by: String::new(), asked: None, of_schedule: false }
+    }
+}
+
+/// What ends a run before its end.
+pub struct Stops<'s> {
+    /// What is under way is put aside.
+    pub stop: &'s watch::Receiver<bool>,
+    /// Steps are left for the next start.
+    pub quit: &'s watch::Receiver<bool>,
+    /// What was put aside does not go on, since somebody stopped it.
+    pub cancel: &'s watch::Receiver<bool>,
+}
+
 impl Host {
+    /// Takes a job for a run, unless somebody else has it.
+    pub fn lock_job(&self, name: &str) -> Result<Option<JobLock>> {
+        self.state.as_ref().map_or(Ok(Some(JobLock::OF_NOBODY_ELSE)), |state| state.lock_job(name))
+    }
+
     /// Asks the store, which waits for a disk.
     pub async fn store<T: Send + 'static>(
         &self,
@@ -59,15 +85,14 @@ impl Host {
     }
 }
 
-/// Does a run and its steps; `began` is told of it once it is written down. `stop` puts aside what is under way, and `quit` leaves the steps
-/// for the next start.
+/// Does a run and its steps; `began` is told of it once it is written down.
 pub async fn perform(
     host: &Host,
     set: &Set,
     job: &Job,
     wanted: &Wanted,
     (events, began): (&mpsc::Sender<Told>, impl AsyncFnOnce(RunRow)),
-    (stop, quit): (&watch::Receiver<bool>, &watch::Receiver<bool>),
+    stops: &Stops<'_>,
 ) -> Result<(RunRow, Outcome)> {
     let row = begin(host, job, wanted).await?;
     began(row.clone()).await;
@@ -81,11 +106,15 @@ pub async fn perform(
     };
     let tally = Arc::new(Tally::default());
     let outcome = tokio::select! {
-        outcome = run.carry_out(events, &tally, stop) => outcome,
+        outcome = run.carry_out(events, &tally, stops.stop) => outcome,
         never = told_of(host, row.id, &tally) => match never {},
     };
+    let outcome = match outcome.result {
+        Ended::PutAside if *stops.cancel.borrow() => outcome.stopped(),
+        _ => outcome,
+    };
     let row = ended(host, row, &outcome).await?;
-    let mut stopped = quit.clone();
+    let mut stopped = stops.quit.clone();
     let errors = tokio::select! {
         errors = steps::after(job, &row) => errors,
         _ = stopped.wait_for(|stop| *stop), if outcome.result != Ended::PutAside => return Ok((row, outcome)),
@@ -104,11 +133,18 @@ async fn begin(host: &Host, job: &Job, wanted: &Wanted) -> Result<RunRow> {
         began_ms: host.clock.now_ms(),
         attempt: wanted.attempt,
         dealt_with_ms: wanted.of_schedule.then_some(due_ms),
+        // An order of an inbox is large, and found again where it is.
+        asked: match wanted.trigger {
+            Trigger::Inbox => Asked::default(),
+            _ => Asked { run: wanted.asked, order: wanted.order.clone(), by: wanted.by.clone() },
+        },
     };
-    let (Begin { job, trigger, began_ms, attempt, .. }, written) = (begin.clone(), begin);
+    let written = begin.clone();
     let id = host.store(move |store| store.begin(&written)).await?;
-    let (done, errors, step_errors) = Default::default();
-    Ok(RunRow { id, job, trigger, due_ms, began_ms, ended_ms: None, attempt, result: None, done, errors, step_errors })
+    let Begin { job, trigger, began_ms, attempt, asked: Asked { order, by, .. }, .. } = begin;
+    let (began_ms, ended_ms, result, done) = (Some(began_ms), None, None, Done::default());
+    let (errors, step_errors) = Default::default();
+    Ok(RunRow { id, job, trigger, due_ms, began_ms, ended_ms, attempt, result, done, errors, step_errors, order, by })
 }
 
 async fn ended(host: &Host, row: RunRow, outcome: &Outcome) -> Result<RunRow> {
@@ -120,9 +156,10 @@ async fn ended(host: &Host, row: RunRow, outcome: &Outcome) -> Result<RunRow> {
 
 /// Writes down how far a run is, again and again.
 async fn told_of(host: &Host, id: i64, tally: &Tally) -> std::convert::Infallible {
+    let mut seen = Seen::default();
     loop {
         tokio::time::sleep(PROGRESS).await;
-        let done = tally.done();
+        let done = tally.look(&mut seen);
         if let Err(error) = host.store(move |store| store.progress(id, &done)).await {
             tracing::warn!(run = id, %error, "how far it is could not be written down");
         }
@@ -132,7 +169,8 @@ async fn told_of(host: &Host, id: i64, tally: &Tally) -> std::convert::Infallibl
 /// How a run ended that was found without an end.
 pub(super) fn interrupted(run: &RunRow) -> Outcome {
     let errors = vec!["the runner was ended while it was under way".into()];
-    Outcome { result: Ended::Interrupted, done: run.done.clone(), errors, exit_code: 0 }
+    let done = Done { live: None, ..run.done.clone() };
+    Outcome { result: Ended::Interrupted, done, errors, exit_code: 0 }
 }
 
 /// Ends runs of a job that a kill left without an end, and does the steps that it owes; the job must be locked. Returns its last run, and whether that is

@@ -17,7 +17,12 @@ const MOMENT: Duration = Duration::from_millis(20);
 pub struct State(PathBuf);
 
 /// Nobody else runs this job until it is dropped.
-pub struct JobLock(#[expect(dead_code, reason = "the lock is let go of when the file is closed")] File);
+pub struct JobLock(#[expect(dead_code, reason = "the lock is let go of when the file is closed")] Option<File>);
+
+impl JobLock {
+    /// One that nobody else could have.
+    pub(super) const OF_NOBODY_ELSE: Self = Self(None);
+}
 
 /// The folder that is used unless another is named: of the machine for root, of the user for others.
 pub fn default_folder() -> Result<PathBuf> {
@@ -79,7 +84,7 @@ fn lock(path: &Path) -> Result<Option<JobLock>> {
     let file = rustix::fs::open(path, OFlags::CREATE | OFlags::RDWR | OFlags::CLOEXEC, Mode::RUSR | Mode::WUSR)
         .map_err(about)?;
     match flock(&file, FlockOperation::NonBlockingLockExclusive) {
-        Ok(()) => Ok(Some(JobLock(file.into()))),
+        Ok(()) => Ok(Some(JobLock(Some(file.into())))),
         Err(rustix::io::Errno::WOULDBLOCK) => Ok(None),
         Err(error) => Err(Error::new(ErrorKind::Unavailable, about(error).message())),
     }

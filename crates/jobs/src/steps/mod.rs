@@ -27,7 +27,7 @@ pub async fn after(job: &Job, run: &RunRow) -> Vec<String> {
     let steps = match run.result {
         Some(Ended::Succeeded) => &job.text.on_success,
         Some(Ended::Partial | Ended::Failed) => &job.text.on_failure,
-        Some(Ended::PutAside | Ended::Interrupted) | None => return Vec::new(),
+        Some(Ended::PutAside | Ended::Interrupted | Ended::Stopped) | None => return Vec::new(),
     };
     let mut errors = Vec::new();
     for (number, step) in steps.iter().enumerate() {
@@ -68,7 +68,7 @@ pub fn told(run: &RunRow) -> Value {
     run.errors.truncate(ERRORS_TOLD);
     let time = |ms: i64| Timestamp::from_millisecond(ms).map(|at| at.to_string()).ok();
     json!({
-        "job": run.job, "run": run.id, "result": run.result, "trigger": run.trigger, "attempt": run.attempt, "due": time(run.due_ms), "began": time(run.began_ms),
+        "job": run.job, "run": run.id, "result": run.result, "trigger": run.trigger, "attempt": run.attempt, "due": time(run.due_ms), "began": run.began_ms.and_then(time),
         "ended": run.ended_ms.and_then(time), "done": run.done, "errors": run.errors,
     })
 }
@@ -111,13 +111,15 @@ mod tests {
             job: "j".into(),
             trigger: Trigger::Schedule,
             due_ms: 0,
-            began_ms: 0,
+            began_ms: Some(0),
             ended_ms: Some(1),
             attempt: 0,
             result: Some(result),
             done,
             errors,
             step_errors: Vec::new(),
+            order: crate::carry::Order::default(),
+            by: String::new(),
         }
     }
 

@@ -1,14 +1,17 @@
 //! What outlives a kill: up to when due times of each job are dealt with, and what its runs did.
 //!
-//! [`Store`] is a narrow trait of whole operations, each durable when it answers; [`Sqlite`] is one in a file. A run is written down before it begins, and
+//! [`Store`] is a narrow trait of whole operations, each durable when it answers; [`Sqlite`] is one in a file, of the program that runs by itself, and
+//! [`InCatalogue`] one in the catalogue of a drive, of its servers. A run is written down before it begins, and
 //! its end before its steps are done, so that a start finds what a kill left: runs [without an end](Store::unfinished), and runs whose
 //! [steps are owed](Store::owing).
 
+mod catalogue;
 mod sqlite;
 
+pub use catalogue::{Holder, InCatalogue};
 pub use sqlite::Sqlite;
 
-use crate::carry::{Done, Ended, Outcome};
+use crate::carry::{Done, Ended, Order, Outcome};
 use holdfast_base::Result;
 use serde::Serialize;
 
@@ -25,8 +28,12 @@ pub enum Trigger {
     Start,
     /// Somebody said so.
     Command,
+    /// Somebody asked for it by the API.
+    Api,
     /// An order came to its inbox.
     Inbox,
+    /// A mail asked for it.
+    Mail,
     /// An earlier one failed.
     Retry,
     /// An earlier one was put aside or interrupted.
@@ -34,7 +41,8 @@ pub enum Trigger {
 }
 
 impl Trigger {
-    const ALL: [Self; 6] = [Self::Schedule, Self::Start, Self::Command, Self::Inbox, Self::Retry, Self::Resume];
+    const ALL: [Self; 8] =
+        [Self::Schedule, Self::Start, Self::Command, Self::Api, Self::Inbox, Self::Mail, Self::Retry, Self::Resume];
 
     /// Its word.
     pub const fn word(self) -> &'static str {
@@ -42,7 +50,9 @@ impl Trigger {
             Self::Schedule => "schedule",
             Self::Start => "start",
             Self::Command => "command",
+            Self::Api => "api",
             Self::Inbox => "inbox",
+            Self::Mail => "mail",
             Self::Retry => "retry",
             Self::Resume => "resume",
         }
@@ -68,10 +78,32 @@ pub struct Begin {
     pub attempt: u32,
     /// Due times up to this are dealt with from now on; none leaves that as it is.
     pub dealt_with_ms: Option<i64>,
+    /// What was asked for.
+    pub asked: Asked,
+}
+
+/// What somebody asked for.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Asked {
+    /// The run that waits to be begun with this.
+    pub run: Option<i64>,
+    /// What of the job is wanted.
+    pub order: Order,
+    /// The account that asked, the sender of the mail and its number, or empty.
+    pub by: String,
+}
+
+/// What waits for the runner.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Wishes {
+    /// Runs that are to begin.
+    pub starts: Vec<RunRow>,
+    /// Runs under way that are to end.
+    pub stops: Vec<i64>,
 }
 
 /// A run that was written down.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct RunRow {
     /// Its number.
     pub id: i64,
@@ -81,8 +113,8 @@ pub struct RunRow {
     pub trigger: Trigger,
     /// When it was due, in milliseconds since 1970, as are the others.
     pub due_ms: i64,
-    /// When it began.
-    pub began_ms: i64,
+    /// When it began; none while it waits.
+    pub began_ms: Option<i64>,
     /// When it ended.
     pub ended_ms: Option<i64>,
     /// Runs that were tried before for the same.
@@ -95,6 +127,10 @@ pub struct RunRow {
     pub errors: Vec<String>,
     /// What its steps said that failed.
     pub step_errors: Vec<String>,
+    /// What of the job was asked for.
+    pub order: Order,
+    /// The account that asked, or empty.
+    pub by: String,
 }
 
 /// A store of runs.
@@ -115,6 +151,8 @@ pub trait Store: Send + Sync + 'static {
     fn unfinished(&self) -> Result<Vec<RunRow>>;
     /// Runs whose steps are owed.
     fn owing(&self) -> Result<Vec<RunRow>>;
-    /// The last runs, of one job or of all, the latest first.
+    /// What waits for the runner; none where nobody can ask.
+    fn wishes(&self) -> Result<Option<Wishes>>;
+    /// The last runs that began, of one job or of all, the latest first.
     fn runs(&self, job: Option<&str>, limit: u64) -> Result<Vec<RunRow>>;
 }

@@ -1,7 +1,7 @@
 //! Runs in a file of SQLite: a log that is written ahead, each change synced before it is answered.
 
-use super::{Begin, RUNS_MAX, RunRow, Store, Trigger};
-use crate::carry::{Done, Ended, Outcome};
+use super::{Begin, RUNS_MAX, RunRow, Store, Trigger, Wishes};
+use crate::carry::{Done, Ended, Order, Outcome};
 use holdfast_base::{Error, Result};
 use parking_lot::Mutex;
 use rusqlite::{Connection, OptionalExtension, Row, params};
@@ -11,7 +11,7 @@ use std::time::Duration;
 /// How long another process may hold the file: `status` beside `run`.
 const BUSY: Duration = Duration::from_secs(10);
 /// The shape of the file.
-const VERSION: i64 = 1;
+const VERSION: i64 = 2;
 const SCHEMA: &str = "
     CREATE TABLE jobs (name TEXT PRIMARY KEY NOT NULL, dealt_with_ms INTEGER NOT NULL) STRICT;
     CREATE TABLE runs (
@@ -20,9 +20,10 @@ const SCHEMA: &str = "
     ) STRICT;
     CREATE INDEX runs_of_job ON runs (job, id);
     CREATE INDEX runs_open ON runs (id) WHERE ended_ms IS NULL OR owes = 1;
-    PRAGMA user_version = 1;
 ";
-const COLUMNS: &str = "id, job, cause, due_ms, began_ms, ended_ms, attempt, result, done, errors, step_errors";
+/// Who asked is kept since the second shape.
+const SECOND: &str = "ALTER TABLE runs ADD COLUMN by_name TEXT NOT NULL DEFAULT ''; PRAGMA user_version = 2;";
+const COLUMNS: &str = "id, job, cause, due_ms, began_ms, ended_ms, attempt, result, done, errors, step_errors, by_name";
 
 /// A file of runs.
 pub struct Sqlite(Mutex<Connection>);
@@ -39,7 +40,8 @@ impl Sqlite {
             connection.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate).map_err(about)?;
         let version: i64 = transaction.query_row("PRAGMA user_version", [], |row| row.get(0)).map_err(about)?;
         match version {
-            0 => transaction.execute_batch(SCHEMA).map_err(about)?,
+            0 => transaction.execute_batch(&format!("{SCHEMA}{SECOND}")).map_err(about)?,
+            1 => transaction.execute_batch(SECOND).map_err(about)?,
             VERSION => {}
             _ => return Err(Error::invalid(format!("{} is of a newer release of this program", path.display()))),
         }
@@ -83,6 +85,8 @@ fn row(row: &Row<'_>) -> rusqlite::Result<RunRow> {
         done: json(&words(8)?)?,
         errors: json(&words(9)?)?,
         step_errors: json(&words(10)?)?,
+        order: Order::default(),
+        by: words(11)?,
     })
 }
 
@@ -114,13 +118,13 @@ impl Store for Sqlite {
     fn begin(&self, begin: &Begin) -> Result<i64> {
         let mut connection = self.0.lock();
         let transaction = connection.transaction().map_err(broken)?;
-        let Begin { job, trigger, due_ms, began_ms, attempt, dealt_with_ms } = begin;
+        let Begin { job, trigger, due_ms, began_ms, attempt, dealt_with_ms, asked } = begin;
         if let Some(until) = dealt_with_ms {
             transaction.execute(DEAL, params![job, until]).map_err(broken)?;
         }
-        let insert = "INSERT INTO runs (job, cause, due_ms, began_ms, attempt, done, errors, step_errors, owes) VALUES (?1, ?2, ?3, ?4, ?5, ?6, '[]', '[]', 0)";
+        let insert = "INSERT INTO runs (job, cause, due_ms, began_ms, attempt, done, errors, step_errors, owes, by_name) VALUES (?1, ?2, ?3, ?4, ?5, ?6, '[]', '[]', 0, ?7)";
         transaction
-            .execute(insert, params![job, trigger.word(), due_ms, began_ms, attempt, text(&Done::default())?])
+            .execute(insert, params![job, trigger.word(), due_ms, began_ms, attempt, text(&Done::default())?, asked.by])
             .map_err(broken)?;
         let id = transaction.last_insert_rowid();
         let oldest = "DELETE FROM runs WHERE job = ?1 AND ended_ms IS NOT NULL AND owes = 0
@@ -158,6 +162,10 @@ impl Store for Sqlite {
         self.some("WHERE owes = 1 ORDER BY id", [])
     }
 
+    fn wishes(&self) -> Result<Option<Wishes>> {
+        Ok(None)
+    }
+
     fn runs(&self, job: Option<&str>, limit: u64) -> Result<Vec<RunRow>> {
         match job {
             Some(job) => self.some("WHERE job = ?1 ORDER BY id DESC LIMIT ?2", params![job, limit]),
@@ -169,6 +177,7 @@ impl Store for Sqlite {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::store::Asked;
 
     fn begin(job: &str, due_ms: i64) -> Begin {
         Begin {
@@ -178,6 +187,7 @@ mod tests {
             began_ms: due_ms + 1,
             attempt: 0,
             dealt_with_ms: Some(due_ms),
+            asked: Asked::default(),
         }
     }
 
@@ -224,6 +234,22 @@ mod tests {
         }
         let kept = store.runs(Some("a"), u64::from(u32::MAX)).expect("reads");
         assert!(kept.len() <= 1_002 && kept.iter().any(|run| run.id == open), "{}", kept.len());
+    }
+
+    #[test]
+    fn a_file_of_the_first_shape_is_taken_over() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("s");
+        let store = Sqlite::open(&path).expect("opens");
+        store.begin(&begin("a", 10)).expect("writes");
+        let back = "ALTER TABLE runs DROP COLUMN by_name; PRAGMA user_version = 1";
+        store.0.lock().execute_batch(back).expect("writes");
+        drop(store);
+        let store = Sqlite::open(&path).expect("opens");
+        let asked = Asked { by: "ann 1/2".into(), ..Asked::default() };
+        store.begin(&Begin { asked, ..begin("a", 20) }).expect("writes");
+        let by: Vec<_> = store.runs(Some("a"), 9).expect("reads").into_iter().map(|run| run.by).collect();
+        assert_eq!(by, ["ann 1/2", ""]);
     }
 
     #[test]

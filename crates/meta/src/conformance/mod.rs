@@ -13,6 +13,7 @@ pub mod deferred;
 pub mod deferred_names;
 pub mod factors;
 pub mod instances;
+pub mod jobs;
 pub mod locks;
 pub mod model;
 pub mod packs;
@@ -91,6 +92,9 @@ macro_rules! catalogue_conformance {
                 its_file_has_the_tags_it_was_begun_with;
             instances: an_instance_is_known_until_it_leaves, the_one_before_on_a_data_directory_is_given_up,
                 what_is_nobodys_is_given_up, an_instance_that_was_given_up_can_do_no_harm, a_lease_has_one_holder;
+            jobs: a_run_is_followed_from_its_beginning_to_the_last_of_its_steps, a_time_is_dealt_with_once,
+                what_is_asked_for_is_begun_once_or_taken_back, the_history_of_a_job_is_bounded_and_comes_in_pages,
+                who_lost_the_lease_changes_nothing;
             packs: live_bytes_follow_references, a_dead_pack_is_forgotten, blocks_move_unless_they_are_gone,
                 packs_and_blocks_are_listed_in_pages;
             search: names_are_found_from_where_a_word_begins, every_word_is_on_the_path_and_one_in_the_name,

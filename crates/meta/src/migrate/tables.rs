@@ -24,7 +24,7 @@ const TAIL_ROWS: usize = 16;
 
 /// Every table, in an order in which no row refers to one that comes later.
 #[rustfmt::skip]
-pub(super) const TABLES: [Table; 41] = [
+pub(super) const TABLES: [Table; 43] = [
     table("account", 1, &["id", "uid", "name", "admin", "disabled", "public_key", "quota_bytes", "generation", "created_ms"]),
     table(
         "space",
@@ -132,6 +132,15 @@ pub(super) const TABLES: [Table; 41] = [
     table("spent", 1, &["content_id"]),
     table("block", 2, &["space_id", "id", "refs", "pack_id", "\"offset\"", "sealed_bytes", "raw_bytes"]),
     table("audit", 1, &["id", "at_ms", "account", "address", "node", "action", "object", "detail", "result"]),
+    table("job", 1, &["name", "dealt_with_ms"]),
+    table(
+        "job_run",
+        1,
+        &[
+            "id", "job", "cause", "by_name", "wish", "due_ms", "began_ms", "ended_ms", "attempt", "result", "done", "errors",
+            "step_errors", "owes", "stop",
+        ],
+    ),
     table("sample_minute", 2, &["at_ms", "node", "figures"]),
     table("capacity", 1, &["hour", "packs", "total_bytes", "live_bytes", "used_bytes", "free_bytes"]),
     table("pack", 1, &["id", "name", "state", "total_bytes", "live_bytes", "created_ms", "instance_id"]),

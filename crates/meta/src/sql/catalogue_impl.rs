@@ -4,7 +4,7 @@ use super::codec::{rows, unsigned};
 use super::engine::{Engine, Ops, Reading};
 use super::seam::Link;
 use super::{
-    accounts, audit, factors, identities, index, members, metering, monitor, numbers, packs, posix, properties,
+    accounts, audit, factors, identities, index, jobs, members, metering, monitor, numbers, packs, posix, properties,
     resumable, searches, shares, slots, spaces, state, tree_read, xattrs,
 };
 use crate::catalogue::{
@@ -21,6 +21,7 @@ use crate::types::{
 use crate::types::{Applied, Batch, Standing};
 use crate::types::{Durable, Entry, NewAttributes, NewEntry, Posix, Rename, Renamed, Rewrite, Unlink, XattrRule};
 use crate::types::{Factors, Identity, NewIdentity, NewPasskey, OpenGrant, Passkey, Ticket};
+use crate::types::{JobBegin, JobEnd, JobRun, NewJobRun, WhichJobRuns};
 use crate::types::{NewSearch, SavedSearch, SearchChange, Tag, WhichSearch};
 use async_trait::async_trait;
 use holdfast_base::{
@@ -779,6 +780,43 @@ impl<E: Engine> Catalogue for E {
 
     async fn capacities(&self, from_ms: i64) -> Result<Vec<Capacity>> {
         self.read(Reading::Scan, move |link| monitor::capacities(link, from_ms)).await
+    }
+
+    async fn job_dealt_with(&self, job: &str) -> Result<Option<i64>> {
+        let job = job.to_owned();
+        self.read(Reading::Point, move |link| jobs::dealt_with(link, &job)).await
+    }
+
+    async fn job_runs(&self, which: WhichJobRuns) -> Result<Vec<JobRun>> {
+        self.read(Reading::Scan, move |link| jobs::runs(link, &which)).await
+    }
+
+    async fn deal_with_job(&self, holder: Option<InstanceId>, job: &str, until_ms: i64) -> Result<()> {
+        Ops(self).deal_with_job(holder, job, until_ms).await
+    }
+
+    async fn begin_job(&self, holder: Option<InstanceId>, new: NewJobRun, begin: JobBegin) -> Result<i64> {
+        Ops(self).begin_job(holder, new, begin).await
+    }
+
+    async fn note_job(&self, holder: Option<InstanceId>, run: i64, done: &str) -> Result<()> {
+        Ops(self).note_job(holder, run, done).await
+    }
+
+    async fn end_job(&self, holder: Option<InstanceId>, run: i64, end: JobEnd) -> Result<()> {
+        Ops(self).end_job(holder, run, end).await
+    }
+
+    async fn job_steps_done(&self, holder: Option<InstanceId>, run: i64, errors: &str) -> Result<()> {
+        Ops(self).job_steps_done(holder, run, errors).await
+    }
+
+    async fn ask_for_job(&self, new: NewJobRun) -> Result<i64> {
+        Ops(self).ask_for_job(new).await
+    }
+
+    async fn stop_job(&self, run: i64, end: JobEnd) -> Result<bool> {
+        Ops(self).stop_job(run, end).await
     }
 
     async fn pressure(&self) -> Result<Pressure> {

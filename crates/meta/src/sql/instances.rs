@@ -118,7 +118,7 @@ impl<E: Engine> Ops<'_, E> {
 }
 
 /// Milliseconds since 1970 by the database's clock, as an expression.
-fn now(link: &dyn Link) -> &'static str {
+pub(super) fn now(link: &dyn Link) -> &'static str {
     match link.dialect() {
         Dialect::Sqlite => "CAST((julianday('now') - 2440587.5) * 86400000.0 AS INTEGER)",
         Dialect::Postgres => "CAST(EXTRACT(EPOCH FROM clock_timestamp()) * 1000 AS BIGINT)",

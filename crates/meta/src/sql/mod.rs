@@ -35,6 +35,7 @@ mod identities;
 mod index;
 mod instances;
 pub(crate) mod job;
+mod jobs;
 mod lock_check;
 mod locks;
 mod members;

@@ -101,6 +101,11 @@ impl<'c> Tx<'c> {
         self.lock("SELECT id FROM account WHERE id = ?1 FOR UPDATE", [id.0])
     }
 
+    /// Locks a lease, so that nobody takes it.
+    pub(crate) fn lock_lease(&self, name: &str) -> Done<()> {
+        self.lock("SELECT name FROM lease WHERE name = ?1 FOR UPDATE", [name])
+    }
+
     /// Locks administration.
     pub(crate) fn lock_administration(&self) -> Done<()> {
         if self.scope == Scope::Administration {

@@ -130,6 +130,8 @@ pub enum Answer {
     Fetch(u32, Vec<(String, Value)>),
     /// The same, where it cannot be understood.
     BadFetch(u32, String),
+    /// Numbers of messages that were looked for.
+    Search(Vec<u32>),
     /// Something else.
     Other,
 }
@@ -171,6 +173,10 @@ pub fn parse(line: &[u8], cut: bool) -> Result<Answer> {
     }
     match first.to_ascii_uppercase().as_str() {
         "CAPABILITY" => Ok(Answer::Capability(capabilities(&String::from_utf8_lossy(&line[reader.at..])))),
+        "SEARCH" => {
+            let numbers = String::from_utf8_lossy(&line[reader.at..]);
+            Ok(Answer::Search(numbers.split_ascii_whitespace().filter_map(|number| number.parse().ok()).collect()))
+        }
         "LIST" => reader.listed().map_err(|why| unlike(why, line)),
         _ => Ok(Answer::Other),
     }

@@ -50,7 +50,7 @@ impl Mail {
         let (Some(uid), Some(structure)) = (of("UID").and_then(Value::number), of("BODYSTRUCTURE")) else {
             return Ok(None);
         };
-        let uid = u32::try_from(uid).ok().filter(|uid| *uid > 0);
+        let uid = uid_of_items(items).filter(|_| uid > 0);
         let uid = uid.ok_or_else(|| Error::damaged("the server gives a message a number that none can have"))?;
         let at = of("INTERNALDATE").and_then(Value::text).and_then(moment);
         let subject = of("BODY[HEADER.FIELDS").and_then(Value::text).unwrap_or_default();
@@ -75,6 +75,12 @@ impl Mail {
         let version = Version(format!("{validity}/{}/{number}/{written}/{how}", self.uid));
         Item { name: name.clone(), kind: Kind::File, size, modified_ns: self.at_ns, mode: None, version }
     }
+}
+
+/// A message's number, if it is told.
+pub(super) fn uid_of_items(items: &[(String, Value)]) -> Option<u32> {
+    let (_, uid) = items.iter().find(|(name, _)| name == "UID")?;
+    uid.number().and_then(|uid| u32::try_from(uid).ok()).filter(|uid| *uid > 0)
 }
 
 const fn letter(encoding: Encoding) -> &'static str {

@@ -9,9 +9,10 @@
 //! | `names`, `words` | names out of what mails say |
 //! | `content`, `decode` | content, its size, and how it was written |
 //! | `remove` | removing a message with the last of its attachments |
+//! | `unseen` | messages that nobody has seen, for who is told things by mail |
 //!
 //! A mailbox is a folder with the mailboxes in it and the messages that have attachments; a message is a folder with those. All is read with EXAMINE and PEEK, so that no
-//! message is marked as seen.
+//! message is marked as seen but by [`ImapSite::mark_seen`].
 //!
 //! **Versions** are the mailbox's UIDVALIDITY, the message's UID, the part, its size as it is written, and its encoding: what they stand for never changes.
 //!
@@ -28,8 +29,11 @@ mod pool;
 mod remove;
 mod session;
 pub mod structure;
+mod unseen;
 mod wire;
 pub mod words;
+
+pub use unseen::Unseen;
 
 use crate::other::{KeptListings, Login, MEMBERS_MAX, SiteUrl};
 use crate::site::{Content, Incoming, Item, Kind, Listed, Site, Version, Wanted};

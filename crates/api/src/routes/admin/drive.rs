@@ -1,4 +1,4 @@
-//! Nodes, jobs, the store, and settings.
+//! Nodes, upkeep, the store, and settings.
 
 use super::monitor::PressureBody;
 use crate::Api;
@@ -32,7 +32,7 @@ pub(crate) struct NodeStateBody {
     ok: bool,
 }
 
-/// A job.
+/// Work in the background that one node does at a time.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct JobBody {
     /// Its name.
@@ -50,7 +50,7 @@ pub(crate) struct JobBody {
     failed: bool,
 }
 
-/// Nodes and jobs.
+/// Nodes and upkeep.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct ClusterBody {
     /// The database's clock.
@@ -63,7 +63,7 @@ pub(crate) struct ClusterBody {
     jobs: Vec<JobBody>,
 }
 
-/// Nodes and jobs. For administrators.
+/// Nodes, and the work in the background that one of them does at a time. For administrators.
 #[utoipa::path(get, path = "/admin/cluster", tag = "administration", responses((status = 200, body = ClusterBody), Failures))]
 pub(crate) async fn cluster(State(api): State<Api>, caller: Caller) -> Result<axum::Json<ClusterBody>, Failure> {
     caller.require_admin()?;

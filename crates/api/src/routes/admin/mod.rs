@@ -2,5 +2,7 @@
 
 pub(crate) mod audit;
 pub(crate) mod drive;
+pub(crate) mod jobs;
+mod jobs_bodies;
 pub(crate) mod monitor;
 pub(crate) mod spaces;
