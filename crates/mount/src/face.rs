@@ -8,15 +8,17 @@ use crate::attributes::{file_type, nanoseconds, now_ns};
 use crate::core::{Maker, too_large};
 use crate::errno::{Answer, Told};
 use crate::files::Handle;
+use locks::{self, Asker};
 use crate::meter::Kind;
 use crate::request::{Face, GENERATION, QUICK_BYTES, answer_xattr};
 use fuser::{
     AccessFlags, BsdFileFlags, CopyFileRangeFlags, Errno, FileAttr, FileHandle, FileType, Filesystem, FopenFlags,
     INodeNo, InitFlags, IoctlFlags, KernelConfig, LockOwner, OpenFlags, RenameFlags, ReplyAttr, ReplyCreate, ReplyData,
-    ReplyDirectory, ReplyDirectoryPlus, ReplyEmpty, ReplyEntry, ReplyIoctl, ReplyLseek, ReplyOpen, ReplyStatfs,
+    ReplyDirectory, ReplyDirectoryPlus, ReplyEmpty, ReplyEntry, ReplyIoctl, ReplyLock, ReplyLseek, ReplyOpen, ReplyStatfs,
     ReplyWrite, ReplyXattr, Request, TimeOrNow, WriteFlags,
 };
 use holdfast_base::ByteRange;
+use holdfast_drive::posix_locks::LockKey;
 use holdfast_drive::{Durable, Entry, NewAttributes, NodeKind, Special, XattrRule};
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -66,6 +68,11 @@ impl Filesystem for Face {
         ] {
             // Without one of them there are more requests, and nothing else changes.
             let _ = config.add_capabilities(wanted);
+        }
+        if self.core.locks.is_some() {
+            // Without them, the kernel has the locks, and they hold within this mount.
+            let _ = config.add_capabilities(InitFlags::FUSE_POSIX_LOCKS);
+            let _ = config.add_capabilities(InitFlags::FUSE_FLOCK_LOCKS);
         }
         self.past_cache = config.add_capabilities(InitFlags::FUSE_DIRECT_IO_ALLOW_MMAP).is_ok();
         Ok(())
@@ -272,24 +279,104 @@ impl Filesystem for Face {
         offset: u64,
         data: &[u8],
         write_flags: WriteFlags,
-        _: OpenFlags,
+        flags: OpenFlags,
         _: Option<LockOwner>,
         reply: ReplyWrite,
     ) {
         let clear = write_flags.contains(WriteFlags::FUSE_WRITE_KILL_SUIDGID);
+        // Where the end is, the kernel may know from before another mount wrote.
+        let appends = flags.0 & libc::O_APPEND != 0 && self.core.locks.is_some();
+        let at = (!appends).then_some(offset);
         let written = self.now(self.op(Kind::Write, request, ino, None), async {
             let file = self.core.handle(fh.0)?.file;
-            file.write(&self.core, offset, data, clear).await.map_err(|error| too_large(&error))
+            file.write(&self.core, at, data, clear).await.map_err(|error| too_large(&error))
         });
+        if written.is_ok_and(|at| at != offset) {
+            locks::misplaced(&self.core, self.core.node(ino));
+        }
         match written {
             // One request is of a few MiB at most.
-            Ok(()) => reply.written(u32::try_from(data.len()).unwrap_or(u32::MAX)),
+            Ok(_) => reply.written(u32::try_from(data.len()).unwrap_or(u32::MAX)),
             Err(error) => reply.error(error),
         }
     }
 
-    fn flush(&self, request: &Request, ino: INodeNo, fh: FileHandle, _: LockOwner, reply: ReplyEmpty) {
-        self.save(self.op(Kind::Flush, request, ino, None), fh, Durable::Soon, reply);
+    fn flush(&self, request: &Request, ino: INodeNo, fh: FileHandle, owner: LockOwner, reply: ReplyEmpty) {
+        let op = self.op(Kind::Flush, request, ino, None);
+        let node = self.core.node(ino);
+        if !self.core.locks.as_ref().is_some_and(|locks| locks.knows(node)) {
+            return self.save(op, fh, Durable::Soon, reply);
+        }
+        let core = self.core.clone();
+        let work = async move {
+            let saved = match core.handle(fh.0) {
+                Ok(handle) if handle.writes => {
+                    handle.file.save_and_tell(&core, Durable::Soon).await.map_err(|error| too_large(&error))
+                }
+                Ok(_) => Ok(()),
+                Err(error) => Err(error),
+            };
+            // Not before it is saved; and whatever became of that.
+            locks::flushed(&core, node, owner.0).await.and(saved)
+        };
+        self.later(op, work, move |done| Self::answer_empty(done, reply));
+    }
+
+    fn getlk(
+        &self,
+        request: &Request,
+        ino: INodeNo,
+        _: FileHandle,
+        owner: LockOwner,
+        start: u64,
+        last: u64,
+        kind: i32,
+        _: u32,
+        reply: ReplyLock,
+    ) {
+        let (core, node) = (self.core.clone(), self.core.node(ino));
+        let work = async move {
+            let range = locks::range(start, last)?;
+            let key = LockKey { node, flock: false };
+            locks::test(&core, (key, range, kind == libc::F_WRLCK), owner.0).await
+        };
+        self.later(self.op(Kind::TestLock, request, ino, None), work, move |found| match found {
+            Ok(Some((held, process))) => {
+                let kind = if held.exclusive { libc::F_WRLCK } else { libc::F_RDLCK };
+                reply.locked(held.range.start, held.range.end - 1, kind, process);
+            }
+            Ok(None) => reply.locked(start, last, libc::F_UNLCK, 0),
+            Err(error) => reply.error(error),
+        });
+    }
+
+    fn setlk(
+        &self,
+        request: &Request,
+        ino: INodeNo,
+        fh: FileHandle,
+        owner: LockOwner,
+        start: u64,
+        last: u64,
+        kind: i32,
+        process: u32,
+        wait: bool,
+        reply: ReplyEmpty,
+    ) {
+        let (core, node) = (self.core.clone(), self.core.node(ino));
+        let who = Asker { owner: owner.0, process, thread: request.pid(), handle: fh.0 };
+        let work = async move {
+            let range = locks::range(start, last)?;
+            let key = locks::key(node, range, who.thread);
+            match kind {
+                libc::F_UNLCK => locks::unlock(&core, key, who.owner, range).await,
+                libc::F_RDLCK | libc::F_WRLCK => {
+                    locks::lock(&core, (key, range, kind == libc::F_WRLCK), who, wait).await
+                }
+                _ => Err(Errno::EINVAL),
+            }
+        };
+        self.later(self.op(Kind::Lock, request, ino, None), work, move |done| Self::answer_empty(done, reply));
     }
 
     fn fsync(&self, request: &Request, ino: INodeNo, fh: FileHandle, _: bool, reply: ReplyEmpty) {
@@ -308,7 +395,7 @@ impl Filesystem for Face {
     ) {
         let core = self.core.clone();
         let work = async move {
-            core.close(fh.0).await;
+            core.release(fh.0).await;
             Ok(())
         };
         self.later(self.op(Kind::Release, request, ino, None), work, move |done| Self::answer_empty(done, reply));
