@@ -18,6 +18,7 @@
 //! | [`encrypted`] | object services behind TLS, with an authority of one's own |
 //! | [`errands`] | people at the API who work until the server is gone, and judge what is left of it |
 //! | [`filesystem`] | what any file system does, held against a folder |
+//! | [`locker`] | a program that locks files as it is told |
 //! | [`knob`] | sizes of tests, small by default and set by environment variables |
 //!
 //! The program is `HOLDFAST_BIN`, else the newest `holdfast` in `target/release`, `target/ci` and `target/debug`; a test fails if there
@@ -37,6 +38,7 @@ pub mod engines;
 pub mod errands;
 pub mod filesystem;
 pub mod knob;
+pub mod locker;
 pub mod mounted;
 pub mod networked;
 pub mod objects;
