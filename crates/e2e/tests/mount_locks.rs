@@ -178,7 +178,8 @@ fn who_gets_a_lock_sees_what_its_holder_wrote() -> Outcome {
     let two = Two::new()?;
     let (mut a, mut b) = two.lockers("file")?;
     for round in 0..20 {
-        for (mine, other, text) in [(&mut a, &mut b, format!("a{round}")), (&mut b, &mut a, format!("b{round}-longer"))] {
+        for (mine, other, text) in [(&mut a, &mut b, format!("a{round}")), (&mut b, &mut a, format!("b{round}-longer"))]
+        {
             mine.expect("lock posix f w 0 0 wait", "ok")?;
             other.begin("lock posix f r 0 0 wait")?;
             // Nothing is closed or synced.

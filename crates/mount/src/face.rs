@@ -8,18 +8,17 @@ use crate::attributes::{file_type, nanoseconds, now_ns};
 use crate::core::{Maker, too_large};
 use crate::errno::{Answer, Told};
 use crate::files::Handle;
-use locks::{self, Asker};
 use crate::meter::Kind;
 use crate::request::{Face, GENERATION, QUICK_BYTES, answer_xattr};
 use fuser::{
     AccessFlags, BsdFileFlags, CopyFileRangeFlags, Errno, FileAttr, FileHandle, FileType, Filesystem, FopenFlags,
     INodeNo, InitFlags, IoctlFlags, KernelConfig, LockOwner, OpenFlags, RenameFlags, ReplyAttr, ReplyCreate, ReplyData,
-    ReplyDirectory, ReplyDirectoryPlus, ReplyEmpty, ReplyEntry, ReplyIoctl, ReplyLock, ReplyLseek, ReplyOpen, ReplyStatfs,
-    ReplyWrite, ReplyXattr, Request, TimeOrNow, WriteFlags,
+    ReplyDirectory, ReplyDirectoryPlus, ReplyEmpty, ReplyEntry, ReplyIoctl, ReplyLock, ReplyLseek, ReplyOpen,
+    ReplyStatfs, ReplyWrite, ReplyXattr, Request, TimeOrNow, WriteFlags,
 };
 use holdfast_base::ByteRange;
-use holdfast_drive::posix_locks::LockKey;
 use holdfast_drive::{Durable, Entry, NewAttributes, NodeKind, Special, XattrRule};
+use crate::locks::{self, Asker};
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
@@ -303,23 +302,11 @@ impl Filesystem for Face {
 
     fn flush(&self, request: &Request, ino: INodeNo, fh: FileHandle, owner: LockOwner, reply: ReplyEmpty) {
         let op = self.op(Kind::Flush, request, ino, None);
-        let node = self.core.node(ino);
-        if !self.core.locks.as_ref().is_some_and(|locks| locks.knows(node)) {
-            return self.save(op, fh, Durable::Soon, reply);
+        if self.core.locks.as_ref().is_some_and(|locks| locks.knows(self.core.node(ino))) {
+            self.save_and_unlock(op, (ino, fh), owner, reply);
+        } else {
+            self.save(op, fh, Durable::Soon, reply);
         }
-        let core = self.core.clone();
-        let work = async move {
-            let saved = match core.handle(fh.0) {
-                Ok(handle) if handle.writes => {
-                    handle.file.save_and_tell(&core, Durable::Soon).await.map_err(|error| too_large(&error))
-                }
-                Ok(_) => Ok(()),
-                Err(error) => Err(error),
-            };
-            // Not before it is saved; and whatever became of that.
-            locks::flushed(&core, node, owner.0).await.and(saved)
-        };
-        self.later(op, work, move |done| Self::answer_empty(done, reply));
     }
 
     fn getlk(
@@ -334,20 +321,7 @@ impl Filesystem for Face {
         _: u32,
         reply: ReplyLock,
     ) {
-        let (core, node) = (self.core.clone(), self.core.node(ino));
-        let work = async move {
-            let range = locks::range(start, last)?;
-            let key = LockKey { node, flock: false };
-            locks::test(&core, (key, range, kind == libc::F_WRLCK), owner.0).await
-        };
-        self.later(self.op(Kind::TestLock, request, ino, None), work, move |found| match found {
-            Ok(Some((held, process))) => {
-                let kind = if held.exclusive { libc::F_WRLCK } else { libc::F_RDLCK };
-                reply.locked(held.range.start, held.range.end - 1, kind, process);
-            }
-            Ok(None) => reply.locked(start, last, libc::F_UNLCK, 0),
-            Err(error) => reply.error(error),
-        });
+        self.test_lock(self.op(Kind::TestLock, request, ino, None), (ino, owner), (start, last, kind), reply);
     }
 
     fn setlk(
@@ -363,20 +337,8 @@ impl Filesystem for Face {
         wait: bool,
         reply: ReplyEmpty,
     ) {
-        let (core, node) = (self.core.clone(), self.core.node(ino));
         let who = Asker { owner: owner.0, process, thread: request.pid(), handle: fh.0 };
-        let work = async move {
-            let range = locks::range(start, last)?;
-            let key = locks::key(node, range, who.thread);
-            match kind {
-                libc::F_UNLCK => locks::unlock(&core, key, who.owner, range).await,
-                libc::F_RDLCK | libc::F_WRLCK => {
-                    locks::lock(&core, (key, range, kind == libc::F_WRLCK), who, wait).await
-                }
-                _ => Err(Errno::EINVAL),
-            }
-        };
-        self.later(self.op(Kind::Lock, request, ino, None), work, move |done| Self::answer_empty(done, reply));
+        self.set_lock(self.op(Kind::Lock, request, ino, None), (ino, who), (start, last, kind), wait, reply);
     }
 
     fn fsync(&self, request: &Request, ino: INodeNo, fh: FileHandle, _: bool, reply: ReplyEmpty) {

@@ -104,7 +104,11 @@ impl Mounted {
         if let Some(locks) = &core.locks {
             locks.notify_by(session.notifier());
         }
-        let mut tasks = vec![tokio::spawn(crate::locks::keep(core.clone())), tokio::spawn(tick(core.clone())), tokio::spawn(look(core.clone()))];
+        let mut tasks = vec![
+            tokio::spawn(crate::locks::keep(core.clone())),
+            tokio::spawn(tick(core.clone())),
+            tokio::spawn(look(core.clone())),
+        ];
         let control = control(&core, session.notifier(), &at, options);
         if options.follow {
             tasks.push(tokio::spawn(follow(core.clone(), session.notifier())));

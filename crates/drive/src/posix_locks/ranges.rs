@@ -40,7 +40,9 @@ impl<O: Copy + Eq> Ranges<O> {
         for held in left {
             match self.0.last_mut() {
                 Some(last)
-                    if last.owner == owner && last.exclusive == held.exclusive && last.range.end == held.range.start =>
+                    if last.owner == owner
+                        && last.exclusive == held.exclusive
+                        && last.range.end == held.range.start =>
                 {
                     last.range.end = held.range.end;
                 }
@@ -65,10 +67,8 @@ impl<O: Copy + Eq> Ranges<O> {
         self.0.retain(|held| held.owner != owner);
         for (left, had) in left.iter().flat_map(|left| had.iter().map(move |had| (left, had))) {
             if overlap(left.range, had.range) {
-                let range = ByteRange {
-                    start: left.range.start.max(had.range.start),
-                    end: left.range.end.min(had.range.end),
-                };
+                let range =
+                    ByteRange { start: left.range.start.max(had.range.start), end: left.range.end.min(had.range.end) };
                 self.set(owner, range, Some(left.exclusive && had.exclusive));
             }
         }

@@ -15,7 +15,7 @@ use tokio::sync::{Notify, oneshot};
 use tokio::time::{Instant, sleep, timeout};
 
 /// A session of an account in a space. Nobody else's number is found by guessing it.
-pub type SessionId = (SpaceId, AccountId, u64);
+pub(super) type SessionId = (SpaceId, AccountId, u64);
 type Who = (SessionId, u64);
 type File = (SpaceId, LockKey);
 
@@ -101,9 +101,10 @@ impl LockTable {
         }
         let in_the_way = kept.iter().any(|kept| {
             state.files.get(&(id.0, kept.key)).is_some_and(|locked| {
-                let conflict =
-                    |held: &Held| locked.held.conflicts(of_session(id, *held)).next().is_some();
-                locked.whole.is_some() || (kept.whole.is_some() && !locked.held.is_empty()) || kept.held.iter().any(conflict)
+                let conflict = |held: &Held| locked.held.conflicts(of_session(id, *held)).next().is_some();
+                locked.whole.is_some()
+                    || (kept.whole.is_some() && !locked.held.is_empty())
+                    || kept.held.iter().any(conflict)
             })
         });
         let session = Session {
@@ -175,9 +176,10 @@ impl LockTable {
         let mut state = self.state.lock();
         state.hear(id)?;
         let is_it = |waiter: &Waiter| waiter.who.0 == id && waiter.ticket == ticket;
-        let found = state.files.iter().find_map(|(file, locked)| {
-            Some((*file, locked.queue.iter().find(|waiter| is_it(waiter))?.place))
-        });
+        let found = state
+            .files
+            .iter()
+            .find_map(|(file, locked)| Some((*file, locked.queue.iter().find(|waiter| is_it(waiter))?.place)));
         if let Some((file, place)) = found
             && let Some(waiter) = state.unqueue(file, place)
         {
@@ -257,7 +259,9 @@ impl LockTable {
 
     /// Sessions over the network may have locks from now on, and come back with them after the end of this process.
     fn leave_mark(&self) -> Result<()> {
-        let Some(mark) = self.mark.as_ref().filter(|_| !self.is_marked.swap(true, Ordering::AcqRel)) else { return Ok(()) };
+        let Some(mark) = self.mark.as_ref().filter(|_| !self.is_marked.swap(true, Ordering::AcqRel)) else {
+            return Ok(());
+        };
         let made = std::fs::File::create(mark).and_then(|file| file.sync_all()).and_then(|()| match mark.parent() {
             Some(folder) => std::fs::File::open(folder)?.sync_all(),
             None => Ok(()),
@@ -279,7 +283,10 @@ impl LockTable {
 }
 
 fn unknown() -> Error {
-    Error::new(ErrorKind::PreconditionFailed, "this mount has no locks here: it was silent for too long, or the server began anew")
+    Error::new(
+        ErrorKind::PreconditionFailed,
+        "this mount has no locks here: it was silent for too long, or the server began anew",
+    )
 }
 
 fn too_many(what: &str) -> Error {

@@ -12,6 +12,7 @@
 //!
 //! **Lost locks.** A mount whose server was silent for longer than the lease has lost its locks. Handles they were taken through are good for nothing any more: `EIO`, until they are closed.
 
+mod request;
 mod session;
 mod state;
 mod thread;
@@ -31,8 +32,9 @@ use state::FileLocks;
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
-use std::time::{Duration, Instant};
-use tokio::sync::watch;
+use std::time::Duration;
+use thread::Waiting;
+use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinHandle;
 
 /// One past the last byte that a lock can be of.
@@ -41,6 +43,8 @@ const END: u64 = 1 << 63;
 const ALL: ByteRange = ByteRange { start: 0, end: END };
 /// How long the table is to think about one question. Who waits asks again.
 const ASK_TIME_MS: u32 = 5_000;
+/// Questions that wait at the table at a time: over the network each is a stream of the connection, of which others are left for everything else. More wait here.
+const ASKED_MAX: usize = 64;
 
 /// Locks of one mount.
 pub(crate) struct Locks {
@@ -49,6 +53,8 @@ pub(crate) struct Locks {
     /// How many there are: without any, closing a file asks nothing.
     known: AtomicUsize,
     session: Session,
+    /// Questions that wait at the table at a time.
+    waiting: Semaphore,
     tickets: AtomicU64,
     lost: Mutex<HashSet<u64>>,
     has_lost: AtomicBool,
@@ -64,14 +70,8 @@ pub(crate) struct Asker {
     pub(crate) handle: u64,
 }
 
-/// A range as FUSE says it, which names its last byte.
-pub(crate) fn range(start: u64, last: u64) -> Answer<ByteRange> {
-    let end = last.saturating_add(1).min(END);
-    if start < end { Ok(ByteRange { start, end }) } else { Err(Errno::EINVAL) }
-}
-
 /// Of which locks a request is: those of `flock` are of everything.
-pub(crate) fn key(node: NodeId, range: ByteRange, thread: u32) -> LockKey {
+fn key(node: NodeId, range: ByteRange, thread: u32) -> LockKey {
     LockKey { node, flock: range == ALL && thread::is_in_flock(thread) }
 }
 
@@ -83,7 +83,7 @@ enum Step {
     Wait(watch::Receiver<()>),
     /// Another owner of this mount has it.
     WaitFor(watch::Receiver<()>),
-    /// The table decides. How often something was let go of until now, and whether an exclusive lock becomes a shared one.
+    /// The table decides, by a question of this number; whether an exclusive lock becomes a shared one.
     Ask(u64, bool),
     /// What this mount has may be over.
     Renew,
@@ -97,6 +97,7 @@ impl Locks {
             service,
             files: Mutex::default(),
             known: AtomicUsize::new(0),
+            waiting: Semaphore::new(ASKED_MAX),
             tickets: AtomicU64::new(0),
             lost: Mutex::default(),
             has_lost: AtomicBool::new(false),
@@ -158,7 +159,9 @@ impl Locks {
                 return Step::Refused(Errno::ENOLCK);
             }
             if file.whole.is_none() {
-                return Step::Ask(file.let_go, !wanted.exclusive && file.held.touches(wanted.owner, wanted.range));
+                let ticket = self.tickets.fetch_add(1, Ordering::Relaxed);
+                file.asking.push((ticket, wanted.owner, false));
+                return Step::Ask(ticket, !wanted.exclusive && file.held.touches(wanted.owner, wanted.range));
             }
             if !is_current {
                 return Step::Renew;
@@ -181,7 +184,7 @@ impl Locks {
 }
 
 /// Takes a lock, waiting for it or not.
-pub(crate) async fn lock(
+async fn lock(
     core: &Arc<Core>,
     (key, range, exclusive): (LockKey, ByteRange, bool),
     who: Asker,
@@ -210,7 +213,7 @@ async fn lock_in_steps(
     who: &Asker,
     wait: bool,
 ) -> Answer<()> {
-    let mut interrupted = std::pin::pin!(thread::interrupted(who.thread));
+    let mut waiting = Waiting::new(who.thread);
     loop {
         if locks.is_lost(who.handle) {
             return Err(Errno::EIO);
@@ -219,29 +222,30 @@ async fn lock_in_steps(
             Step::Done => return Ok(()),
             Step::Refused(error) => return Err(error),
             Step::Wait(mut changed) => {
-                tokio::select! { _ = changed.changed() => {}, () = &mut interrupted => return Err(Errno::EINTR) }
+                tokio::select! { _ = changed.changed() => {}, () = waiting.interrupted() => return Err(Errno::EINTR) }
             }
             Step::WaitFor(mut changed) => {
                 let waits = waits_for(Wait::Lock, changed.changed());
-                tokio::select! { _ = waits => {}, () = &mut interrupted => return Err(Errno::EINTR) }
+                tokio::select! { _ = waits => {}, () = waiting.interrupted() => return Err(Errno::EINTR) }
             }
             Step::Renew => session::renew(core, Duration::ZERO).await.map_err(|error| refusal(&error))?,
-            Step::Ask(let_go, shrinks) => {
-                if shrinks {
-                    save_for_others(core, key.node).await.map_err(|error| refusal(&error))?;
+            Step::Ask(ticket, shrinks) => {
+                if shrinks && let Err(error) = save_for_others(core, key.node).await {
+                    locks.with(key, |file| file.asked(ticket));
+                    return Err(refusal(&error));
                 }
-                let ticket = locks.tickets.fetch_add(1, Ordering::Relaxed);
                 let patience = if wait { Patience::Wait } else { Patience::Try };
                 let ask = LockAsk { key, held: wanted, patience, ticket, wait_ms: ASK_TIME_MS };
-                let answered = |answer| answered(locks, (key, wanted), who, (answer, let_go));
+                let answered = |answer| answered(locks, &ask, who, answer);
                 let mut asking = std::pin::pin!(session::ask(core, ask, answered));
                 let (answer, is_interrupted) = tokio::select! {
                     answer = waits_for(Wait::Lock, asking.as_mut()) => (answer, false),
-                    () = &mut interrupted => {
+                    () = waiting.interrupted() => {
                         session::take_back(core, ticket);
                         (asking.await, true)
                     }
                 };
+                locks.with(key, |file| file.asked(ticket));
                 match answer {
                     Ok(LockAnswer::Exact) => return look_again(core, key.node).await.map_err(|error| refusal(&error)),
                     Ok(LockAnswer::Whole(number)) => {
@@ -277,12 +281,12 @@ async fn lock_in_steps(
 
 /// Takes in what the table answered, while nobody tells it anything about the session as a whole; and says what that means. `Free` is that it has to be asked
 /// or looked at again.
-fn answered(locks: &Locks, (key, wanted): (LockKey, Held), who: &Asker, (answer, let_go): (LockAnswer, u64)) -> LockAnswer {
-    let taken = locks.with(key, |file| match answer {
-        // Something was let go of meanwhile: perhaps this was, too.
-        LockAnswer::Exact if file.let_go != let_go || file.telling.contains(&wanted.owner) => LockAnswer::Free,
+fn answered(locks: &Locks, ask: &LockAsk, who: &Asker, answer: LockAnswer) -> LockAnswer {
+    let taken = locks.with(ask.key, |file| match answer {
+        // Its owner let go of something meanwhile: perhaps of this, too.
+        LockAnswer::Exact if file.asked(ask.ticket) => LockAnswer::Free,
         LockAnswer::Exact => {
-            file.take(wanted, who.process, who.handle);
+            file.take(ask.held, who.process, who.handle);
             answer
         }
         // It was given back by now, or another request has been answered the same before.
@@ -297,7 +301,7 @@ fn answered(locks: &Locks, (key, wanted): (LockKey, Held), who: &Asker, (answer,
 }
 
 /// Ends an owner's locks of a range.
-pub(crate) async fn unlock(core: &Arc<Core>, key: LockKey, owner: u64, range: ByteRange) -> Answer<()> {
+async fn unlock(core: &Arc<Core>, key: LockKey, owner: u64, range: ByteRange) -> Answer<()> {
     let locks = core.locking().told()?;
     loop {
         let step = locks.with(key, |file| {
@@ -326,15 +330,14 @@ pub(crate) async fn unlock(core: &Arc<Core>, key: LockKey, owner: u64, range: By
     let saved = save_for_others(core, key.node).await;
     locks.with(key, |file| {
         file.drop(owner, range);
-        file.let_go += 1;
-        file.telling.push(owner);
+        file.tell_of(owner);
     });
     session::tell(core, key, owner).await;
     saved.map_err(|error| refusal(&error))
 }
 
 /// Who is in the way of a lock: its range, whether it is exclusive, and its process, 0 on another machine.
-pub(crate) async fn test(
+async fn test(
     core: &Arc<Core>,
     (key, range, exclusive): (LockKey, ByteRange, bool),
     owner: u64,
@@ -397,7 +400,7 @@ pub(crate) fn unused(core: &Arc<Core>, node: NodeId) {
 }
 
 /// A process closes a descriptor: its POSIX locks of the file end.
-pub(crate) async fn flushed(core: &Arc<Core>, node: NodeId, owner: u64) -> Answer<()> {
+async fn flushed(core: &Arc<Core>, node: NodeId, owner: u64) -> Answer<()> {
     unlock(core, LockKey { node, flock: false }, owner, ALL).await
 }
 

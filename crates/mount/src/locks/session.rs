@@ -5,7 +5,7 @@
 use super::{Locks, save_for_others};
 use crate::core::Core;
 use holdfast_base::{Error, ErrorKind, Result};
-use holdfast_drive::posix_locks::{LockAnswer, LockAsk, LockKey};
+use holdfast_drive::posix_locks::{LockAnswer, LockAsk, LockKey, Patience};
 use parking_lot::Mutex;
 use std::collections::HashSet;
 use std::hash::{BuildHasher, RandomState};
@@ -87,6 +87,10 @@ pub(super) async fn ask(
 ) -> Result<LockAnswer> {
     let locks = core.locking()?;
     let session = &locks.session;
+    let _place = match ask.patience {
+        Patience::Wait => locks.waiting.acquire().await.ok(),
+        Patience::Try | Patience::Probe => None,
+    };
     for _ in 0..BEGUN_MAX {
         let attached = session.attached.read().await;
         let (count, number, sent) = (*attached, session.number(), Instant::now());
@@ -102,7 +106,7 @@ pub(super) async fn ask(
             }
             Err(error) if is_unknown(&error) => {
                 drop(attached);
-                come_back(core, locks, count).await?;
+                come_back(locks, count).await?;
             }
             Err(error) => return Err(error),
         }
@@ -123,7 +127,7 @@ pub(super) fn take_back(core: &Arc<Core>, ticket: u64) {
 }
 
 /// The table does not know the session, which was attached so often then: tells it what is held, or that is lost.
-async fn come_back(core: &Arc<Core>, locks: &Locks, count: u64) -> Result<()> {
+async fn come_back(locks: &Locks, count: u64) -> Result<()> {
     let session = &locks.session;
     let mut attached = session.attached.write().await;
     if *attached != count {
@@ -171,7 +175,10 @@ fn lose(locks: &Locks) {
         locks.known.store(files.len(), Ordering::Release);
     }
     if count > 0 {
-        tracing::error!(files = count, "the server was away for too long: locks were lost, and programs that held them are told so");
+        tracing::error!(
+            files = count,
+            "the server was away for too long: locks were lost, and programs that held them are told so"
+        );
         metrics::counter!("holdfast_mount_locks_lost_total").increment(count);
         locks.lost.lock().extend(handles);
         locks.has_lost.store(true, Ordering::Release);
@@ -193,7 +200,7 @@ pub(super) async fn renew(core: &Arc<Core>, wait: Duration) -> Result<()> {
             }
             Ok(())
         }
-        Err(error) if is_unknown(&error) => come_back(core, locks, count).await,
+        Err(error) if is_unknown(&error) => come_back(locks, count).await,
         Err(error) => Err(error),
     }
 }
@@ -203,6 +210,8 @@ pub(crate) async fn keep(core: Arc<Core>) {
     let Ok(locks) = core.locking() else { return };
     loop {
         if locks.known.load(Ordering::Acquire) == 0 {
+            // Nothing can be lost; who asks next begins with a look.
+            *locks.session.trusted.lock() = None;
             locks.session.begun.notified().await;
             continue;
         }
@@ -211,7 +220,7 @@ pub(crate) async fn keep(core: Arc<Core>) {
                 tracing::debug!(%error, "the table of locks could not be asked");
                 tokio::time::sleep(PAUSE).await;
             },
-            () = locks.session.lapsed(), if locks.session.is_current() && locks.session.lease.is_some() => lose(locks),
+            () = locks.session.lapsed(), if locks.session.trusted.lock().is_some() => lose(locks),
         }
     }
 }
@@ -247,9 +256,7 @@ pub(super) fn give_back_soon(core: &Arc<Core>, key: LockKey) {
 /// Saves what was written to a file, tells the table which locks there are, and leaves the rest to it.
 async fn give_back(core: &Arc<Core>, key: LockKey) {
     let Ok(locks) = core.locking() else { return };
-    let begun = locks.with(key, |file| {
-        if std::mem::replace(&mut file.busy, true) { None } else { file.whole }
-    });
+    let begun = locks.with(key, |file| if std::mem::replace(&mut file.busy, true) { None } else { file.whole });
     let Some(Some(number)) = begun else { return };
     if let Err(error) = save_for_others(core, key.node).await {
         tracing::warn!(?error, node = %key.node, "what was written to a locked file could not be saved before another mount locks it");
@@ -260,7 +267,7 @@ async fn give_back(core: &Arc<Core>, key: LockKey) {
         match locks.service.yield_whole(locks.session.number(), key, number, held).await {
             Ok(()) => break,
             Err(error) if is_unknown(&error) => {
-                let _ = come_back(core, locks, count).await;
+                let _ = come_back(locks, count).await;
             }
             Err(error) => tracing::debug!(%error, "a locked file could not be given back, and is again"),
         }
@@ -285,7 +292,7 @@ pub(super) async fn tell(core: &Arc<Core>, key: LockKey, owner: u64) {
             Ok(()) => break,
             Err(error) if is_unknown(&error) => {
                 // It is told there what is held now.
-                if come_back(core, locks, count).await.is_ok() {
+                if come_back(locks, count).await.is_ok() {
                     break;
                 }
             }
@@ -302,7 +309,7 @@ pub(super) async fn tell(core: &Arc<Core>, key: LockKey, owner: u64) {
 /// The same without waiting, after a question whose answer is missing.
 pub(super) fn tell_soon(core: &Arc<Core>, key: LockKey, owner: u64) {
     if let Ok(locks) = core.locking()
-        && locks.with(key, |file| file.telling.push(owner)).is_some()
+        && locks.with(key, |file| file.tell_of(owner)).is_some()
     {
         let core = core.clone();
         tokio::spawn(async move { tell(&core, key, owner).await });

@@ -25,8 +25,8 @@ pub(super) struct FileLocks {
     /// The greatest number that was recalled, and the greatest that was given back.
     pub(super) recalled: u64,
     pub(super) returned: u64,
-    /// Grows when something is let go of that the table knows: a question that was under way then is asked again.
-    pub(super) let_go: u64,
+    /// Questions under way, with their owners, and whether one let go of something meanwhile: then it is asked again.
+    pub(super) asking: Vec<(u64, u64, bool)>,
     /// Owners about whom the table is being told: they ask nothing until it knows.
     pub(super) telling: Vec<u64>,
     /// Requests that are about this file now.
@@ -45,7 +45,7 @@ impl Default for FileLocks {
             busy: false,
             recalled: 0,
             returned: 0,
-            let_go: 0,
+            asking: Vec::new(),
             telling: Vec::new(),
             users: 0,
             waiting: Vec::new(),
@@ -86,6 +86,18 @@ impl FileLocks {
             self.owners.remove(&owner);
         }
         self.tell();
+    }
+
+    /// The table is to be told what an owner has left.
+    pub(super) fn tell_of(&mut self, owner: u64) {
+        self.telling.push(owner);
+        self.asking.iter_mut().filter(|(_, asks, _)| *asks == owner).for_each(|(.., stale)| *stale = true);
+    }
+
+    /// A question has been answered, or will not be; true if its owner let go of something meanwhile.
+    pub(super) fn asked(&mut self, ticket: u64) -> bool {
+        let at = self.asking.iter().position(|(asked, ..)| *asked == ticket);
+        at.is_some_and(|at| self.asking.swap_remove(at).2)
     }
 
     /// Nothing is held, waited for or known of it.

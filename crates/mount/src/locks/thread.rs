@@ -4,20 +4,33 @@
 //! delivers the signal or begins the call again. Nor does fuser hand on whether a lock is by `flock`; the call that the thread is in says it.
 
 use std::time::Duration;
+use tokio::time::Instant;
 
 /// Time between two looks.
 const LOOK: Duration = Duration::from_millis(50);
 
-/// Waits until a signal waits for a thread that sleeps in a request, or the thread is gone. Of a thread that cannot be seen (of another PID namespace) it never ends.
-pub(super) async fn interrupted(thread: u32) {
-    let path = format!("/proc/{thread}/status");
-    loop {
-        tokio::time::sleep(LOOK).await;
-        // What is there of /proc is answered from memory.
-        match std::fs::read_to_string(&path) {
-            Ok(status) if has_signal(&status, thread) => return,
-            Ok(_) => {}
-            Err(_) => std::future::pending().await,
+/// A thread that waits in a request.
+pub(super) struct Waiting {
+    thread: u32,
+    look: Instant,
+}
+
+impl Waiting {
+    pub(super) fn new(thread: u32) -> Self {
+        Self { thread, look: Instant::now() + LOOK }
+    }
+
+    /// Waits until a signal waits for the thread. Of one that cannot be seen (it is gone, or of another PID namespace) it never ends.
+    pub(super) async fn interrupted(&mut self) {
+        loop {
+            tokio::time::sleep_until(self.look).await;
+            self.look = Instant::now() + LOOK;
+            // What is there of /proc is answered from memory.
+            match std::fs::read_to_string(format!("/proc/{}/status", self.thread)) {
+                Ok(status) if has_signal(&status, self.thread) => return,
+                Ok(_) => {}
+                Err(_) => std::future::pending().await,
+            }
         }
     }
 }
@@ -45,7 +58,9 @@ mod tests {
     #[test]
     fn a_signal_counts_for_a_thread_that_takes_it() {
         let status = |pending: &str, shared: &str, blocked: &str| {
-            format!("Name:\tx\nTgid:\t7\nPid:\t7\nSigPnd:\t{pending}\nShdPnd:\t{shared}\nSigBlk:\t{blocked}\nSigIgn:\t0000000000000004\n")
+            format!(
+                "Name:\tx\nTgid:\t7\nPid:\t7\nSigPnd:\t{pending}\nShdPnd:\t{shared}\nSigBlk:\t{blocked}\nSigIgn:\t0000000000000004\n"
+            )
         };
         let (none, term) = ("0000000000000000", "0000000000004000");
         assert!(!has_signal(&status(none, none, none), 7));

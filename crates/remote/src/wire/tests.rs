@@ -86,8 +86,17 @@ fn calls() -> Vec<Call> {
         Call::HasBlocks(vec![BlockId([7; 32])]),
         Call::Finish(Uid([1; 16]), NameTaken::Fail),
         Call::Look(DrivePath::parse("a/b").expect("a path"), u32::MAX),
-        Call::Attach(u64::MAX, vec![Kept { key: KEY, whole: Some(u64::MAX), held: vec![] }, Kept { key: KEY, whole: None, held: vec![HELD; 3] }]),
-        Call::AskLock(1, LockAsk { key: KEY, held: HELD, patience: Patience::Probe, ticket: u64::MAX, wait_ms: u32::MAX }),
+        Call::Attach(
+            u64::MAX,
+            vec![
+                Kept { key: KEY, whole: Some(u64::MAX), held: vec![] },
+                Kept { key: KEY, whole: None, held: vec![HELD; 3] },
+            ],
+        ),
+        Call::AskLock(
+            1,
+            LockAsk { key: KEY, held: HELD, patience: Patience::Probe, ticket: u64::MAX, wait_ms: u32::MAX },
+        ),
         Call::TakeBack(1, 2),
         Call::LeaveOnly(1, KEY, 3, vec![HELD]),
         Call::YieldWhole(1, KEY, 3, vec![]),
@@ -102,7 +111,8 @@ const HELD: Held = Held { owner: u64::MAX, range: ByteRange { start: 0, end: 1 <
 #[test]
 fn every_answer_about_a_lock_arrives_as_it_was_sent() {
     let busy = [LockAnswer::Busy(None), LockAnswer::Busy(Some(HELD))];
-    let others = [LockAnswer::Exact, LockAnswer::Whole(u64::MAX), LockAnswer::Free, LockAnswer::Later, LockAnswer::Deadlock];
+    let others =
+        [LockAnswer::Exact, LockAnswer::Whole(u64::MAX), LockAnswer::Free, LockAnswer::Later, LockAnswer::Deadlock];
     for answer in busy.into_iter().chain(others) {
         assert_eq!(whole::<LockAnswer>(&frame(&answer)).expect("reads"), answer);
     }
