@@ -176,10 +176,11 @@ fn two_processes_that_wait_for_each_other_are_told() -> Outcome {
 #[test]
 fn who_gets_a_lock_sees_what_its_holder_wrote() -> Outcome {
     let two = Two::new()?;
-    let (mut a, mut b) = two.lockers("file")?;
+    let (a, b) = two.lockers("file")?;
+    let mut both = [a, b];
     for round in 0..20 {
-        for (mine, other, text) in [(&mut a, &mut b, format!("a{round}")), (&mut b, &mut a, format!("b{round}-longer"))]
-        {
+        for text in [format!("a{round}"), format!("b{round}-longer")] {
+            let [mine, other] = &mut both;
             mine.expect("lock posix f w 0 0 wait", "ok")?;
             other.begin("lock posix f r 0 0 wait")?;
             // Nothing is closed or synced.
@@ -189,8 +190,10 @@ fn who_gets_a_lock_sees_what_its_holder_wrote() -> Outcome {
             let read = other.ask("read f")?;
             assert!(read.starts_with(&text), "{read} after {text}");
             other.expect("lock posix f u 0 0 try", "ok")?;
+            both.reverse();
         }
     }
+    let [mut a, mut b] = both;
     // Where the end is, too: neither asks for the file's size.
     let log = |mount: &Mount| mount.at().join("log").display().to_string();
     a.expect(&format!("append l {}", log(&two.one)), "ok")?;
@@ -350,6 +353,11 @@ fn a_server_that_is_killed_and_comes_back_takes_no_locks_away() -> Outcome {
     a.expect("read f", "written")?;
     drop((a, b));
     // Started again in good order, while nobody has any.
+    let began = Instant::now();
+    while two.net.metric("holdfast_locked_files ")? > 0 {
+        assert!(began.elapsed() < SOON, "what was open is closed");
+        std::thread::sleep(Duration::from_millis(10));
+    }
     two.net.rig.stop()?;
     assert!(!two.net.rig.data().join("mount-locks").exists(), "the next need not wait for anybody");
     two.net.rig.start_again()?;

@@ -8,6 +8,7 @@ use crate::attributes::{file_type, nanoseconds, now_ns};
 use crate::core::{Maker, too_large};
 use crate::errno::{Answer, Told};
 use crate::files::Handle;
+use crate::locks::{self, Asker};
 use crate::meter::Kind;
 use crate::request::{Face, GENERATION, QUICK_BYTES, answer_xattr};
 use fuser::{
@@ -18,7 +19,6 @@ use fuser::{
 };
 use holdfast_base::ByteRange;
 use holdfast_drive::{Durable, Entry, NewAttributes, NodeKind, Special, XattrRule};
-use crate::locks::{self, Asker};
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;

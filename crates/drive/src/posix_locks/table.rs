@@ -389,6 +389,7 @@ impl State {
         if self.files.get(&file).is_some_and(|it| it.whole.is_none() && it.held.is_empty() && it.queue.is_empty()) {
             self.files.remove(&file);
         }
+        metrics::gauge!("holdfast_locked_files").set(self.files.len() as f64);
     }
 
     /// Answers whoever can be answered by now, in the order they came.
@@ -412,6 +413,7 @@ impl State {
         for id in touched {
             self.note(id, file.1);
         }
+        self.end_deadlocks(file);
         self.tidy(file);
     }
 
@@ -450,9 +452,23 @@ impl State {
                 let Held { owner, range, exclusive } = held;
                 Some(LockAnswer::Busy(Some(Held { owner: owner.1, range, exclusive })))
             }
-            (Some(_), Patience::Wait) => {
-                (!file.1.flock && self.waits_for_itself(file, wanted)).then_some(LockAnswer::Deadlock)
-            }
+            (Some(_), Patience::Wait) => None,
+        }
+    }
+
+    /// Of those who wait for each other, tells who came last.
+    fn end_deadlocks(&mut self, file: File) {
+        if file.1.flock {
+            return;
+        }
+        loop {
+            let found = self.files.get(&file).and_then(|locked| {
+                let mut waiting = locked.queue.iter().rev().filter(|waiter| waiter.patience == Patience::Wait);
+                waiting.find(|waiter| self.waits_for_itself(file, waiter.wanted)).map(|waiter| waiter.place)
+            });
+            let Some(waiter) = found.and_then(|place| self.unqueue(file, place)) else { return };
+            // Whoever asked may be gone.
+            let _ = waiter.answer.send(LockAnswer::Deadlock);
         }
     }
 
