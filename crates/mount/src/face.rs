@@ -288,14 +288,15 @@ impl Filesystem for Face {
         let at = (!appends).then_some(offset);
         let written = self.now(self.op(Kind::Write, request, ino, None), async {
             let file = self.core.handle(fh.0)?.file;
-            file.write(&self.core, at, data, clear).await.map_err(|error| too_large(&error))
+            let at = file.write(&self.core, at, data, clear).await.map_err(|error| too_large(&error))?;
+            if at != offset {
+                locks::misplaced(&self.core, &file);
+            }
+            Ok(())
         });
-        if written.is_ok_and(|at| at != offset) {
-            locks::misplaced(&self.core, self.core.node(ino));
-        }
         match written {
             // One request is of a few MiB at most.
-            Ok(_) => reply.written(u32::try_from(data.len()).unwrap_or(u32::MAX)),
+            Ok(()) => reply.written(u32::try_from(data.len()).unwrap_or(u32::MAX)),
             Err(error) => reply.error(error),
         }
     }

@@ -119,6 +119,11 @@ impl OpenFile {
         }
     }
 
+    /// The kernel may have what was written at another place than where it is.
+    pub(crate) fn is_misplaced(&self) {
+        self.shown.lock().cached = None;
+    }
+
     /// One operation on its content at a time.
     pub(crate) async fn lock(&self) -> tokio::sync::MutexGuard<'_, State> {
         match self.state.try_lock() {

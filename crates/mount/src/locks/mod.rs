@@ -21,6 +21,7 @@ pub(crate) use session::{keep, leave};
 
 use crate::core::Core;
 use crate::errno::{Answer, Told, errno};
+use crate::file::OpenFile;
 use crate::meter::waits_for;
 use crate::under_way::Wait;
 use fuser::{Errno, Notifier};
@@ -439,9 +440,10 @@ fn forget(core: &Core, node: NodeId) -> Option<JoinHandle<()>> {
 }
 
 /// What was appended went elsewhere than the kernel thought, and has in its cache.
-pub(crate) fn misplaced(core: &Core, node: NodeId) {
+pub(crate) fn misplaced(core: &Core, file: &OpenFile) {
+    file.is_misplaced();
     // Whoever wrote it holds the request yet.
-    drop(forget(core, node));
+    drop(forget(core, file.id));
 }
 
 /// What a program is told of a table that says no.
