@@ -256,7 +256,11 @@ pub(super) fn give_back_soon(core: &Arc<Core>, key: LockKey) {
 /// Saves what was written to a file, tells the table which locks there are, and leaves the rest to it.
 async fn give_back(core: &Arc<Core>, key: LockKey) {
     let Ok(locks) = core.locking() else { return };
-    let begun = locks.with(key, |file| if std::mem::replace(&mut file.busy, true) { None } else { file.whole });
+    let begun = locks.with(key, |file| {
+        let number = file.whole.filter(|_| !file.busy)?;
+        file.busy = true;
+        Some(number)
+    });
     let Some(Some(number)) = begun else { return };
     if let Err(error) = save_for_others(core, key.node).await {
         tracing::warn!(?error, node = %key.node, "what was written to a locked file could not be saved before another mount locks it");
