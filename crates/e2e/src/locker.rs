@@ -19,6 +19,8 @@ signal.signal(signal.SIGALRM, wake)
 KINDS = {'r': fcntl.F_RDLCK, 'w': fcntl.F_WRLCK, 'u': fcntl.F_UNLCK}
 NAMES = {kind: name for name, kind in KINDS.items()}
 FLOCKS = {'r': fcntl.LOCK_SH, 'w': fcntl.LOCK_EX, 'u': fcntl.LOCK_UN}
+# It has two names.
+NUMBERS = {errno.EDEADLK: 'EDEADLK'}
 files = {}
 def record(fd, kind, start, length):
     return struct.pack('hhqqi0q', KINDS[kind], os.SEEK_SET, start, length, 0)
@@ -47,7 +49,7 @@ for line in sys.stdin:
         elif what == 'pwrite': os.pwrite(files[rest[0]], rest[1].encode(), 0)
         elif what == 'read': said = os.pread(files[rest[0]], 1 << 20, 0).decode() or 'empty'
         else: said = 'what?'
-    except OSError as error: said = errno.errorcode.get(error.errno, str(error.errno))
+    except OSError as error: said = NUMBERS.get(error.errno) or errno.errorcode[error.errno]
     except Woken: said = 'EINTR'
     print(said, flush=True)
 ";
