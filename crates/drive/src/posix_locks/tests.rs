@@ -134,6 +134,7 @@ async fn a_silent_session_loses_its_locks_with_its_lease_and_one_here_does_not()
     alive.abort();
     let refused = table.leave_only(session(1), KEY, 1, &[]).expect_err("is gone");
     assert_eq!(refused.kind(), ErrorKind::PreconditionFailed);
+    table.leave(session(2));
     let here = session(3);
     table.attach(here, false, Vec::new()).expect("attaches");
     let ask = LockAsk { key: KEY, held: held(5, 0, 1, true), patience: Patience::Try, ticket: 1, wait_ms: 1 };
@@ -158,6 +159,7 @@ async fn a_table_that_begins_anew_lets_those_before_come_back_first() {
         async move { ask(&after, 2, held(1, 0, 1, true), Patience::Wait).await }
     });
     tokio::time::sleep(LEASE / 2).await;
+    after.recalls(session(2), Duration::ZERO).await.expect("is there");
     let kept = |whole| vec![Kept { key: KEY, whole, held: Vec::new() }];
     after.attach(session(1), true, kept(Some(number))).expect("comes back");
     tokio::time::sleep(LEASE / 2 + Duration::from_millis(1)).await;
