@@ -17,6 +17,7 @@ mod faces;
 pub mod far;
 mod finding;
 mod intake;
+mod locking;
 mod pace;
 mod packer;
 mod patch;
@@ -38,6 +39,7 @@ mod upload_runs;
 mod view;
 mod workers;
 
+use crate::posix_locks::LockTable;
 use budget::{Downloads, Uploads};
 use holdfast_base::{Clock, Result, Uid};
 use holdfast_blob::BlobStore;
@@ -66,6 +68,8 @@ pub struct EngineOptions {
     pub workers: usize,
     /// Folder for the scratch file that takes slow uploads; made when it is needed. What is in the file is encrypted and has no name.
     pub scratch_folder: PathBuf,
+    /// File that says to the next process that mounts on other machines may have locks; see [`LockTable::new`].
+    pub locks_mark: Option<PathBuf>,
     /// Who serves.
     pub instance: NewInstance,
 }
@@ -78,6 +82,7 @@ impl Default for EngineOptions {
             download_bytes: 48 << 20,
             workers: std::thread::available_parallelism().map_or(2, std::num::NonZero::get),
             scratch_folder: std::env::temp_dir(),
+            locks_mark: None,
             instance: NewInstance {
                 uid: Uid([0; Uid::BYTES]),
                 name: "here".into(),
@@ -102,6 +107,8 @@ pub(crate) struct Shared {
     pub(crate) spill: Spill,
     /// Copies between spaces: see [`transfer`].
     pub(crate) copies: Semaphore,
+    /// Locks of mounts.
+    pub(crate) locks: LockTable,
 }
 
 /// The local engine. Cheap to clone.
@@ -132,6 +139,7 @@ impl Engine {
             downloads: Downloads::new(options.download_bytes),
             spill: Spill::new(options.scratch_folder),
             copies: Semaphore::new(transfer::COPIES_AT_ONCE),
+            locks: LockTable::new(options.locks_mark),
             catalogue,
             store,
             clock,
@@ -141,6 +149,7 @@ impl Engine {
 
     /// Closes the open pack and leaves; for a clean stop, after the last request.
     pub async fn stop(&self) -> Result<()> {
+        self.shared.locks.stop();
         self.shared.packer.finish().await?;
         // Everything is durable. An instance that could not leave is given up like one that was killed.
         if let Err(error) = self.shared.catalogue.leave(self.instance()).await {

@@ -6,6 +6,7 @@
 
 pub mod care;
 pub mod engine;
+pub mod posix_locks;
 pub mod scratch;
 mod tree;
 mod types;

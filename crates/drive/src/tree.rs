@@ -5,6 +5,7 @@
 //! speaks to a server (docs/design/mount.md).
 
 use crate::ContentStream;
+use crate::posix_locks::Locking;
 use async_trait::async_trait;
 use bytes::Bytes;
 use holdfast_base::{ByteRange, ContentId, Error, ErrorKind, NodeId, NodeName, Result};
@@ -79,6 +80,14 @@ pub trait Tree: Send + Sync + 'static {
     /// How it does, for whoever looks after a mount. Waits for nobody.
     fn condition(&self) -> Condition {
         Condition::default()
+    }
+    /// Hands over what was answered first; then others see it. Says nothing about disks.
+    async fn hand_over(&self) -> Result<()> {
+        Ok(())
+    }
+    /// Locks that hold over all mounts of the space; none if they hold within a mount only.
+    fn locking(&self) -> Option<Arc<dyn Locking>> {
+        None
     }
     /// Lets go of a content that is kept in memory to be read again, or of all of them and what is known of names.
     fn forget(&self, _content: Option<ContentId>) {}

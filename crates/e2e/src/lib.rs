@@ -19,6 +19,7 @@
 //! | [`errands`] | people at the API who work until the server is gone, and judge what is left of it |
 //! | [`filesystem`] | what any file system does, held against a folder |
 //! | [`sftp`] | a server of SFTP, and transfers with it |
+//! | [`locker`] | a program that locks files as it is told |
 //! | [`knob`] | sizes of tests, small by default and set by environment variables |
 //!
 //! The program is `HOLDFAST_BIN`, else the newest `holdfast` in `target/release`, `target/ci` and `target/debug`; a test fails if there
@@ -38,6 +39,7 @@ pub mod engines;
 pub mod errands;
 pub mod filesystem;
 pub mod knob;
+pub mod locker;
 pub mod mounted;
 pub mod networked;
 pub mod objects;

@@ -5,11 +5,12 @@ use crate::errno::{Answer, Told, errno, new_name, old_name};
 use crate::file::OpenFile;
 use crate::files::{Files, Handle};
 use crate::folder::Folders;
+use crate::locks::Locks;
 use crate::meter::Meter;
 use crate::overlay::Room;
 use bytes::Bytes;
 use fuser::{Errno, FileAttr, INodeNo, RenameFlags};
-use holdfast_base::{ByteRange, ContentId, ErrorKind, NodeId, Result};
+use holdfast_base::{ByteRange, ContentId, Error, ErrorKind, NodeId, Result};
 use holdfast_drive::{
     Durable, Entry, Leave, NewAttributes, NewNode, NodeKind, Posix, Rename, Special, Taken, Tree, Unlink, XattrRule,
 };
@@ -49,6 +50,8 @@ pub(crate) struct Core {
     /// Which contents have holes, of those that are large enough.
     pub(crate) sparse: Mutex<HashMap<ContentId, bool>>,
     pub(crate) known: Mutex<HashMap<NodeId, Option<ContentId>>>,
+    /// Locks that hold over all mounts; without, the kernel has them.
+    pub(crate) locks: Option<Locks>,
 }
 
 /// Who asks, and what for a new node is to have.
@@ -73,6 +76,7 @@ impl Core {
     pub(crate) fn new(tree: Arc<dyn Tree>, usual: Posix, room: Room, believed: Duration) -> Self {
         Self {
             root: tree.root(),
+            locks: tree.locking().map(Locks::new),
             tree,
             files: Files::new(),
             folders: Folders::default(),
@@ -280,6 +284,21 @@ impl Core {
         Ok((self.shown_open(&file), handle))
     }
 
+    /// A handle goes, and locks with it.
+    pub(crate) async fn release(self: &Arc<Self>, number: u64) {
+        let node = self.files.handle(number).map(|handle| handle.file.id);
+        // Whoever gets the lock next sees what was written under it.
+        if let Some(node) = node
+            && self.locks.as_ref().is_some_and(|locks| locks.knows(node))
+        {
+            crate::locks::closed(self, node, number).await;
+        }
+        self.close(number).await;
+        if let Some(node) = node.filter(|node| self.files.get(*node).is_none()) {
+            crate::locks::unused(self, node);
+        }
+    }
+
     /// A handle goes. What is not saved yet was refused at the flush before: it is tried once more, and then it is lost and logged.
     pub(crate) async fn close(&self, number: u64) {
         let Some(handle) = self.files.remove(number) else { return };
@@ -297,7 +316,16 @@ impl Core {
         }
     }
 
+    /// Locks that hold over all mounts.
+    pub(crate) fn locking(&self) -> Result<&Locks> {
+        self.locks.as_ref().ok_or_else(|| Error::new(ErrorKind::Unsupported, "locks are the kernel's here"))
+    }
+
+    /// A handle; one through which locks were taken that are lost is good for nothing.
     pub(crate) fn handle(&self, number: u64) -> Answer<Handle> {
+        if self.locks.as_ref().is_some_and(|locks| locks.is_lost(number)) {
+            return Err(Errno::EIO);
+        }
         self.files.handle(number).ok_or(Errno::EBADF)
     }
 

@@ -8,13 +8,14 @@ use crate::attributes::{file_type, nanoseconds, now_ns};
 use crate::core::{Maker, too_large};
 use crate::errno::{Answer, Told};
 use crate::files::Handle;
+use crate::locks::{self, Asker};
 use crate::meter::Kind;
 use crate::request::{Face, GENERATION, QUICK_BYTES, answer_xattr};
 use fuser::{
     AccessFlags, BsdFileFlags, CopyFileRangeFlags, Errno, FileAttr, FileHandle, FileType, Filesystem, FopenFlags,
     INodeNo, InitFlags, IoctlFlags, KernelConfig, LockOwner, OpenFlags, RenameFlags, ReplyAttr, ReplyCreate, ReplyData,
-    ReplyDirectory, ReplyDirectoryPlus, ReplyEmpty, ReplyEntry, ReplyIoctl, ReplyLseek, ReplyOpen, ReplyStatfs,
-    ReplyWrite, ReplyXattr, Request, TimeOrNow, WriteFlags,
+    ReplyDirectory, ReplyDirectoryPlus, ReplyEmpty, ReplyEntry, ReplyIoctl, ReplyLock, ReplyLseek, ReplyOpen,
+    ReplyStatfs, ReplyWrite, ReplyXattr, Request, TimeOrNow, WriteFlags,
 };
 use holdfast_base::ByteRange;
 use holdfast_drive::{Durable, Entry, NewAttributes, NodeKind, Special, XattrRule};
@@ -66,6 +67,11 @@ impl Filesystem for Face {
         ] {
             // Without one of them there are more requests, and nothing else changes.
             let _ = config.add_capabilities(wanted);
+        }
+        if self.core.locks.is_some() {
+            // Without them, the kernel has the locks, and they hold within this mount.
+            let _ = config.add_capabilities(InitFlags::FUSE_POSIX_LOCKS);
+            let _ = config.add_capabilities(InitFlags::FUSE_FLOCK_LOCKS);
         }
         self.past_cache = config.add_capabilities(InitFlags::FUSE_DIRECT_IO_ALLOW_MMAP).is_ok();
         Ok(())
@@ -272,14 +278,21 @@ impl Filesystem for Face {
         offset: u64,
         data: &[u8],
         write_flags: WriteFlags,
-        _: OpenFlags,
+        flags: OpenFlags,
         _: Option<LockOwner>,
         reply: ReplyWrite,
     ) {
         let clear = write_flags.contains(WriteFlags::FUSE_WRITE_KILL_SUIDGID);
+        // Where the end is, the kernel may know from before another mount wrote.
+        let appends = flags.0 & libc::O_APPEND != 0 && self.core.locks.is_some();
+        let at = (!appends).then_some(offset);
         let written = self.now(self.op(Kind::Write, request, ino, None), async {
             let file = self.core.handle(fh.0)?.file;
-            file.write(&self.core, offset, data, clear).await.map_err(|error| too_large(&error))
+            let at = file.write(&self.core, at, data, clear).await.map_err(|error| too_large(&error))?;
+            if at != offset {
+                locks::misplaced(&self.core, &file);
+            }
+            Ok(())
         });
         match written {
             // One request is of a few MiB at most.
@@ -288,8 +301,45 @@ impl Filesystem for Face {
         }
     }
 
-    fn flush(&self, request: &Request, ino: INodeNo, fh: FileHandle, _: LockOwner, reply: ReplyEmpty) {
-        self.save(self.op(Kind::Flush, request, ino, None), fh, Durable::Soon, reply);
+    fn flush(&self, request: &Request, ino: INodeNo, fh: FileHandle, owner: LockOwner, reply: ReplyEmpty) {
+        let op = self.op(Kind::Flush, request, ino, None);
+        if self.core.locks.as_ref().is_some_and(|locks| locks.knows(self.core.node(ino))) {
+            self.save_and_unlock(op, (ino, fh), owner, reply);
+        } else {
+            self.save(op, fh, Durable::Soon, reply);
+        }
+    }
+
+    fn getlk(
+        &self,
+        request: &Request,
+        ino: INodeNo,
+        _: FileHandle,
+        owner: LockOwner,
+        start: u64,
+        last: u64,
+        kind: i32,
+        _: u32,
+        reply: ReplyLock,
+    ) {
+        self.test_lock(self.op(Kind::TestLock, request, ino, None), (ino, owner), (start, last, kind), reply);
+    }
+
+    fn setlk(
+        &self,
+        request: &Request,
+        ino: INodeNo,
+        fh: FileHandle,
+        owner: LockOwner,
+        start: u64,
+        last: u64,
+        kind: i32,
+        process: u32,
+        wait: bool,
+        reply: ReplyEmpty,
+    ) {
+        let who = Asker { owner: owner.0, process, thread: request.pid(), handle: fh.0 };
+        self.set_lock(self.op(Kind::Lock, request, ino, None), (ino, who), (start, last, kind), wait, reply);
     }
 
     fn fsync(&self, request: &Request, ino: INodeNo, fh: FileHandle, _: bool, reply: ReplyEmpty) {
@@ -308,7 +358,7 @@ impl Filesystem for Face {
     ) {
         let core = self.core.clone();
         let work = async move {
-            core.close(fh.0).await;
+            core.release(fh.0).await;
             Ok(())
         };
         self.later(self.op(Kind::Release, request, ino, None), work, move |done| Self::answer_empty(done, reply));

@@ -8,7 +8,7 @@ use crate::under_way::Wait;
 use bytes::Bytes;
 use futures_util::{StreamExt, TryStreamExt, stream};
 use holdfast_base::limits::{BLOCK_BYTES, FILE_BYTES_MAX};
-use holdfast_base::{ByteRange, Error, ErrorKind, NodeId, NodeName, Result};
+use holdfast_base::{ByteRange, ContentId, Error, ErrorKind, NodeId, NodeName, Result};
 use holdfast_drive::{ContentStream, Durable, Entry, NewAttributes, NewNode, NodeKind, OpenContent, Posix, Save};
 use parking_lot::Mutex;
 use std::sync::Arc;
@@ -39,6 +39,8 @@ pub(crate) struct Shown {
     waiting: bool,
     /// Pages that wait to be saved, in bytes; none if nothing waits.
     pub(crate) unsaved_bytes: Option<u64>,
+    /// The content that the kernel has in its cache, if it has no other, as far as that is known.
+    cached: Option<Option<ContentId>>,
 }
 
 pub(crate) struct State {
@@ -56,7 +58,7 @@ impl OpenFile {
             id: entry.node.id,
             writers: AtomicUsize::new(0),
             state: tokio::sync::Mutex::new(State { overlay, base: None, kept: false }),
-            shown: Mutex::new(Shown { entry, unnamed: false, waiting: false, unsaved_bytes: None }),
+            shown: Mutex::new(Shown { entry, unnamed: false, waiting: false, unsaved_bytes: None, cached: None }),
         }
     }
 
@@ -86,7 +88,12 @@ impl OpenFile {
 
     /// Takes what somebody else made of it, unless something waits to be saved.
     pub(crate) fn refresh(&self, core: &Core, entry: &Entry) {
-        let Ok(mut state) = self.state.try_lock() else { return };
+        if let Ok(mut state) = self.state.try_lock() {
+            self.refresh_now(core, &mut state, entry);
+        }
+    }
+
+    fn refresh_now(&self, core: &Core, state: &mut State, entry: &Entry) {
         let mut shown = self.shown.lock();
         if state.overlay.is_changed() || shown.waiting || shown.unnamed {
             return;
@@ -95,6 +102,26 @@ impl OpenFile {
             *state = State { overlay: Overlay::new(entry.node.size, core.room.clone()), base: None, kept: false };
         }
         shown.entry = entry.clone();
+    }
+
+    /// Takes what another mount made of it before its lock came here, unless something waits to be saved; true if the kernel may have another content in its cache.
+    pub(crate) async fn refresh_for_lock(&self, core: &Core, entry: &Entry) -> bool {
+        self.refresh_now(core, &mut *self.lock().await, entry);
+        let shown = self.shown.lock();
+        shown.entry.node.content == entry.node.content && shown.cached != Some(entry.node.content)
+    }
+
+    /// The kernel has nothing of another content in its cache.
+    pub(crate) fn is_cached(&self, content: Option<ContentId>) {
+        let mut shown = self.shown.lock();
+        if shown.entry.node.content == content {
+            shown.cached = Some(content);
+        }
+    }
+
+    /// The kernel may have what was written at another place than where it is.
+    pub(crate) fn is_misplaced(&self) {
+        self.shown.lock().cached = None;
     }
 
     /// One operation on its content at a time.
@@ -130,14 +157,15 @@ impl OpenFile {
         Ok(out)
     }
 
-    /// Writes. With `clear`, privileges of a program go.
-    pub(crate) async fn write(&self, core: &Core, offset: u64, data: &[u8], clear: bool) -> Result<()> {
-        refuse_too_large(offset.saturating_add(data.len() as u64))?;
+    /// Writes, at its end unless an offset is said; answers where. With `clear`, privileges of a program go.
+    pub(crate) async fn write(&self, core: &Core, offset: Option<u64>, data: &[u8], clear: bool) -> Result<u64> {
         let mut state = self.lock().await;
+        let offset = offset.unwrap_or_else(|| state.overlay.size());
+        refuse_too_large(offset.saturating_add(data.len() as u64))?;
         self.fill(core, &mut state, offset, data.len() as u64).await?;
         state.overlay.write(offset, data)?;
         self.show_change(core, &state, clear);
-        Ok(())
+        Ok(offset)
     }
 
     /// Fetches what the pages of a write lack.
@@ -228,10 +256,19 @@ impl OpenFile {
 
     /// Saves what waits for it. After this, the end of this process cannot undo it; with [`Durable::Now`], nor can a power cut.
     pub(crate) async fn save(&self, core: &Core, durable: Durable) -> Result<()> {
+        self.save_as(core, durable, durable == Durable::Now).await
+    }
+
+    /// Saves it for another mount, to which its lock goes: no version worth keeping, unless it is closed then.
+    pub(crate) async fn save_in_passing(&self, core: &Core) -> Result<()> {
+        self.save_as(core, Durable::Soon, true).await
+    }
+
+    async fn save_as(&self, core: &Core, durable: Durable, passing: bool) -> Result<()> {
         let mut state = self.lock().await;
         let shown = self.shown();
         if shown.unnamed || !(state.overlay.is_changed() || shown.waiting) {
-            state.kept &= durable == Durable::Now;
+            state.kept &= passing;
             drop(state);
             return if durable == Durable::Now { core.settle().await } else { Ok(()) };
         }
@@ -252,6 +289,7 @@ impl OpenFile {
         let outcome = match saved {
             Ok(entry) => {
                 self.saved(core, &mut state, entry, durable);
+                state.kept = passing;
                 Ok(())
             }
             Err(error) if matches!(error.kind(), ErrorKind::PreconditionFailed | ErrorKind::NotFound) => {
@@ -275,6 +313,9 @@ impl OpenFile {
         *state = State { overlay: Overlay::new(entry.node.size, core.room.clone()), base: None, kept };
         core.knows(&entry);
         let mut shown = self.shown.lock();
+        if shown.cached == Some(shown.entry.node.content) {
+            shown.cached = Some(entry.node.content);
+        }
         // Names may have changed while it was saved.
         let (parent, name) = (shown.entry.node.parent, std::mem::take(&mut shown.entry.node.name));
         shown.entry = entry;
@@ -312,6 +353,7 @@ impl OpenFile {
         // From now on, this is what the other made of it.
         if let Some(theirs) = core.tree.entry(self.id).await? {
             self.saved(core, state, theirs, Durable::Soon);
+            self.shown.lock().cached = None;
         } else {
             state.overlay = Overlay::new(size, core.room.clone());
             self.shown.lock().unsaved_bytes = None;

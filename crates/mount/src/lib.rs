@@ -13,6 +13,8 @@
 //!
 //! **Answering first.** With [`with_journal`] small changes are answered when they are in a journal, and handed to the tree a moment later ([`behind`]).
 //!
+//! **Locks** of programs hold over all mounts of the space, where the tree has a table of them ([`locks`]).
+//!
 //! **Care.** What is under way, waits and was done is counted ([`meter`], [`status`]), and told on a socket of the mount's ([`control`]), on which it can be
 //! told to save, to forget and to end as well.
 //!
@@ -33,6 +35,7 @@ mod folder;
 mod follow;
 #[doc(hidden)]
 pub mod fuzzed;
+mod locks;
 mod meter;
 mod mounted;
 mod overlay;

@@ -101,7 +101,14 @@ impl Mounted {
         let session = fuser::spawn_mount(face, &at, &config(options)).map_err(|error| {
             Error::from(error).context(format!("{} could not be mounted on (is /dev/fuse there?)", at.display()))
         })?;
-        let mut tasks = vec![tokio::spawn(tick(core.clone())), tokio::spawn(look(core.clone()))];
+        if let Some(locks) = &core.locks {
+            locks.notify_by(session.notifier());
+        }
+        let mut tasks = vec![
+            tokio::spawn(crate::locks::keep(core.clone())),
+            tokio::spawn(tick(core.clone())),
+            tokio::spawn(look(core.clone())),
+        ];
         let control = control(&core, session.notifier(), &at, options);
         if options.follow {
             tasks.push(tokio::spawn(follow(core.clone(), session.notifier())));
@@ -128,6 +135,7 @@ impl Mounted {
         let ended = tokio::task::spawn_blocking(move || end(session, &at)).await;
         // What came in while it was taken away.
         self.core.save_all().await;
+        crate::locks::leave(&self.core).await;
         ended.map_err(|error| Error::internal("ending the mount failed").with_source(error))?;
         Ok(self.control.take().map(Control::end).unwrap_or_default())
     }

@@ -43,6 +43,7 @@ waits! {
     Copied "the copy to be saved"
     HandedOver "the journal to be handed over"
     Room "room in the journal"
+    Lock "a lock"
 }
 
 /// A place. Its size keeps two from sharing a line of the cache.

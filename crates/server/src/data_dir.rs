@@ -201,6 +201,11 @@ impl DataDir {
         self.root.join("mounts")
     }
 
+    /// A file that is there while mounts on other machines may have locks.
+    pub fn lock_mark(&self) -> PathBuf {
+        self.root.join("mount-locks")
+    }
+
     /// The folder of the self-signed certificate.
     pub fn tls(&self) -> PathBuf {
         self.root.join("tls")

@@ -56,7 +56,12 @@ impl LocalDrive {
         let name = config.node_name.clone().unwrap_or_else(host_name);
         let instance =
             NewInstance { uid: directory.uid(), name: name.clone(), version: env!("CARGO_PKG_VERSION").into() };
-        let options = EngineOptions { scratch_folder: directory.scratch(), instance, ..EngineOptions::default() };
+        let options = EngineOptions {
+            scratch_folder: directory.scratch(),
+            locks_mark: Some(directory.lock_mark()),
+            instance,
+            ..EngineOptions::default()
+        };
         let engine = Engine::start(shared.clone(), store.clone(), clock.clone(), options).await?;
         let authenticator = Authenticator::new(shared.clone(), clock.clone(), options_of(config)?)?;
         let (days, rows_max, files) = (config.audit.days, config.audit.entries_max, config.audit.files);

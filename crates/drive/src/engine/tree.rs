@@ -3,8 +3,10 @@
 use super::Engine;
 use super::access::Entered;
 use super::intake::Intake;
+use super::locking::EngineLocks;
 use super::read::{Chunks, Reading};
 use super::small;
+use crate::posix_locks::Locking;
 use crate::{Condition, ContentStream, Deferring, NewNode, OpenContent, Room, Save, Tree};
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -304,6 +306,13 @@ impl Tree for EngineTree {
     fn condition(&self) -> Condition {
         let bytes = self.engine.shared.downloads.cache.used_bytes();
         Condition { cache_bytes: u64::try_from(bytes).ok(), ..Condition::default() }
+    }
+
+    fn locking(&self) -> Option<Arc<dyn Locking>> {
+        // Another node would know nothing of the locks that this one gives.
+        let of_one_node = !self.engine.shared.catalogue.is_shared();
+        let of = (self.entered.lock().0.space.id, self.who.account);
+        of_one_node.then(|| Arc::new(EngineLocks::new(self.engine.clone(), of, self.far)) as Arc<dyn Locking>)
     }
 
     fn forget(&self, content: Option<ContentId>) {

@@ -6,6 +6,7 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use futures_util::{StreamExt, TryStreamExt, stream};
 use holdfast_base::{ByteRange, ContentId, Error, ErrorKind, NodeId, NodeName, Result};
+use holdfast_drive::posix_locks::Locking;
 use holdfast_drive::{
     Change, Condition, ContentStream, Durable, Entry, NewAttributes, NewNode, OpenContent, Posix, Rename, Renamed,
     Room, Save, Tree, Unlink, XattrRule,
@@ -194,6 +195,14 @@ impl Tree for Behind {
 
     fn condition(&self) -> Condition {
         Condition { deferred: self.shared.waiting(), ..self.shared.inner.condition() }
+    }
+
+    async fn hand_over(&self) -> Result<()> {
+        self.shared.flush().await
+    }
+
+    fn locking(&self) -> Option<Arc<dyn Locking>> {
+        self.shared.inner.locking()
     }
 
     fn forget(&self, content: Option<ContentId>) {

@@ -173,6 +173,11 @@ impl Link {
         })
     }
 
+    /// Longest that an operation takes.
+    pub(super) const fn deadline(&self) -> Duration {
+        self.deadline
+    }
+
     /// Asks without trying again.
     pub(super) async fn ask_once<T: Value>(&self, call: &Call) -> Result<T> {
         let tried = timeout(self.deadline, self.try_call(full(wire::frame(call)), &|| ())).await;

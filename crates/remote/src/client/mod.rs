@@ -23,6 +23,7 @@ mod deferring;
 mod events;
 mod keys;
 mod link;
+mod locking;
 mod names;
 mod opened;
 mod replay;
@@ -128,6 +129,8 @@ pub(crate) struct Shared {
     voice: Arc<Voice>,
     role: Role,
     locks: Locks,
+    /// Whether the server has locks for all mounts.
+    has_locking: bool,
 }
 
 /// A space of a server. Dropping it ends the connection.
@@ -143,6 +146,7 @@ impl Remote {
         let voice = Arc::new(Voice::new());
         let link = Link::new(&options, token, voice.clone())?;
         let hello = connect_first(&link, &options).await?;
+        let has_locking = locking::has_any(&link).await?;
         let shared = Arc::new(Shared {
             link,
             names: Names::new(voice.clone()),
@@ -154,6 +158,7 @@ impl Remote {
             voice,
             role: Role::default(),
             locks: Locks::default(),
+            has_locking,
         });
         let listening = tokio::spawn(events::listen(shared.clone()));
         Ok(Self { shared, sealing: None, listening })

@@ -1,6 +1,7 @@
 //! [`Tree`], operation by operation.
 
 use super::link::{Lost, Outcome};
+use super::locking::RemoteLocks;
 use super::names::{About, Member};
 use super::opened::{Progress, RemoteContent};
 use super::replay::Replay;
@@ -9,6 +10,7 @@ use crate::wire::{self, Call, HOLD_MAX, LIST_MAX, Opened, Value};
 use async_trait::async_trait;
 use bytes::Bytes;
 use holdfast_base::{ByteRange, ContentId, Error, ErrorKind, NodeId, NodeName, Result};
+use holdfast_drive::posix_locks::Locking;
 use holdfast_drive::{
     Change, Condition, ContentStream, Durable, Entry, NewAttributes, NewNode, OpenContent, Posix, Rename, Renamed,
     Room, Save, Tree, Unlink, XattrRule,
@@ -331,6 +333,10 @@ impl Tree for Remote {
     fn condition(&self) -> Condition {
         let away = self.shared.away_since.lock().map(|since| since.elapsed());
         Condition { away, cache_bytes: Some(self.shared.blocks.bytes()), deferred: None }
+    }
+
+    fn locking(&self) -> Option<Arc<dyn Locking>> {
+        self.shared.has_locking.then(|| Arc::new(RemoteLocks(self.shared.clone())) as Arc<dyn Locking>)
     }
 
     fn forget(&self, content: Option<ContentId>) {

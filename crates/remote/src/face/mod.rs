@@ -5,6 +5,7 @@
 //! [`SEAT_IDLE`], and with it the session's keys; there are [`SEATS_MAX`] at most, with [`CONTENTS_MAX`] contents each.
 
 mod events;
+mod locking;
 mod look;
 mod operate;
 mod sealed;
@@ -125,6 +126,7 @@ impl WireFace {
                 });
             }
             Call::Look(path, contents) => look::look(&self.0.engine, &seat, &who, (&path, contents)).await,
+            call if locking::is_one(&call) => locking::operate(&seat, call, self.0.stopping.subscribe()).await,
             call if sealed::is_one(&call) => sealed::operate(&self.0.engine, (&who, space), call, body).await,
             Call::Keys() => self.0.engine.handed_keys(&who, space).await.map(operate::keys),
             Call::Apply(of, batch, durable) => {

@@ -63,6 +63,13 @@ pub(super) async fn operate(seat: &Seat, call: Call, mut body: ContentStream) ->
         Call::Locks() => tree.has_locks().await.map(done),
         // Done before anything comes here.
         Call::Keys()
+        | Call::Attach(..)
+        | Call::AskLock(..)
+        | Call::TakeBack(..)
+        | Call::LeaveOnly(..)
+        | Call::YieldWhole(..)
+        | Call::Recalls(..)
+        | Call::Leave(_)
         | Call::Apply(..)
         | Call::Layouts(_)
         | Call::Manifest(..)

@@ -4,6 +4,7 @@ use super::cbor::{Reader, Writer};
 use super::values::{Value, record};
 use bytes::Bytes;
 use holdfast_base::{BlockId, ByteRange, ContentId, DrivePath, Error, NodeId, NodeName, Result, SpaceId, Uid};
+use holdfast_drive::posix_locks::{Held, Kept, LockAsk, LockKey};
 use holdfast_drive::{
     Applied, Batch, Compression, Content, Durable, Entry, Expect, NameTaken, NewAttributes, NewNode, Posix, Rename,
     Save, Unlink, XattrRule,
@@ -123,6 +124,21 @@ calls! {
     30 Look(path: DrivePath, contents: u32);
     /// Answers whether anything in the space is locked by another face. A server that knows this takes removals and renames with [`Self::Apply`].
     33 Locks();
+    /// Begins a session of locks, or comes back with what it has; see [`Locking`](holdfast_drive::posix_locks::Locking) for this and what follows. Answers
+    /// nothing.
+    34 Attach(session: u64, kept: Vec<Kept>);
+    /// Answers a [`LockAnswer`](holdfast_drive::posix_locks::LockAnswer), and, to whoever has the lock now, the file's entry.
+    35 AskLock(session: u64, ask: LockAsk);
+    /// Answers nothing.
+    36 TakeBack(session: u64, ticket: u64);
+    /// Answers nothing.
+    37 LeaveOnly(session: u64, key: LockKey, owner: u64, left: Vec<Held>);
+    /// Answers nothing.
+    38 YieldWhole(session: u64, key: LockKey, number: u64, held: Vec<Held>);
+    /// Waits for so many ms at most; answers keys with numbers.
+    39 Recalls(session: u64, wait_ms: u32);
+    /// Answers nothing.
+    40 Leave(session: u64);
 }
 
 /// What a client is told first.

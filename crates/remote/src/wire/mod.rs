@@ -16,6 +16,7 @@ mod call;
 pub(crate) mod cbor;
 mod deferred;
 mod fault;
+mod locking;
 mod values;
 
 pub use call::{Begin, Call, Event, Handed, Hello, Keys, Opened, Put, Seen, Sent};
@@ -114,6 +115,8 @@ pub fn read_anything(bytes: &[u8]) {
         let _ = message::<Seen>(&found);
         let _ = message::<Vec<Option<holdfast_drive::Content>>>(&found);
         let _ = message::<holdfast_drive::ManifestChunk>(&found);
+        let _ = message::<(holdfast_drive::posix_locks::LockAnswer, Option<holdfast_drive::Entry>)>(&found);
+        let _ = message::<Vec<(holdfast_drive::posix_locks::LockKey, u64)>>(&found);
         let _ = message::<Vec<holdfast_drive::Entry>>(&found);
         let _ = decode_fault(500, &found);
     }

@@ -1,5 +1,6 @@
 use super::*;
 use holdfast_base::{BlockId, ByteRange, ContentId, DrivePath, NodeId, NodeName, SpaceId, Uid};
+use holdfast_drive::posix_locks::{Held, Kept, LockAnswer, LockAsk, LockKey, Patience};
 use holdfast_drive::{
     Applied, Batch, Deferred, Durable, Entry, Leave, NameTaken, NewAttributes, NewContent, NewEntry, NewNode, Node,
     NodeKind, Posix, Rename, Rewrite, Save, Special, Taken, Unlink, XattrRule,
@@ -85,7 +86,40 @@ fn calls() -> Vec<Call> {
         Call::HasBlocks(vec![BlockId([7; 32])]),
         Call::Finish(Uid([1; 16]), NameTaken::Fail),
         Call::Look(DrivePath::parse("a/b").expect("a path"), u32::MAX),
+        Call::Attach(
+            u64::MAX,
+            vec![
+                Kept { key: KEY, whole: Some(u64::MAX), held: vec![] },
+                Kept { key: KEY, whole: None, held: vec![HELD; 3] },
+            ],
+        ),
+        Call::AskLock(
+            1,
+            LockAsk { key: KEY, held: HELD, patience: Patience::Probe, ticket: u64::MAX, wait_ms: u32::MAX },
+        ),
+        Call::TakeBack(1, 2),
+        Call::LeaveOnly(1, KEY, 3, vec![HELD]),
+        Call::YieldWhole(1, KEY, 3, vec![]),
+        Call::Recalls(1, 2),
+        Call::Leave(0),
     ]
+}
+
+const KEY: LockKey = LockKey { node: NodeId(i64::MAX), flock: true };
+const HELD: Held = Held { owner: u64::MAX, range: ByteRange { start: 0, end: 1 << 63 }, exclusive: true };
+
+#[test]
+fn every_answer_about_a_lock_arrives_as_it_was_sent() {
+    let busy = [LockAnswer::Busy(None), LockAnswer::Busy(Some(HELD))];
+    let others =
+        [LockAnswer::Exact, LockAnswer::Whole(u64::MAX), LockAnswer::Free, LockAnswer::Later, LockAnswer::Deadlock];
+    for answer in busy.into_iter().chain(others) {
+        assert_eq!(whole::<LockAnswer>(&frame(&answer)).expect("reads"), answer);
+    }
+    // A number where none belongs, none where one does, and one that is no answer's.
+    for bad in [(0_u64, Some(1_u64), None::<Held>), (1, None, None), (4, None, Some(HELD)), (6, None, None)] {
+        assert!(whole::<LockAnswer>(&frame(&bad)).is_err(), "{bad:?}");
+    }
 }
 
 #[test]
@@ -190,8 +224,9 @@ proptest! {
     }
 
     #[test]
-    fn a_message_with_any_byte_changed_is_refused_or_read_as_another(which in 0..23_usize, at in 0..800_usize, to: u8) {
-        let mut bytes = frame(&calls()[which]).to_vec();
+    fn a_message_with_any_byte_changed_is_refused_or_read_as_another(which in 0..35_usize, at in 0..800_usize, to: u8) {
+        let calls = calls();
+        let mut bytes = frame(&calls[which % calls.len()]).to_vec();
         let at = at % bytes.len();
         bytes[at] = to;
         read_anything(&bytes);

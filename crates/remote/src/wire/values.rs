@@ -140,6 +140,7 @@ macro_rules! choice {
         })*
     };
 }
+pub(crate) use choice;
 
 choice! {
     NodeKind { Folder = 0, File = 1 }
