@@ -73,7 +73,7 @@ fn a_file_with_everything_is_read_and_written_anew_is_the_same() {
     assert_eq!(loaded.file, again.file);
     let set = Set::of(&[loaded]).expect("fits");
     let job = set.job("nightly").expect("is there");
-    assert_eq!((job.line, job.tolerance()), (22, Duration::from_mins(30)));
+    assert_eq!((job.line, job.tolerance()), (23, Duration::from_mins(30)));
     assert!(
         set.job("nobody").is_err_and(|error| error.kind() == ErrorKind::NotFound && error.message().contains("mirror"))
     );
