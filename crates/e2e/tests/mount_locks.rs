@@ -23,7 +23,7 @@ const A_WHILE: Duration = Duration::from_millis(400);
 struct Two {
     net: Net,
     one: Mount,
-    two: Mount,
+    other: Mount,
 }
 
 impl Two {
@@ -33,18 +33,18 @@ impl Two {
 
     fn with(arguments: &[&str]) -> Outcome<Self> {
         let net = Net::new()?;
-        Ok(Self { one: net.mount("one", arguments)?, two: net.mount("two", arguments)?, net })
+        Ok(Self { one: net.mount("one", arguments)?, other: net.mount("two", arguments)?, net })
     }
 
     /// A program on each, with the same file open.
     fn lockers(&self, name: &str) -> Outcome<(Locker, Locker)> {
         let here = Locker::at(&self.one.at().join(name))?;
-        Ok((here, Locker::at(&self.two.at().join(name))?))
+        Ok((here, Locker::at(&self.other.at().join(name))?))
     }
 
     fn end(mut self) -> Outcome {
         self.one.stop()?;
-        self.two.stop()?;
+        self.other.stop()?;
         self.net.rig.stop()?;
         expect_clean(self.net.rig.server.options())
     }
@@ -98,7 +98,7 @@ fn locks_of_every_kind_hold_between_two_mounts() -> Outcome {
         // As it is of a process's: another descriptor of the file ends those by fcntl, and no others.
         a.expect(&format!("open again {}", path.display()), "ok")?;
         a.expect("close again", "ok")?;
-        b.expect(&format!("open f {}", two.two.at().join(how).display()), "ok")?;
+        b.expect(&format!("open f {}", two.other.at().join(how).display()), "ok")?;
         b.expect(&all("w"), if how == "posix" { "ok" } else { "EAGAIN" })?;
     }
     two.end()
@@ -199,7 +199,7 @@ fn who_gets_a_lock_sees_what_its_holder_wrote() -> Outcome {
     // Where the end is, too: neither asks for the file's size.
     let log = |mount: &Mount| mount.at().join("log").display().to_string();
     a.expect(&format!("append l {}", log(&two.one)), "ok")?;
-    b.expect(&format!("append l {}", log(&two.two)), "ok")?;
+    b.expect(&format!("append l {}", log(&two.other)), "ok")?;
     for round in 0..20 {
         for mine in [&mut a, &mut b] {
             mine.expect("lock flock l w 0 0 wait", "ok")?;
@@ -208,7 +208,7 @@ fn who_gets_a_lock_sees_what_its_holder_wrote() -> Outcome {
         }
     }
     b.expect("lock flock l r 0 0 wait", "ok")?;
-    let wanted: String = (0..20).map(|round| format!("{round:03}.{round:03}.")).collect();
+    let wanted: String = (0..20).flat_map(|round| [format!("{round:03}."), format!("{round:03}.")]).collect();
     b.expect("read l", &wanted)?;
     drop((a, b));
     two.end()
@@ -235,7 +235,7 @@ fn of_four_processes_that_count_in_a_file_none_is_lost() -> Outcome {
     let two = Two::new()?;
     let rounds = knob("HOLDFAST_MOUNT_LOCK_ROUNDS", 500);
     for how in ["fcntl", "flock", "open"] {
-        count(&[two.one.at(), two.two.at()], how, rounds)?;
+        count(&[two.one.at(), two.other.at()], how, rounds)?;
     }
     two.end()
 }
@@ -289,7 +289,7 @@ fn a_database_that_two_mounts_write_to_is_whole() -> Outcome {
         command.args(["-c", DATABASE]).arg(at.join("base.db")).args([name, &rounds.to_string()]);
         command.stderr(Stdio::piped()).spawn()
     };
-    let (one, other) = (two.one.at(), two.two.at());
+    let (one, other) = (two.one.at(), two.other.at());
     let all = [("a", one), ("b", one), ("c", other), ("d", other)].map(start);
     for one in all {
         let ended = one?.wait_with_output()?;
@@ -458,7 +458,7 @@ fn locks_that_nobody_else_wants_cost_no_calls() -> Outcome {
     println!("{locked} locks and unlocks in a second, {asked} calls");
     assert!(asked < 50, "{asked} calls");
     // With another that locks the same file beside it, each is a call.
-    let mut b = Locker::at(&two.two.at().join("file"))?;
+    let mut b = Locker::at(&two.other.at().join("file"))?;
     b.expect("lock posix f w 1000 1 wait", "ok")?;
     let exact = run(Command::new("python3").args(["-c", RATE]).arg(&path))?;
     println!("{} with another mount that has a lock there", exact.trim());

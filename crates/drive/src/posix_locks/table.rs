@@ -396,8 +396,7 @@ impl State {
     fn decide(&mut self, file: File) {
         let mut at = 0;
         let mut touched = Vec::new();
-        loop {
-            let Some(waiter) = self.files.get(&file).and_then(|locked| locked.queue.get(at)) else { break };
+        while let Some(waiter) = self.files.get(&file).and_then(|locked| locked.queue.get(at)) {
             let (who, wanted, patience) = (waiter.who, waiter.wanted, waiter.patience);
             let Some(answer) = self.answer(file, who, wanted, patience) else {
                 at += 1;

@@ -181,7 +181,7 @@ async fn there_are_only_so_many() {
     let table = table();
     contended(&table, &[]).await;
     contended(&table, &[]).await;
-    let many: Vec<Held> = (0..HELD_MAX as u64 + 1).map(|at| held(1, 2 * at, 2 * at + 1, true)).collect();
+    let many: Vec<Held> = (0..=HELD_MAX as u64).map(|at| held(1, 2 * at, 2 * at + 1, true)).collect();
     let LockAnswer::Whole(number) = ask(&table, 1, held(1, 0, 1, true), Patience::Try).await else { unreachable!() };
     assert_eq!(table.yield_whole(session(1), KEY, number, &many).expect_err("too many").kind(), ErrorKind::NoSpace);
     table.yield_whole(session(1), KEY, number, &many[1..]).expect("as many as there can be");
@@ -195,23 +195,23 @@ proptest! {
     /// Against a byte each.
     #[test]
     fn ranges_do_what_a_lock_of_each_byte_would(
-        steps in proptest::collection::vec((0..3_u64, 0..20_u64, 1..10_u64, 0..3_u8), 1..60)
+        steps in proptest::collection::vec((0..3_usize, 0..20_usize, 1..10_usize, 0..3_u8), 1..60)
     ) {
         let mut ranges = Ranges::<u64>::default();
-        let mut bytes = vec![[None::<bool>; 3]; 32];
+        let mut bytes = [[None::<bool>; 3]; 32];
         for (owner, start, length, what) in steps {
-            let wanted = held(owner, start, start + length, what == 2);
-            let of = start as usize..(start + length) as usize;
+            let of = start..start + length;
+            let wanted = held(owner as u64, of.start as u64, of.end as u64, what == 2);
             let busy = bytes[of.clone()].iter().any(|byte| {
-                byte.iter().enumerate().any(|(other, has)| other as u64 != owner && has.is_some_and(|has| has || what == 2))
+                byte.iter().enumerate().any(|(other, has)| other != owner && has.is_some_and(|has| has || what == 2))
             });
             prop_assert_eq!(ranges.conflicts(wanted).next().is_some(), busy);
             if what > 0 && busy {
                 continue;
             }
             let has = (what > 0).then_some(what == 2);
-            ranges.set(owner, wanted.range, has);
-            bytes[of].iter_mut().for_each(|byte| byte[owner as usize] = has);
+            ranges.set(owner as u64, wanted.range, has);
+            bytes[of].iter_mut().for_each(|byte| byte[owner] = has);
             for (at, byte) in bytes.iter().enumerate() {
                 for (owner, has) in byte.iter().enumerate() {
                     let found = ranges.of(owner as u64).into_iter().find(|held| held.range.start <= at as u64 && (at as u64) < held.range.end);

@@ -103,15 +103,15 @@ pub async fn what_is_asked_for_is_begun_once_or_taken_back(catalogue: &Place) {
     assert_eq!(more.kind(), ErrorKind::Conflict);
     assert_eq!(ids(catalogue, WhichJobRuns::Asked).await, asked);
     let begin = |id| JobBegin { began_ms: 50, dealt_with_ms: None, asked: Some(id) };
-    let begun = catalogue.begin_job(None, new("a", 0), begin(asked[0])).await.expect("begins");
-    assert_eq!(begun, asked[0]);
+    let first = catalogue.begin_job(None, new("a", 0), begin(asked[0])).await.expect("begins");
+    assert_eq!(first, asked[0]);
     let twice = catalogue.begin_job(None, new("a", 0), begin(asked[0])).await.expect_err("is under way");
     assert_eq!(twice.kind(), ErrorKind::Conflict);
     // What was asked for first may begin last.
-    let begun = |limit| WhichJobRuns::Begun { job: "a".into(), limit };
+    let latest = |limit| WhichJobRuns::Begun { job: "a".into(), limit };
     let later = catalogue.begin_job(None, new("a", 40), at(40)).await.expect("begins");
-    assert_eq!(ids(catalogue, begun(9)).await, [asked[0], later]);
-    assert_eq!(ids(catalogue, begun(1)).await, [asked[0]]);
+    assert_eq!(ids(catalogue, latest(9)).await, [asked[0], later]);
+    assert_eq!(ids(catalogue, latest(1)).await, [asked[0]]);
     catalogue.end_job(None, later, end(45)).await.expect("ends");
     catalogue.job_steps_done(None, later, "[]").await.expect("writes");
     assert!(catalogue.stop_job(asked[1], end(60)).await.expect("stops"));
@@ -131,7 +131,7 @@ pub async fn what_is_asked_for_is_begun_once_or_taken_back(catalogue: &Place) {
 
 pub async fn the_history_of_a_job_is_bounded_and_comes_in_pages(catalogue: &Place) {
     let open = catalogue.begin_job(None, new("a", 0), at(0)).await.expect("begins");
-    for due in 1..=JOB_RUNS_MAX as i64 + 5 {
+    for due in 1..=i64::try_from(JOB_RUNS_MAX).expect("fits") + 5 {
         let id = catalogue.begin_job(None, new("a", due), at(due)).await.expect("begins");
         catalogue.end_job(None, id, end(due)).await.expect("ends");
         catalogue.job_steps_done(None, id, "[]").await.expect("writes");
