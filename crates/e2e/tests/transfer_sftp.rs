@@ -273,7 +273,7 @@ fn a_full_disk_of_the_server_is_said_and_what_arrived_stays_for_the_next_time() 
         fs::write(rig.at("here/small"), random(1_000, 7)?)?;
         let (from, to) = (rig.here("/."), rig.sshd.url(small.path()));
         // So slowly that the small one, which has a connection of its own, finds room.
-        let output = rig.command(&["push", &from, &to, "--json", "--rate", "8M"])?.output()?;
+        let output = rig.command(&["push", &from, &to, "--json", "--limit-rate", "8M"])?.output()?;
         assert_eq!(output.status.code(), Some(PARTIAL), "{output:?}");
         let told = std::str::from_utf8(&output.stdout)?;
         assert!(told.contains("disk is full") && told.contains("\"exit_code\":73"), "{told}");
