@@ -306,7 +306,7 @@ fn a_database_that_two_mounts_write_to_is_whole() -> Outcome {
 
 #[test]
 fn a_mount_that_is_killed_gives_its_locks_up_with_its_lease() -> Outcome {
-    let Two { mut net, one, two } = Two::new()?;
+    let Two { mut net, one, other: two } = Two::new()?;
     let mut a = Locker::at(&one.at().join("file"))?;
     let mut b = Locker::at(&two.at().join("file"))?;
     a.expect("lock posix f w 0 0 try", "ok")?;
@@ -374,7 +374,7 @@ fn a_server_that_is_killed_and_comes_back_takes_no_locks_away() -> Outcome {
 
 #[test]
 fn programs_of_a_mount_that_was_away_for_too_long_are_told() -> Outcome {
-    let Two { mut net, one, two } = Two::with(&["--deadline", "3"])?;
+    let Two { mut net, one, other: two } = Two::with(&["--deadline", "3"])?;
     let mut a = Locker::at(&one.at().join("file"))?;
     a.expect("pwrite f before", "ok")?;
     a.expect("lock posix f w 0 0 try", "ok")?;

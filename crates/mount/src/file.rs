@@ -39,8 +39,16 @@ pub(crate) struct Shown {
     waiting: bool,
     /// Pages that wait to be saved, in bytes; none if nothing waits.
     pub(crate) unsaved_bytes: Option<u64>,
-    /// The content that the kernel has in its cache, if it has no other, as far as that is known.
-    cached: Option<Option<ContentId>>,
+    cached: Cached,
+}
+
+/// What the kernel has in its cache of a file.
+#[derive(Clone, Copy, PartialEq)]
+enum Cached {
+    /// Perhaps pages of more than one content.
+    Unknown,
+    /// Pages of this content and no other; none is that of an empty file.
+    Only(Option<ContentId>),
 }
 
 pub(crate) struct State {
@@ -58,7 +66,13 @@ impl OpenFile {
             id: entry.node.id,
             writers: AtomicUsize::new(0),
             state: tokio::sync::Mutex::new(State { overlay, base: None, kept: false }),
-            shown: Mutex::new(Shown { entry, unnamed: false, waiting: false, unsaved_bytes: None, cached: None }),
+            shown: Mutex::new(Shown {
+                entry,
+                unnamed: false,
+                waiting: false,
+                unsaved_bytes: None,
+                cached: Cached::Unknown,
+            }),
         }
     }
 
@@ -108,20 +122,20 @@ impl OpenFile {
     pub(crate) async fn refresh_for_lock(&self, core: &Core, entry: &Entry) -> bool {
         self.refresh_now(core, &mut *self.lock().await, entry);
         let shown = self.shown.lock();
-        shown.entry.node.content == entry.node.content && shown.cached != Some(entry.node.content)
+        shown.entry.node.content == entry.node.content && shown.cached != Cached::Only(entry.node.content)
     }
 
     /// The kernel has nothing of another content in its cache.
     pub(crate) fn is_cached(&self, content: Option<ContentId>) {
         let mut shown = self.shown.lock();
         if shown.entry.node.content == content {
-            shown.cached = Some(content);
+            shown.cached = Cached::Only(content);
         }
     }
 
     /// The kernel may have what was written at another place than where it is.
     pub(crate) fn is_misplaced(&self) {
-        self.shown.lock().cached = None;
+        self.shown.lock().cached = Cached::Unknown;
     }
 
     /// One operation on its content at a time.
@@ -313,8 +327,8 @@ impl OpenFile {
         *state = State { overlay: Overlay::new(entry.node.size, core.room.clone()), base: None, kept };
         core.knows(&entry);
         let mut shown = self.shown.lock();
-        if shown.cached == Some(shown.entry.node.content) {
-            shown.cached = Some(entry.node.content);
+        if shown.cached == Cached::Only(shown.entry.node.content) {
+            shown.cached = Cached::Only(entry.node.content);
         }
         // Names may have changed while it was saved.
         let (parent, name) = (shown.entry.node.parent, std::mem::take(&mut shown.entry.node.name));
@@ -353,7 +367,7 @@ impl OpenFile {
         // From now on, this is what the other made of it.
         if let Some(theirs) = core.tree.entry(self.id).await? {
             self.saved(core, state, theirs, Durable::Soon);
-            self.shown.lock().cached = None;
+            self.shown.lock().cached = Cached::Unknown;
         } else {
             state.overlay = Overlay::new(size, core.room.clone());
             self.shown.lock().unsaved_bytes = None;

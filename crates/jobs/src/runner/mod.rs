@@ -16,7 +16,7 @@ pub use perform::{Host, Stops, Wanted, perform, recover};
 pub use state::{JobLock, State, default_folder};
 
 use crate::file::{Described, Job};
-use crate::store::{RunRow, Wishes};
+use crate::store::{RunRow, Store, Wishes};
 use holdfast_base::{Error, Result};
 use keep::Keeper;
 use std::collections::BTreeSet;
@@ -102,7 +102,7 @@ impl Runner {
 
     /// Answers whether there can be any.
     async fn look_for_wishes(&self) -> Result<bool> {
-        let Some(wishes) = self.host.store(|store| store.wishes()).await? else { return Ok(false) };
+        let Some(wishes) = self.host.store(Store::wishes).await? else { return Ok(false) };
         self.wishes.send_if_modified(|known| {
             let changed = *known != wishes;
             *known = wishes;

@@ -73,9 +73,12 @@ impl Asked {
     /// Why signing in failed, as far as questions tell.
     pub(super) fn notes(&self) -> Vec<String> {
         let asked = self.0.lock();
-        let of_keys = asked.passphrases.iter().map(|key| match asked.has_secret {
-            true => format!("the passphrase of {key} is another one"),
-            false => format!("{key} has a passphrase: --password-file names a file with it, or an agent has the key"),
+        let of_keys = asked.passphrases.iter().map(|key| {
+            if asked.has_secret {
+                format!("the passphrase of {key} is another one")
+            } else {
+                format!("{key} has a passphrase: --password-file names a file with it, or an agent has the key")
+            }
         });
         of_keys.chain(asked.password.then(|| "the password is not taken".into())).collect()
     }

@@ -166,5 +166,5 @@ pub(crate) async fn preview(
     caller.require_admin()?;
     let desk = desk(&api)?;
     let set = desk.set();
-    Ok(axum::Json(desk.preview(&set, set.job(&name)?, order.order()?).await?.into()))
+    Ok(axum::Json(Box::pin(desk.preview(&set, set.job(&name)?, order.order()?)).await?.into()))
 }
