@@ -82,7 +82,7 @@ describe('jobs', () => {
   test('are looked ahead at, and nothing is done', async () => {
     await show('hourly');
     await press(page, 'Preview');
-    await seen(page, 'One thing would be done.', 'dialog p');
+    await seen(page, '2 things would be done.', 'dialog p');
     await seen(page, '/hourly/one.txt', 'dialog td');
     await look(page, 'jobs-preview-wide');
     await press(page, 'Done', 'dialog button');
