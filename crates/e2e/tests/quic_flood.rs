@@ -114,8 +114,12 @@ fn a_flood_from_everywhere_fills_the_places_of_quic_and_none_of_tcp() -> Outcome
     let floods: Vec<Flood> =
         (2..5).map(|at| Flood::start(Ipv4Addr::new(127, 0, 0, at), net.address())).collect::<Result<_, _>>()?;
     flooded(&net, 32)?;
-    let open = net.metric("holdfast_connections ")?;
-    assert!(open <= 34, "{open} connections, of which two may be of this test");
+    // Some are those over which this test asks, and end a moment after their answers.
+    let began = Instant::now();
+    while net.metric("holdfast_connections ")? > 34 {
+        assert!(began.elapsed() < LIMIT, "more are open than may be");
+        std::thread::sleep(Duration::from_millis(50));
+    }
     let refused = net.mount_by_quic(net.address(), "no", &["--deadline", "5"]).err();
     let said = refused.map(|error| error.to_string()).unwrap_or_default();
     assert!(said.contains("did not answer within 5 s"), "{said}");
