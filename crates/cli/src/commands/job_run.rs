@@ -2,6 +2,7 @@
 
 use super::job::{NamedArgs, RunArgs, StartArgs};
 use super::job_show::{ended_words, notice_json, notice_words, run_json};
+use super::transfer::listen;
 use super::transfer_words::{event_json, trouble_words, would_words};
 use crate::output;
 use holdfast_base::{Error, SystemClock};
@@ -20,9 +21,6 @@ use tokio::sync::{mpsc, watch};
 
 /// Events that wait to be shown.
 const EVENTS_MAX: usize = 1_024;
-/// As a shell says of a program that a signal ended.
-const INTERRUPTED: u8 = 130;
-const TERMINATED: u8 = 143;
 
 fn host(state: State) -> holdfast_base::Result<Arc<Host>> {
     let store = Arc::new(state.store()?);
@@ -31,21 +29,9 @@ fn host(state: State) -> holdfast_base::Result<Arc<Host>> {
 
 /// The first signal puts aside what is under way, a second one ends at once.
 fn stopping() -> anyhow::Result<(watch::Receiver<bool>, tokio::task::JoinHandle<u8>)> {
-    let (mut interrupt, mut terminate) = (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?);
+    let signals = (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?);
     let (stop, stopping) = watch::channel(false);
-    let code = tokio::spawn(async move {
-        let code = tokio::select! {
-            _ = interrupt.recv() => INTERRUPTED,
-            _ = terminate.recv() => TERMINATED,
-        };
-        stop.send_replace(true);
-        tokio::spawn(async move {
-            tokio::select! { _ = interrupt.recv() => {}, _ = terminate.recv() => {} }
-            std::process::exit(i32::from(code));
-        });
-        code
-    });
-    Ok((stopping, code))
+    Ok((stopping, tokio::spawn(listen(signals, stop))))
 }
 
 /// `run`.

@@ -83,7 +83,7 @@ fn is_whole(report: &Report) -> bool {
 }
 
 /// The first signal puts aside what is under way, and is the exit code; a second one ends at once.
-async fn listen((mut interrupt, mut terminate): (Signal, Signal), stop: watch::Sender<bool>) -> u8 {
+pub(super) async fn listen((mut interrupt, mut terminate): (Signal, Signal), stop: watch::Sender<bool>) -> u8 {
     let code = tokio::select! {
         _ = interrupt.recv() => INTERRUPTED,
         _ = terminate.recv() => TERMINATED,
