@@ -43,6 +43,7 @@ impl MetricsFace {
 
 fn describe() {
     metrics::describe_gauge!("holdfast_connections", "Open connections");
+    metrics::describe_gauge!("holdfast_quic_connections", "Those of them over QUIC");
     metrics::describe_counter!(
         "holdfast_connections_refused_total",
         "Connections turned away because there were too many"

@@ -22,13 +22,14 @@ pub(crate) struct PlaneDoor<H> {
     /// For those over QUIC.
     own_room: Arc<Semaphore>,
     handshakes: Arc<Handshakes>,
-    open: metrics::Gauge,
+    /// Those of all planes, and those over QUIC.
+    open: [metrics::Gauge; 2],
 }
 
 impl<H: Handler> PlaneDoor<H> {
     pub(crate) fn new(connector: Arc<Connector<H>>, room: Arc<Semaphore>, connections_max: usize) -> Self {
         let own_room = Arc::new(Semaphore::new(connections_max.min(Semaphore::MAX_PERMITS)));
-        let open = metrics::gauge!("holdfast_connections");
+        let open = [metrics::gauge!("holdfast_connections"), metrics::gauge!("holdfast_quic_connections")];
         Self { connector, room, own_room, handshakes: Arc::default(), open }
     }
 
@@ -64,7 +65,7 @@ impl<H: Handler> PlaneDoor<H> {
     async fn greet(self: Arc<Self>, incoming: quinn::Incoming, stage: Receiver<Stage>, admitted: Admitted) {
         let Admitted { handshake, places: _places } = admitted;
         let address = incoming.remote_address();
-        self.open.increment(1);
+        self.open.iter().for_each(|open| open.increment(1));
         let accepted = tokio::time::timeout(PLANE_HANDSHAKE_MAX, quic::accept(incoming, Settings::default())).await;
         drop(handshake);
         match accepted {
@@ -75,7 +76,7 @@ impl<H: Handler> PlaneDoor<H> {
             Ok(Err(error)) => tracing::debug!(peer = %address, %error, "QUIC handshake failed"),
             Err(_elapsed) => tracing::debug!(peer = %address, "QUIC handshake took too long"),
         }
-        self.open.decrement(1);
+        self.open.iter().for_each(|open| open.decrement(1));
     }
 }
 
