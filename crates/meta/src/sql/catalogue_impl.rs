@@ -11,6 +11,8 @@ use crate::catalogue::{
     Attempts, Catalogue, Change, Changed, Found, Guard, Missing, MovedBlock, NewUpload, Relocation,
 };
 use crate::cluster::{Cluster, InstanceId, Joined, NewInstance};
+use crate::postgres::PostgresCatalogue;
+use crate::sqlite::SqliteCatalogue;
 use crate::types::{
     Account, AccountChange, AuditEntry, AuditNote, AuditQuery, BlockPlace, Capacity, Content, Finding, Lock,
     ManifestChunk, Membership, NameTaken, NewAccount, NewContent, NewLock, NewResumable, NewShare, NewSlot, NewSpace,
@@ -28,10 +30,30 @@ use holdfast_base::{
     AccountId, BlockId, ContentId, DrivePath, NodeId, NodeName, PackId, PackName, Result, SpaceId, Uid,
 };
 use std::ops::Range;
+use std::sync::Arc;
 use tokio::sync::broadcast;
 
 /// Rows up to which a read is a point read: some tens of microseconds.
 const INLINE_ROWS: usize = 64;
+
+// Generic code is compiled by the crate that first uses it. Used here, for both databases, it is compiled once; without this, every crate
+// and test that opens a catalogue would compile all of it again. (A function that may be inlined would not be compiled here.)
+
+impl SqliteCatalogue {
+    /// The catalogue as everything above this crate knows it.
+    #[inline(never)]
+    pub fn shared(self: Arc<Self>) -> Arc<dyn Catalogue> {
+        self
+    }
+}
+
+impl PostgresCatalogue {
+    /// The catalogue as everything above this crate knows it.
+    #[inline(never)]
+    pub fn shared(self: Arc<Self>) -> Arc<dyn Catalogue> {
+        self
+    }
+}
 
 #[async_trait]
 impl<E: Engine> Catalogue for E {
