@@ -3,7 +3,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := build
-.PHONY: build run test test-engines test-fast lint demo crash crash-seeds chaos full-size mount-long transfer-long bench-dav bench-sites bench-web bench-http bench-cluster bench-catalogue bench-mount bench-wan lighthouse clean help
+.PHONY: build run test test-engines test-web test-fast lint demo crash crash-seeds chaos full-size mount-long transfer-long bench-dav bench-sites bench-web bench-http bench-cluster bench-catalogue bench-mount bench-wan lighthouse clean help
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -32,11 +32,15 @@ run: build ## Build and serve a drive on this machine; HOLDFAST_DATA names its f
 
 test: lint ## Everything that must hold: lints, docs, licences, tests, third-party suites
 	@scripts/need.sh cc fuse3 postgresql swift weed haproxy nginx apache2 vsftpd proftpd dovecot caddy litmus cadaver rclone curl unzip openssl git sqlite3 fsx pjdfstest fio chromium firefox sshd ssh-keygen unshare
-	scripts/test.sh
+	node scripts/suites.mjs all short web
 
 test-engines: build ## Every suite at its usual size on PostgreSQL with files, SeaweedFS and Swift (long)
-	@scripts/need.sh cc fuse3 postgresql swift weed litmus cadaver rclone curl unzip
-	HOLDFAST_BIN=$(CURDIR)/target/release/holdfast scripts/test-engines.sh
+	@scripts/need.sh cc node fuse3 postgresql swift weed litmus cadaver rclone curl unzip
+	HOLDFAST_BIN=$(CURDIR)/target/release/holdfast SUITES_MINUTES=120 node scripts/suites.mjs engines
+
+test-web: build ## The pages alone, in Chromium and Firefox; SHOTS=1 keeps pictures of them in web/e2e/shots
+	@scripts/need.sh node chromium firefox
+	HOLDFAST_BIN=$(CURDIR)/target/release/holdfast node scripts/suites.mjs web
 
 test-fast: web/dist/index.html ## The tests alone, in the dev profile
 	@scripts/need.sh cc fuse3 postgresql swift weed haproxy nginx apache2 vsftpd proftpd dovecot caddy litmus cadaver rclone curl unzip openssl git sqlite3 fsx pjdfstest fio sshd ssh-keygen unshare

@@ -1,0 +1,189 @@
+#!/usr/bin/env node
+// Runs suites of tests side by side, as many as there are processors, the longest first, and prints what each said when it ends.
+//
+//   scripts/suites.mjs [all] [short] [engines] [web] [NAME...]
+//
+//     all      every test program of the workspace, on SQLite and files; the pages' own units
+//     short    suites on the other databases and stores, as small as a build machine has time for
+//     engines  the same at their usual size, and more of them (long)
+//     web      the pages in Chromium and in Firefox
+//     NAME     the test program of that name (mount_net, or transfer/lib for a crate's units)
+//
+//   HOLDFAST_BIN  the program under test (default: target/ci/holdfast)
+//   SUITES_JOBS   how many run at once (default: the processors and one, since most of them wait now and then)
+//   SUITES_LOG    a folder for what each said and a table of how long each took
+//
+// One that takes longer than its bound is ended with all it started and counts as failed. The last line says how many tests passed and failed.
+
+import { spawn } from "node:child_process";
+import { mkdirSync, readFileSync, readdirSync, writeFileSync } from "node:fs";
+import { availableParallelism } from "node:os";
+import { basename, dirname, join, resolve } from "node:path";
+import process from "node:process";
+
+const ROOT = resolve(dirname(new URL(import.meta.url).pathname), "..");
+process.chdir(ROOT);
+process.env.HOLDFAST_BIN ??= join(ROOT, "target/ci/holdfast");
+const JOBS = Number(process.env.SUITES_JOBS ?? availableParallelism() + 1);
+/** No suite needs a quarter of it on two busy processors, at the size CI gives them. */
+const MINUTES_MAX = Number(process.env.SUITES_MINUTES ?? 25);
+
+/** Seconds of suites that take long: what is begun last keeps the others waiting. The rest counts as one. */
+const SECONDS = {
+    chaos: 163, balancers: 97, jobs_served: 89, cluster: 71, flips: 56, "auth/all": 53, crash_disk: 43, kill: 40, mount_first: 36, io_faults: 32,
+    model: 30, "blob/faults": 28, "cli/all": 25, bad_input: 25, meanwhile: 20, mount_care: 17, mount: 16, "blob/swift": 15, cluster_web: 12,
+};
+
+/** Sizes for a build machine. What the store has no part in is tried on files, what the disk has none in on object stores. */
+const SHORT = { HOLDFAST_MODEL_SEEDS: 1, HOLDFAST_KILLS: 10, HOLDFAST_FAULT_STEP: 3, HOLDFAST_UPLOAD_MIB: 64, HOLDFAST_ENTRIES: 10000 };
+const SHORT_SUITES = {
+    "postgres,fs": ["model", "kill", "bad_input", "io_faults"],
+    "postgres,s3": ["model", "kill", "third_party", "secrecy", "memory"],
+    "postgres,swift": ["model", "kill", "bad_data"],
+};
+// Not here: balancers, chaos, cluster, cluster_web and moving name their engines themselves; crash_disk, crash_web and io_faults are about
+// the disk that packs lie on, and an object service has its disks to itself.
+const EVERY = ["model", "kill", "third_party", "bad_data", "bad_input", "secrecy", "flips", "memory", "slow_clients", "space", "meanwhile"];
+const ENGINES_SUITES = {
+    "postgres,fs": [...EVERY, "crash_disk", "crash_web", "io_faults"],
+    "postgres,s3": EVERY,
+    "postgres,swift": EVERY,
+};
+
+/** Runs a program and answers its exit code and what it said. Its standard input is empty. */
+function run(command, args, { cwd = ROOT, env = {}, echo = false, minutes = MINUTES_MAX } = {}) {
+    return new Promise((done) => {
+        const child = spawn(command, args, { cwd, env: { ...process.env, ...env }, stdio: ["ignore", "pipe", "pipe"], detached: true });
+        const said = [];
+        const keep = (chunk) => {
+            said.push(chunk);
+            if (echo) process.stderr.write(chunk);
+        };
+        child.stdout.on("data", (chunk) => said.push(chunk));
+        child.stderr.on("data", keep);
+        const clock = setTimeout(() => {
+            said.push(Buffer.from(`\nsuites: ended after ${minutes} minutes\n`));
+            try {
+                process.kill(-child.pid, "SIGKILL");
+            } catch {
+                // It has just ended.
+            }
+        }, minutes * 60_000);
+        child.on("error", (error) => said.push(Buffer.from(`${error}\n`)));
+        // Not "exit": what it said may still be on its way.
+        child.on("close", (code) => {
+            clearTimeout(clock);
+            done({ code: code ?? 1, said: Buffer.concat(said).toString() });
+        });
+    });
+}
+
+/** The test programs of the workspace: compiled if need be, `[{ name, path, cwd }]`. */
+async function programs() {
+    const args = ["test", "--profile", "ci", "--locked", "--workspace", "--no-run", "--message-format", "json-render-diagnostics"];
+    const { code, said } = await run("cargo", args, { echo: true, minutes: 60 });
+    if (code !== 0) process.exit(code);
+    const found = [];
+    for (const line of said.split("\n")) {
+        if (!line.startsWith("{")) continue;
+        const { reason, profile, executable, target, manifest_path: manifest } = JSON.parse(line);
+        if (reason !== "compiler-artifact" || !profile.test || !executable) continue;
+        const cwd = dirname(manifest);
+        const crate = basename(cwd);
+        const name = target.kind[0] === "test" ? (crate === "e2e" ? target.name : `${crate}/${target.name}`) : `${crate}/${target.kind[0]}`;
+        found.push({ name, path: executable, cwd });
+    }
+    return found;
+}
+
+const rust = (program, engines, env = {}) => ({
+    name: engines ? `${program.name} on ${engines}` : program.name,
+    seconds: SECONDS[program.name] ?? 1,
+    start: () => run(program.path, [], { cwd: program.cwd, env: { CARGO_MANIFEST_DIR: program.cwd, ...(engines && { HOLDFAST_ENGINES: engines }), ...env } }),
+});
+
+function on(engines, found, env) {
+    return Object.entries(engines).flatMap(([place, names]) => names.map((name) => rust(found.find((program) => program.name === name), place, env)));
+}
+
+function inBrowsers() {
+    const files = readdirSync("web/e2e").filter((name) => name.endsWith(".test.mjs"));
+    return ["chromium", "firefox"].flatMap((browser) =>
+        files.map((file) => ({
+            name: `${file.replace(".test.mjs", "")} in ${browser}`,
+            seconds: 60,
+            start: () => run("node", ["--test", "--test-concurrency=1", `e2e/${file}`], { cwd: join(ROOT, "web"), env: { BROWSER: browser } }),
+        })),
+    );
+}
+
+/** How many tests passed, failed, and were left out, from the closing lines of cargo's, node's and vitest's runners. */
+function count(said) {
+    const plain = said.replaceAll(/\x1b\[[0-9;]*m/g, "");
+    const sum = (pattern) => [...plain.matchAll(pattern)].reduce((all, [, number]) => all + Number(number), 0);
+    return {
+        passed: sum(/^test result: \w+\. (\d+) passed/gm) + sum(/^(?:#|ℹ) pass (\d+)$/gm) + sum(/^ *Tests .*?(\d+) passed/gm),
+        failed: sum(/^test result: \w+\. \d+ passed; (\d+) failed/gm) + sum(/^(?:#|ℹ) fail (\d+)$/gm) + sum(/^ *Tests .*?(\d+) failed/gm),
+        skipped: sum(/^test result: .*?(\d+) ignored/gm) + sum(/^(?:#|ℹ) skipped (\d+)$/gm),
+    };
+}
+
+const wanted = new Set(process.argv.slice(2));
+if (wanted.size === 0 || wanted.has("--help")) {
+    console.log(readFileSync(new URL(import.meta.url), "utf8").match(/^\/\/.*$/gm).map((line) => line.slice(3)).join("\n"));
+    process.exit(wanted.size === 0 ? 64 : 0);
+}
+const takes = (word) => wanted.delete(word);
+const suites = [];
+const [all, short, engines, web] = ["all", "short", "engines", "web"].map(takes);
+const found = all || short || engines || wanted.size > 0 ? await programs() : [];
+if (all) {
+    suites.push(...found.map((program) => rust(program)));
+    suites.push({ name: "vitest", seconds: 5, start: () => run("npm", ["test", "--prefix", "web"]) });
+    suites.push({ name: "documentation", seconds: 60, start: () => run("cargo", ["test", "--profile", "ci", "--locked", "--workspace", "--doc"]) });
+}
+if (short) suites.push(...on(SHORT_SUITES, found, SHORT));
+if (engines) suites.push(...on(ENGINES_SUITES, found, {}));
+if (web) suites.push(...inBrowsers());
+for (const name of wanted) {
+    const program = found.find((one) => one.name === name);
+    if (!program) {
+        console.error(`suites: there is no test program ${name}`);
+        process.exit(64);
+    }
+    suites.push(rust(program));
+}
+// The longest first; of equals, as they stand.
+suites.sort((a, b) => b.seconds - a.seconds);
+
+const log = process.env.SUITES_LOG;
+if (log) mkdirSync(log, { recursive: true });
+const total = { passed: 0, failed: 0, skipped: 0 };
+const wrong = [];
+const table = [];
+async function worker() {
+    for (let suite = suites.shift(); suite; suite = suites.shift()) {
+        const begun = performance.now();
+        const { code, said } = await suite.start();
+        const seconds = (performance.now() - begun) / 1000;
+        const counted = count(said);
+        for (const key of Object.keys(total)) total[key] += counted[key];
+        if (code !== 0) {
+            wrong.push(suite.name);
+            // One that was ended, or never began, has no closing line.
+            if (counted.failed === 0) total.failed += 1;
+        }
+        console.log(`== ${suite.name}: ${code === 0 ? "ok" : `FAILED (${code})`}, ${counted.passed} passed in ${seconds.toFixed(1)} s`);
+        // Of what went well, a line is enough.
+        if (code !== 0) console.log(said);
+        if (log) writeFileSync(join(log, `${suite.name.replaceAll(/[^\w]+/g, "-")}.log`), said);
+        table.push(`${seconds.toFixed(1)}\t${suite.name}\t${code}`);
+        if (log) writeFileSync(join(log, "times.tsv"), `${table.join("\n")}\n`);
+    }
+}
+const begun = performance.now();
+await Promise.all(Array.from({ length: JOBS }, worker));
+console.log(`== ${table.length} suites in ${((performance.now() - begun) / 60_000).toFixed(1)} minutes`);
+if (wrong.length > 0) console.log(`failed: ${wrong.join(", ")}`);
+console.log(`${total.passed} passed, ${total.failed} failed, ${total.skipped} skipped`);
+process.exit(wrong.length > 0 || total.passed === 0 ? 1 : 0);
