@@ -156,6 +156,7 @@ describe('jobs', () => {
     await page.goto(`${drive.url}/account/look`);
     await page.waitForSelector('fieldset');
     await page.$eval('[lang=de] input', (radio) => radio.click());
+    await page.waitForFunction(() => document.documentElement.lang === 'de');
     await page.goto(`${drive.url}/admin/jobs`);
     await seen(page, 'Aufträge', 'h2');
     await page.waitForSelector('tbody tr');

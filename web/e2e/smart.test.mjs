@@ -180,6 +180,8 @@ describe('a saved search', () => {
     await fill('dialog input', 'Paid bills');
     await press(page, 'Save', 'dialog button');
     await seen(page, 'Paid bills', 'nav a[aria-current=page]');
+    // A dialog that closes takes a menu with it.
+    await page.waitForFunction(() => !document.querySelector('dialog'));
     await press(page, 'Saved search', '[role=toolbar] button');
     await press(page, 'Change what it finds');
     await seen(page, 'Invoice May.txt', '.page li');

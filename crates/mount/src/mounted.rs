@@ -12,13 +12,18 @@ use fuser::{BackgroundSession, MountOption, Notifier, SessionACL};
 use holdfast_base::{Error, Result};
 use holdfast_drive::scratch::Scratch;
 use holdfast_drive::{Posix, Tree};
+use rustix::io::Errno;
 use rustix::mount::{UnmountFlags, unmount};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tokio::runtime::Handle;
 use tokio::task::JoinHandle;
 
+/// How long a mount that is to end may still be in use before it is taken away from whoever uses it.
+const IN_USE_FOR: Duration = Duration::from_secs(1);
+/// How often that is looked at.
+const IN_USE_AGAIN: Duration = Duration::from_millis(20);
 /// Time between two looks whether something is to get to the disk.
 const TICK: Duration = Duration::from_secs(1);
 /// Every so many of them files without a name are held on.
@@ -165,10 +170,23 @@ fn control(core: &Arc<Core>, notifier: Notifier, at: &Path, options: &MountOptio
     control.inspect_err(|error| tracing::warn!(%error, "`holdfast mount status` will not find this mount")).ok()
 }
 
+/// Takes a mount away that nobody uses. A program that is just being started holds its parent's files for a moment, so it is asked more than once.
+fn freed(session: &BackgroundSession, at: &Path) -> bool {
+    let deadline = Instant::now() + IN_USE_FOR;
+    loop {
+        match unmount(at, UnmountFlags::empty()) {
+            Err(Errno::BUSY) if !session.guard.is_finished() && Instant::now() < deadline => {
+                std::thread::sleep(IN_USE_AGAIN)
+            }
+            ended => return ended.is_ok(),
+        }
+    }
+}
+
 /// Takes a mount away, and waits for its threads.
 fn end(session: Option<BackgroundSession>, at: &Path) {
     let Some(session) = session else { return };
-    if !session.guard.is_finished() && unmount(at, UnmountFlags::empty()).is_err() {
+    if !session.guard.is_finished() && !freed(&session, at) {
         // Somebody has a file open, or it is for root only: then the path is free at once, and requests that still come end in an error.
         let detached = unmount(at, UnmountFlags::DETACH | UnmountFlags::FORCE);
         tracing::warn!(at = %at.display(), freed = detached.is_ok(), "the mount was still in use");
