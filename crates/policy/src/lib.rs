@@ -1,7 +1,21 @@
 //! What a confined program may do: policies, the two forms they are written in, and the decision.
 
 mod ask;
+mod conditions;
+mod index;
 mod operation;
+mod operations;
+mod policy;
+mod program;
+mod rule;
+mod settings;
+mod text;
 
 pub use ask::{Arguments, Judge, Request, Verdict};
+pub use conditions::{ARGUMENTS, Conditions};
 pub use operation::Operation;
+pub use operations::{GROUPS, Operations};
+pub use policy::{Decision, NoPattern, Policy};
+pub use program::{Programs, Who};
+pub use rule::{Rule, Scope};
+pub use settings::{Device, Environment, Limits, Network, Settings};
