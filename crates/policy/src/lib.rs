@@ -2,7 +2,9 @@
 
 mod ask;
 mod conditions;
+mod form;
 mod index;
+mod mistake;
 mod operation;
 mod operations;
 mod policy;
@@ -13,6 +15,8 @@ mod text;
 
 pub use ask::{Arguments, Judge, Request, Verdict};
 pub use conditions::{ARGUMENTS, Conditions};
+pub use form::{PATH_MAX_BYTES, PATTERNS_MAX, RULES_MAX, TEXT_MAX_BYTES};
+pub use mistake::{MISTAKES_MAX, Mistake, Mistakes};
 pub use operation::Operation;
 pub use operations::{GROUPS, Operations};
 pub use policy::{Decision, NoPattern, Policy};

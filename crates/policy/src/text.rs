@@ -18,9 +18,15 @@ pub(crate) fn is_pattern(text: &str) -> bool {
 /// Writes a name so that reading it gives the same bytes, and nobody takes it for a pattern or a role.
 pub(crate) fn write(name: &[u8]) -> String {
     match std::str::from_utf8(name) {
-        Ok(text) if !is_pattern(text) && !text.starts_with(LITERAL) && !text.starts_with('@') => text.to_owned(),
+        Ok(text) if is_plain(text) => text.to_owned(),
         _ => escape(name),
     }
+}
+
+/// Whether a name can be written as it is.
+fn is_plain(text: &str) -> bool {
+    let special = text.contains('$') || text.chars().any(char::is_control) || is_pattern(text);
+    !special && !text.starts_with(LITERAL) && !text.starts_with(['@', '~'])
 }
 
 fn escape(name: &[u8]) -> String {

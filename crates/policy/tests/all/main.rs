@@ -5,3 +5,4 @@
 mod decisions;
 mod oracle;
 mod random;
+mod written;

@@ -53,7 +53,8 @@ impl Dice {
 
     fn pattern(&mut self) -> String {
         let parts = 1 + self.below(4);
-        (0..parts).map(|_| format!("/{}", self.one(&["a", "b", "*", "a*", "?", "**", "*b"]))).collect()
+        let parts: Vec<&str> = (0..parts).map(|_| self.one(&["a", "b", "*", "a*", "?", "**", "*b"])).collect();
+        format!("/{}", parts.join("/"))
     }
 
     fn programs(&mut self) -> Programs {
