@@ -5,6 +5,9 @@ use std::fmt;
 /// More mistakes than this are not listed: whoever has so many wants to see the first.
 pub const MISTAKES_MAX: usize = 100;
 
+/// How many known words an unknown one is compared with and shown: more than any list of ours has.
+const KNOWN_MAX: usize = 30;
+
 /// Something wrong at a place of a text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mistake {
@@ -55,12 +58,14 @@ pub(crate) fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) 
 }
 
 /// What to say of an unknown word: what it is not, and what may have been meant.
-pub(crate) fn unknown<'a>(kind: &str, word: &str, known: impl IntoIterator<Item = &'a str> + Clone) -> String {
+pub(crate) fn unknown<'a>(kind: &str, word: &str, known: impl IntoIterator<Item = &'a str, IntoIter: Clone>) -> String {
     let word: String = word.chars().take(60).collect();
+    // Roles are the policy's own words, and there may be many.
+    let known = known.into_iter().take(KNOWN_MAX);
     if let Some(near) = nearest(&word, known.clone()) {
         return format!("{word:?} is no {kind}; did you mean {near:?}?");
     }
-    let all: Vec<_> = known.into_iter().collect();
+    let all: Vec<_> = known.collect();
     format!("{word:?} is no {kind}; known are {}", all.join(", "))
 }
 

@@ -3,6 +3,8 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
 
 mod decisions;
+mod intents;
 mod oracle;
 mod random;
+mod views;
 mod written;
