@@ -1,7 +1,29 @@
 //! What a confined program may do: policies, the two forms they are written in, and the decision.
 
 mod ask;
+mod conditions;
+mod form;
+mod index;
+mod mistake;
 mod operation;
+mod operations;
+mod pair;
+mod policy;
+mod program;
+mod rule;
+mod settings;
+mod text;
+mod view;
 
 pub use ask::{Arguments, Judge, Request, Verdict};
+pub use conditions::{ARGUMENTS, Conditions};
+pub use form::{PATH_MAX_BYTES, PATTERNS_MAX, RULES_MAX, TEXT_MAX_BYTES};
+pub use mistake::{MISTAKES_MAX, Mistake, Mistakes};
 pub use operation::Operation;
+pub use operations::{GROUPS, Operations};
+pub use pair::{PairOptions, Subject};
+pub use policy::{Decision, NoPattern, Policy};
+pub use program::{Programs, Who};
+pub use rule::{Rule, Scope};
+pub use settings::{Device, Environment, Limits, Network, Settings};
+pub use view::{Access, NotAView, VIEW_PATHS_MAX, View, ViewEntry};

@@ -1,1 +1,22 @@
 //! A process in namespaces of its own: its view of files, what it may call, its limits.
+
+mod child;
+mod error;
+mod filter;
+mod landlock;
+pub mod layer;
+mod limit;
+mod live;
+mod plan;
+mod running;
+mod sandbox;
+mod sys;
+mod tier;
+mod wire;
+
+pub use error::{Error, Step, Unheld};
+pub use limit::{Limit, Outcome, Status};
+pub use running::Running;
+pub use sandbox::{
+    Access, Denied, Device, ENTRIES_MAX, Limits, Mount, Network, PATH_BYTES_MAX, Root, Sandbox, Source, Stream,
+};

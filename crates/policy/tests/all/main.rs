@@ -1,0 +1,10 @@
+//! What policies decide, asked of the crate from outside.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
+
+mod decisions;
+mod intents;
+mod oracle;
+mod random;
+mod views;
+mod written;

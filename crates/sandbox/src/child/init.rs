@@ -1,0 +1,149 @@
+//! The first process of the sandbox. It starts the program, takes ended processes away, passes signals on, watches the clock, and ends with the
+//! program: the kernel then kills whatever is left in the namespace.
+//!
+//! It also ends when the caller's process does. It learns that from a descriptor of that process, which cannot be kept open by a copy elsewhere as a pipe
+//! could; and not from `PR_SET_PDEATHSIG`, which would tell of the end of the thread that started it.
+
+use super::{Descriptors, Never, program};
+use crate::error::Step;
+use crate::limit::Limit;
+use crate::plan::Plan;
+use crate::sys::{self, Forked};
+use crate::wire::{Failure, Message, hear, in_step, tell};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+use rustix::net::RecvFlags;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+
+/// Starts the program and stays with it.
+pub(super) fn run(plan: &Plan, descriptors: &Descriptors<'_>) -> Result<Never, Failure> {
+    let began_ns = sys::now_ns();
+    let signals = sys::signal_descriptor().map_err(in_step(Step::Fork))?;
+    // SAFETY: the child only makes system calls until it executes the program.
+    #[allow(unsafe_code)]
+    let forked = unsafe { sys::fork(0, libc::SIGCHLD) }.map_err(in_step(Step::Fork))?;
+    let program = match forked {
+        Forked::Child => return program::run(plan, descriptors),
+        Forked::Parent(pid, _) => pid,
+    };
+    close_streams(descriptors).map_err(in_step(Step::Streams))?;
+    // Keys of the terminal are for the program.
+    let _ = rustix::process::setpgid(None, None);
+    let deadline_ns = plan.wall_ns.map(|most| began_ns.saturating_add(most));
+    let cpu_s = plan.limits.iter().find(|(which, _)| *which == libc::RLIMIT_CPU).map(|(_, most)| *most);
+    let mut init = Init {
+        program,
+        control: descriptors.control,
+        supervisor: descriptors.supervisor,
+        signals,
+        deadline_ns,
+        cpu_s,
+        out_of_time: false,
+    };
+    init.serve()
+}
+
+/// The program's streams and the report are its own: whoever reads them sees their end when the program closes them.
+fn close_streams(descriptors: &Descriptors<'_>) -> Result<(), Errno> {
+    let [input, output, error] = descriptors.streams;
+    for one in [descriptors.report, input, output, error] {
+        let number = one.as_raw_fd().unsigned_abs();
+        sys::close_range(number, number)?;
+    }
+    Ok(())
+}
+
+struct Init<'a> {
+    program: i32,
+    control: BorrowedFd<'a>,
+    supervisor: BorrowedFd<'a>,
+    signals: OwnedFd,
+    deadline_ns: Option<u64>,
+    cpu_s: Option<u64>,
+    out_of_time: bool,
+}
+
+/// Everybody in this namespace but the first process, which this is.
+const EVERYBODY: i32 = -1;
+
+impl Init<'_> {
+    fn serve(&mut self) -> ! {
+        loop {
+            let mut events = [
+                PollFd::from_borrowed_fd(self.supervisor, PollFlags::IN),
+                PollFd::from_borrowed_fd(self.control, PollFlags::IN),
+                PollFd::from_borrowed_fd(self.signals.as_fd(), PollFlags::IN),
+            ];
+            let left = self.left();
+            let _ = poll(&mut events, left.as_ref());
+            let [supervisor, control, signals] = [0, 1, 2].map(|at: usize| !events[at].revents().is_empty());
+            if supervisor {
+                sys::exit(super::FAILED);
+            }
+            if signals {
+                self.signalled();
+            }
+            if control {
+                self.asked();
+            }
+            self.watch_clock();
+        }
+    }
+
+    fn left(&self) -> Option<Timespec> {
+        let deadline_ns = self.deadline_ns.filter(|_| !self.out_of_time)?;
+        let left_ns = deadline_ns.saturating_sub(sys::now_ns());
+        let whole = |ns: u64| i64::try_from(ns).unwrap_or(i64::MAX);
+        Some(Timespec { tv_sec: whole(left_ns / 1_000_000_000), tv_nsec: whole(left_ns % 1_000_000_000) })
+    }
+
+    fn watch_clock(&mut self) {
+        if !self.out_of_time && self.deadline_ns.is_some_and(|deadline_ns| sys::now_ns() >= deadline_ns) {
+            self.out_of_time = true;
+            // It ends what is stopped as well. If nobody is left, the program has ended, and that is told next.
+            let _ = sys::kill(EVERYBODY, libc::SIGKILL);
+        }
+    }
+
+    fn signalled(&mut self) {
+        while let Some(signal) = sys::next_signal(self.signals.as_fd()) {
+            if signal == libc::SIGCHLD {
+                self.reap();
+            } else {
+                // It may have ended.
+                let _ = sys::kill(self.program, signal);
+            }
+        }
+    }
+
+    fn reap(&mut self) {
+        while let Some((pid, status, cpu_us)) = sys::reap() {
+            if pid == self.program {
+                self.end(status, cpu_us);
+            }
+        }
+    }
+
+    fn end(&mut self, status: i32, cpu_us: u64) -> ! {
+        let limit = Limit::of(status, cpu_us, self.cpu_s, self.out_of_time);
+        let _ = tell(self.control, Message::Ended { status, limit: Limit::number(limit) }, &[]);
+        // Ends all that is left.
+        sys::exit(0)
+    }
+
+    fn asked(&mut self) {
+        let answer = match hear(self.control, RecvFlags::DONTWAIT) {
+            Ok(Some((Message::Freeze(on), _))) => {
+                let signal = if on { libc::SIGSTOP } else { libc::SIGCONT };
+                sys::kill(EVERYBODY, signal)
+            }
+            Ok(Some((Message::Signal(signal), _))) => sys::kill(self.program, signal),
+            Ok(Some(_)) => Err(Errno::INVAL),
+            Err(Errno::AGAIN) => return,
+            // Nobody is there who could ask anything or wait.
+            Ok(None) | Err(_) => sys::exit(super::FAILED),
+        };
+        let errno = answer.err().map_or(0, Errno::raw_os_error);
+        let _ = tell(self.control, Message::Done(errno), &[]);
+    }
+}

@@ -1,0 +1,52 @@
+//! The program's own process, from its first instruction to `execve`.
+
+use super::{Descriptors, Never};
+use crate::error::Step;
+use crate::plan::Plan;
+use crate::sys;
+use crate::wire::{Failure, Message, in_step, tell};
+use rustix::io::Errno;
+use std::os::fd::{AsFd, AsRawFd};
+
+pub(super) fn run(plan: &Plan, descriptors: &Descriptors<'_>) -> Result<Never, Failure> {
+    if plan.session {
+        // Without a terminal, and in no group with a process outside.
+        rustix::process::setsid().map_err(in_step(Step::Streams))?;
+    }
+    streams(descriptors).map_err(in_step(Step::Streams))?;
+    rustix::process::chdir(plan.folder.as_c_str()).map_err(in_step(Step::Folder))?;
+    if let Some(ruleset) = &plan.ruleset {
+        ruleset.enforce().map_err(in_step(Step::Landlock))?;
+    }
+    for &(resource, most) in &plan.limits {
+        sys::limit(resource, most).map_err(in_step(Step::Limits))?;
+    }
+    sys::default_signals();
+    tell(descriptors.report, Message::Ready, &[]).map_err(in_step(Step::Execute))?;
+    let listener = sys::install_filter(&plan.filter, plan.listener).map_err(in_step(Step::Filter))?;
+    if let Some(listener) = &listener {
+        tell(descriptors.report, Message::Listener, &[listener.as_fd()]).map_err(in_step(Step::Filter))?;
+    }
+    Err(in_step(Step::Execute)(execute(plan)))
+}
+
+/// Puts the streams in their places. None of them is in one of those now, so none overwrites another; all else closes when the program is executed.
+fn streams(descriptors: &Descriptors<'_>) -> Result<(), Errno> {
+    for (stream, place) in descriptors.streams.into_iter().zip(0..) {
+        sys::duplicate(stream.as_raw_fd(), place)?;
+    }
+    Ok(())
+}
+
+/// Tries each place where the program may be, as execvp(3) does.
+fn execute(plan: &Plan) -> Errno {
+    let mut found = Errno::NOENT;
+    for candidate in &plan.candidates {
+        match sys::execute(candidate, plan.arguments.pointers(), plan.environment.pointers()) {
+            Errno::NOENT | Errno::NOTDIR => {}
+            Errno::ACCESS => found = Errno::ACCESS,
+            other => return other,
+        }
+    }
+    found
+}

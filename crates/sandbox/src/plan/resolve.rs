@@ -1,0 +1,150 @@
+//! Where the entries of a view are: symbolic links resolved, what they are, and that they do not contradict each other.
+//!
+//! The machine's files can change between this and the mounting. The child therefore opens what was found here without following any link: what has become one is an error.
+
+use crate::error::Error;
+use crate::sandbox::{Access, ENTRIES_MAX, Mount, PATH_BYTES_MAX, Source};
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::fs;
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Component, Path, PathBuf};
+
+/// Most symbolic links on the way to an entry, the kernel's own limit.
+const LINKS_MAX: usize = 40;
+
+/// An entry whose path is a place: absolute, without links.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Resolved {
+    pub(crate) path: PathBuf,
+    pub(crate) access: Access,
+    pub(crate) folder: bool,
+    pub(crate) source: Source,
+}
+
+/// A view, outermost entries first.
+#[derive(Debug, Default)]
+pub(crate) struct View {
+    pub(crate) entries: Vec<Resolved>,
+    /// Links that lead to entries, by where they are.
+    pub(crate) links: BTreeMap<PathBuf, PathBuf>,
+}
+
+/// Resolves a view.
+pub(crate) fn resolve(view: &[Mount]) -> Result<View, Error> {
+    if view.len() > ENTRIES_MAX {
+        return Err(Error::Invalid(format!("a view of {} entries is larger than {ENTRIES_MAX}", view.len())));
+    }
+    let mut found: BTreeMap<PathBuf, Resolved> = BTreeMap::new();
+    let mut links = BTreeMap::new();
+    for mount in view {
+        let Some(entry) = resolve_one(mount, &mut links)? else { continue };
+        if let Some(before) = found.insert(entry.path.clone(), entry.clone())
+            && before != entry
+        {
+            let why = format!("{} is in the view twice, with different rights or sources", entry.path.display());
+            return Err(Error::Invalid(why));
+        }
+    }
+    // Paths are compared by their parts, so what is inside of another comes after it.
+    Ok(View { entries: found.into_values().collect(), links })
+}
+
+fn resolve_one(mount: &Mount, links: &mut BTreeMap<PathBuf, PathBuf>) -> Result<Option<Resolved>, Error> {
+    let missing = |why: io::Error| Error::Missing { path: mount.path.clone(), why };
+    let optional = |why: &io::Error| mount.optional && matches!(why.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory);
+    let (path, entry_folder) = match (&mount.source, follow(&mount.path, links)) {
+        (_, Ok(found)) => found,
+        // Only a place in the view; what is there is elsewhere.
+        (Source::Folder(_), Err(why)) if why.kind() == io::ErrorKind::NotFound => (plain(&mount.path)?, true),
+        (_, Err(why)) if optional(&why) => return Ok(None),
+        (_, Err(why)) => return Err(missing(why)),
+    };
+    if path.as_os_str().as_bytes() == b"/" {
+        return Err(Error::Invalid("the root itself is no entry: name its folders, or choose the machine's root".to_owned()));
+    }
+    let (folder, source) = match &mount.source {
+        Source::Same => (entry_folder, Source::Same),
+        Source::Folder(from) => match follow(from, &mut BTreeMap::new()) {
+            Ok((from, folder)) => (folder, Source::Folder(from)),
+            Err(why) if optional(&why) => return Ok(None),
+            Err(why) => return Err(Error::Missing { path: from.clone(), why }),
+        },
+        Source::CopyOnWrite { changes } => (true, copy_on_write(&path, entry_folder, changes)?),
+    };
+    Ok(Some(Resolved { path, access: mount.access, folder, source }))
+}
+
+fn copy_on_write(path: &Path, folder: bool, changes: &Path) -> Result<Source, Error> {
+    let (changes, _) =
+        follow(changes, &mut BTreeMap::new()).map_err(|why| Error::Missing { path: changes.to_owned(), why })?;
+    if !folder {
+        return Err(Error::Invalid(format!("{} is no folder, so it cannot be copy-on-write", path.display())));
+    }
+    if changes.starts_with(path) || path.starts_with(&changes) {
+        let why = format!("the changes of {} cannot be kept at {}: one is inside of the other", path.display(), changes.display());
+        return Err(Error::Invalid(why));
+    }
+    Ok(Source::CopyOnWrite { changes })
+}
+
+/// An absolute path without `.` and `..`, as it is written.
+fn plain(path: &Path) -> Result<PathBuf, Error> {
+    let fine = path.is_absolute() && !path.components().any(|part| part == Component::ParentDir);
+    let plain = || path.components().collect();
+    fine.then(plain).ok_or_else(|| Error::Invalid(format!("{} is not a plain absolute path", path.display())))
+}
+
+/// Follows a path part by part, remembers the links on the way, and says whether it leads to a folder.
+fn follow(path: &Path, links: &mut BTreeMap<PathBuf, PathBuf>) -> io::Result<(PathBuf, bool)> {
+    let invalid = |why: &str| io::Error::new(io::ErrorKind::InvalidInput, why);
+    if !path.is_absolute() {
+        return Err(invalid("not an absolute path"));
+    }
+    if path.as_os_str().len() > PATH_BYTES_MAX || path.as_os_str().as_bytes().contains(&0) {
+        return Err(invalid("not a path: too long, or with a zero byte"));
+    }
+    let (mut at, mut followed, mut folder) = (PathBuf::from("/"), 0, true);
+    let mut left: Vec<OsString> = parts(path);
+    while let Some(part) = left.pop() {
+        if part == ".." {
+            at.pop();
+            continue;
+        }
+        let next = at.join(&part);
+        let kind = fs::symlink_metadata(&next)?.file_type();
+        folder = kind.is_dir();
+        if !kind.is_symlink() {
+            if !left.is_empty() && !folder {
+                return Err(io::Error::from_raw_os_error(libc::ENOTDIR));
+            }
+            at = next;
+            continue;
+        }
+        followed += 1;
+        if followed > LINKS_MAX {
+            return Err(io::Error::from_raw_os_error(libc::ELOOP));
+        }
+        let target = fs::read_link(&next)?;
+        if target.is_absolute() {
+            at = PathBuf::from("/");
+        }
+        left.extend(parts(&target));
+        links.insert(next, target);
+    }
+    // The last part may have been `..`, or a link to one.
+    Ok((at, folder))
+}
+
+/// Names of a path, the last one first.
+fn parts(path: &Path) -> Vec<OsString> {
+    let name = |part: Component<'_>| match part {
+        Component::Normal(name) => Some(name.to_owned()),
+        Component::ParentDir => Some("..".into()),
+        _ => None,
+    };
+    let mut names: Vec<_> = path.components().filter_map(name).collect();
+    names.reverse();
+    names
+}

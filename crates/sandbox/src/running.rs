@@ -1,0 +1,282 @@
+//! Starting a sandbox, and what can be done with one that runs.
+
+use crate::child::{self, Descriptors};
+use crate::error::{Error, Step};
+use crate::layer::Lock;
+use crate::limit::{Limit, Outcome, Status};
+use crate::live::View;
+use crate::plan::{Plan, is_copy};
+use crate::sandbox::{Mount, Sandbox, Source, Stream};
+use crate::sys::{self, Forked};
+use crate::wire::{Failure, Message, hear, pair, tell};
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::fs::{Mode, OFlags, open};
+use rustix::io::{Errno, fcntl_dupfd_cloexec};
+use rustix::net::RecvFlags;
+use rustix::process::{PidfdFlags, Signal, getpid, pidfd_open, pidfd_send_signal};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// A sandbox that was started. Dropping it kills everything in it and waits until that is gone.
+///
+/// The methods can be called from several threads: one may wait while another kills.
+#[derive(Debug)]
+pub struct Running {
+    pid: i32,
+    process: OwnedFd,
+    control: Mutex<Control>,
+    report: OwnedFd,
+    paths: Vec<std::path::PathBuf>,
+    listener: Option<OwnedFd>,
+    view: Mutex<View>,
+    _locks: Vec<Lock>,
+}
+
+/// The end of init's socket, and what was already heard from it.
+#[derive(Debug)]
+struct Control {
+    socket: OwnedFd,
+    ended: Option<(i32, u32)>,
+}
+
+fn errno(error: std::io::Error) -> Errno {
+    Errno::from_io_error(&error).unwrap_or(Errno::IO)
+}
+
+fn failed(step: Step) -> impl Fn(Errno) -> Error {
+    move |errno| Error::Step { step, path: None, why: errno.into() }
+}
+
+impl Sandbox {
+    /// Starts the program. When this returns it is being executed; or, with [`Sandbox::notify`], waits to be, and whether it could be is told by
+    /// [`Running::wait`].
+    pub fn start(self) -> Result<Running, Error> {
+        if self.no_namespaces {
+            return Err(crate::tier::refuse(&self));
+        }
+        let plan = Plan::new(&self)?;
+        let mut locks = Vec::new();
+        for entry in plan.entries.iter().filter(|entry| is_copy(&entry.source)) {
+            if let Source::CopyOnWrite { changes } = &entry.source {
+                locks.push(crate::layer::prepare(&entry.path, changes)?);
+            }
+        }
+        let streams = streams(&self).map_err(|why| failed(Step::Streams)(errno(why)))?;
+        let running = Running::fork(plan, &streams, locks)?;
+        // The caller's copies would keep pipes open that the program has closed.
+        drop(streams);
+        running.begin()
+    }
+}
+
+fn streams(sandbox: &Sandbox) -> std::io::Result<[OwnedFd; 3]> {
+    let stream = |stream: &Stream, own: BorrowedFd<'_>| -> std::io::Result<OwnedFd> {
+        let null = || open(c"/dev/null", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty());
+        // Not in the place of a standard stream, so that putting one in its place never overwrites another.
+        let high = |from: BorrowedFd<'_>| fcntl_dupfd_cloexec(from, 3);
+        Ok(match stream {
+            Stream::Null => high(null()?.as_fd())?,
+            Stream::Given(given) => high(given.as_fd())?,
+            // The caller's may be closed.
+            Stream::Inherit => match high(own) {
+                Err(Errno::BADF) => high(null()?.as_fd())?,
+                other => other?,
+            },
+        })
+    };
+    let (input, output, error) = (std::io::stdin(), std::io::stdout(), std::io::stderr());
+    Ok([
+        stream(&sandbox.stdin, input.as_fd())?,
+        stream(&sandbox.stdout, output.as_fd())?,
+        stream(&sandbox.stderr, error.as_fd())?,
+    ])
+}
+
+impl Running {
+    fn fork(plan: Plan, streams: &[OwnedFd; 3], locks: Vec<Lock>) -> Result<Self, Error> {
+        let in_step = failed(Step::Namespaces);
+        let (report, their_report) = pair().map_err(&in_step)?;
+        let (control, their_control) = pair().map_err(&in_step)?;
+        let supervisor = pidfd_open(getpid(), PidfdFlags::empty()).map_err(&in_step)?;
+        let supervisor = fcntl_dupfd_cloexec(&supervisor, 3).map_err(&in_step)?;
+        let [input, output, error] = streams;
+        let descriptors = Descriptors {
+            report: their_report.as_fd(),
+            control: their_control.as_fd(),
+            supervisor: supervisor.as_fd(),
+            streams: [input.as_fd(), output.as_fd(), error.as_fd()],
+        };
+        // No handler of the caller's may run in the child.
+        let before = sys::block_signals();
+        // SAFETY: the child only makes system calls until it executes the program or ends.
+        #[allow(unsafe_code)]
+        let forked = unsafe { sys::fork(plan.namespaces, 0) };
+        if let Ok(Forked::Child) = forked {
+            child::run(&plan, &descriptors);
+        }
+        sys::restore_signals(&before);
+        let Forked::Parent(pid, process) = forked.map_err(&in_step)? else { unreachable!("the child never returns") };
+        let Plan { paths, entries, .. } = plan;
+        let control = Mutex::new(Control { socket: control, ended: None });
+        let view = Mutex::new(View::new(entries));
+        Ok(Self { pid, process, control, report, paths, listener: None, view, _locks: locks })
+    }
+
+    /// Hears what setting up says, until the program is executed.
+    fn begin(mut self) -> Result<Self, Error> {
+        let mut ready = false;
+        loop {
+            let heard = hear(self.report.as_fd(), RecvFlags::empty()).map_err(failed(Step::Namespaces))?;
+            match heard {
+                None if ready => return Ok(self),
+                // Dropping it waits for its end.
+                None => return Err(Error::Killed),
+                Some((Message::Failed(failure), _)) => return Err(self.failure(failure)),
+                Some((Message::Namespaces, [user, mount])) => {
+                    self.view.get_mut().unwrap_or_else(PoisonError::into_inner).enter_by(user, mount);
+                }
+                Some((Message::Listener, [listener, _])) => {
+                    self.listener = listener;
+                    return Ok(self);
+                }
+                Some((Message::Ready, _)) => ready = true,
+                Some(_) => return Err(failed(Step::Namespaces)(Errno::PROTO)),
+            }
+        }
+    }
+
+    fn failure(&self, failure: Failure) -> Error {
+        let path = usize::try_from(failure.entry).ok().and_then(|number| self.paths.get(number).cloned());
+        Error::Step { step: failure.step, path, why: failure.errno.into() }
+    }
+
+    /// The sandbox's first process, as the caller's namespace numbers it. What kills it kills the sandbox.
+    pub fn pid(&self) -> i32 {
+        self.pid
+    }
+
+    /// A descriptor that becomes readable when everything in the sandbox has ended (`pidfd_open`(2)).
+    pub fn process(&self) -> BorrowedFd<'_> {
+        self.process.as_fd()
+    }
+
+    /// Where questions about the calls of [`Sandbox::notify`] are read from; `None` if there are no such calls, or it was taken.
+    pub fn listener(&self) -> Option<BorrowedFd<'_>> {
+        self.listener.as_ref().map(AsFd::as_fd)
+    }
+
+    /// Takes the listener. When its last copy is closed, the calls fail with `ENOSYS`.
+    pub fn take_listener(&mut self) -> Option<OwnedFd> {
+        self.listener.take()
+    }
+
+    /// Waits until everything in the sandbox has ended, and says how the program did.
+    pub fn wait(&self) -> Result<Outcome, Error> {
+        loop {
+            match poll(&mut [PollFd::new(&self.process, PollFlags::IN)], None) {
+                Err(Errno::INTR) => {}
+                Err(error) => return Err(failed(Step::Fork)(error)),
+                Ok(_) => break,
+            }
+        }
+        self.outcome()
+    }
+
+    /// How the program ended, if it has and everything in the sandbox is gone.
+    pub fn try_wait(&self) -> Result<Option<Outcome>, Error> {
+        let mut events = [PollFd::new(&self.process, PollFlags::IN)];
+        let now = rustix::event::Timespec { tv_sec: 0, tv_nsec: 0 };
+        match poll(&mut events, Some(&now)) {
+            Ok(0) | Err(Errno::INTR) => Ok(None),
+            Ok(_) => self.outcome().map(Some),
+            Err(error) => Err(failed(Step::Fork)(error)),
+        }
+    }
+
+    /// What is known once init has ended.
+    fn outcome(&self) -> Result<Outcome, Error> {
+        // Its place in the process table; it may have been taken away by an earlier call.
+        let _ = sys::wait_for(self.process.as_fd(), true);
+        let mut control = self.control();
+        while control.ended.is_none() {
+            match hear(control.socket.as_fd(), RecvFlags::DONTWAIT) {
+                Ok(Some((Message::Ended { status, limit }, _))) => control.ended = Some((status, limit)),
+                Ok(Some(_)) => {}
+                Ok(None) | Err(_) => break,
+            }
+        }
+        let ended = control.ended;
+        drop(control);
+        if let Ok(Some((Message::Failed(failure), _))) = hear(self.report.as_fd(), RecvFlags::DONTWAIT) {
+            return Err(self.failure(failure));
+        }
+        Ok(match ended {
+            Some((status, limit)) => Outcome { status: Status::of(status), limit: Limit::from_number(limit) },
+            // Init itself was killed, and all with it.
+            None => Outcome { status: Status::Signalled(libc::SIGKILL), limit: None },
+        })
+    }
+
+    /// Kills everything in the sandbox, whatever it ignores. [`Running::wait`] says when it is gone.
+    pub fn kill(&self) {
+        // It may have ended.
+        let _ = pidfd_send_signal(&self.process, Signal::KILL);
+    }
+
+    /// Stops every process in the sandbox, at once: the kernel sends all of them a signal in one step, in which none can be started, and that no process can refuse.
+    /// Each stops before its next instruction; one inside of a system call when that returns or can be interrupted. Time by the clock goes on.
+    pub fn freeze(&self) -> Result<(), Error> {
+        self.ask(Message::Freeze(true))
+    }
+
+    /// Lets every process go on, also such as had been stopped by the program itself.
+    pub fn thaw(&self) -> Result<(), Error> {
+        self.ask(Message::Freeze(false))
+    }
+
+    /// Sends the program a signal.
+    pub fn signal(&self, signal: i32) -> Result<(), Error> {
+        if !(1..=64).contains(&signal) {
+            return Err(Error::Invalid(format!("{signal} is no signal")));
+        }
+        self.ask(Message::Signal(signal))
+    }
+
+    /// Changes what the running program may do with paths, without stopping it. Entries are those of the view, with the rights that they shall have from now on, or new ones
+    /// inside of it; what is not named stays as it is.
+    ///
+    /// Rights of an entry are changed in place, so they hold for working directories and open folders as well. A file that is open stays open as it was opened. A path that
+    /// has become [`crate::Access::Hidden`] is covered: what is open in it, or whose working directory is, still sees it. Rights cannot go beyond those at the start unless
+    /// [`Sandbox::widen`] was set. On an error, entries before the one that it names have been changed.
+    pub fn change_view(&self, entries: &[Mount]) -> Result<(), Error> {
+        self.view.lock().unwrap_or_else(PoisonError::into_inner).change(entries)
+    }
+
+    fn control(&self) -> MutexGuard<'_, Control> {
+        self.control.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn ask(&self, message: Message) -> Result<(), Error> {
+        let mut control = self.control();
+        if control.ended.is_some() {
+            return Err(Error::Ended);
+        }
+        tell(control.socket.as_fd(), message, &[]).map_err(|_| Error::Ended)?;
+        loop {
+            match hear(control.socket.as_fd(), RecvFlags::empty()) {
+                Ok(Some((Message::Done(0), _))) => return Ok(()),
+                // Nobody but init is left, so the program has ended.
+                Ok(Some((Message::Done(_), _)) | None) | Err(_) => return Err(Error::Ended),
+                Ok(Some((Message::Ended { status, limit }, _))) => control.ended = Some((status, limit)),
+                Ok(Some(_)) => {}
+            }
+        }
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.kill();
+        let _ = sys::wait_for(self.process.as_fd(), true);
+    }
+}
