@@ -1,0 +1,193 @@
+//! Which mechanism holds which rule.
+//!
+//! A policy says what may be done to paths, a view what is mounted where; they are the same only if the machine's files agree. So planning looks at what each
+//! entry's path is now:
+//!
+//! - A rule about a path *itself* becomes a mount over that file. Over a folder, it would take in what is below, which the rule does not.
+//! - What is not there cannot be mounted over. If the rule allows less than the folder around it, the program could make it: the rule would not hold.
+//!   If it allows no more than looking, nothing is lost, and the entry waits for the next start. If it allows writing where the folder around it does not, the
+//!   program would be refused what the policy allows, so that is told as well.
+
+use holdfast_policy::{Access, Decision, NotAView, Policy, ViewEntry};
+use holdfast_sandbox::{Access as MountAccess, Mount, Root};
+use std::fmt;
+use std::fs;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+
+/// What enforces a rule.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Held {
+    /// A mount in the program's own view, at no cost per call.
+    Mount,
+    /// Nothing has to: what is around it says the same.
+    Around,
+    /// The path is not there, and nothing can be done to it until it is.
+    Absent,
+}
+
+impl fmt::Display for Held {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str(match self {
+            Self::Mount => "a mount in its view, and Landlock",
+            Self::Around => "the view around it",
+            Self::Absent => "nothing: the path is not there now, and stays out of the view until the next start",
+        })
+    }
+}
+
+/// An entry of the view, and what holds it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Line {
+    /// The path.
+    pub path: PathBuf,
+    /// What may be done there.
+    pub access: Access,
+    /// What enforces it.
+    pub held: Held,
+}
+
+/// A rule that nothing here enforces exactly.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unheld {
+    /// The rule, by its place in the policy; none where it is the default or what several rules say together.
+    pub rule: Option<usize>,
+    /// Why not, in words that follow the rule's own.
+    pub reason: String,
+}
+
+/// How a policy is held.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// What is there before any entry.
+    pub root: Root,
+    /// What is mounted.
+    pub view: Vec<Mount>,
+    /// Each entry, and what holds it.
+    pub lines: Vec<Line>,
+}
+
+impl Plan {
+    /// Plans a policy on this machine.
+    ///
+    /// # Errors
+    /// All rules that cannot be held, with the reasons.
+    pub fn of(policy: &Policy) -> Result<Self, Vec<Unheld>> {
+        let entries = policy.as_view().map_err(|reasons| reasons.into_iter().map(unheld).collect::<Vec<_>>())?;
+        let mut plan = Self { root: root_of(policy, &entries), view: Vec::new(), lines: Vec::new() };
+        let mut wrong = Vec::new();
+        for entry in &entries {
+            match held(entry, around(entry, &entries)) {
+                Ok(held) => plan.add(entry, held),
+                Err(reason) => wrong.push(Unheld { rule: rule_about(policy, &entry.path), reason }),
+            }
+        }
+        if wrong.is_empty() { Ok(plan) } else { Err(wrong) }
+    }
+
+    fn add(&mut self, entry: &ViewEntry, held: Held) {
+        self.lines.push(Line { path: entry.path.clone(), access: entry.access, held });
+        if held == Held::Mount {
+            self.view.push(Mount::new(&entry.path, access_of(entry.access)));
+        }
+    }
+}
+
+fn unheld(NotAView { rule, reason }: NotAView) -> Unheld {
+    Unheld { rule, reason }
+}
+
+/// The machine's own root only where everything in it may be used: any other access to all of it is an entry.
+fn root_of(policy: &Policy, entries: &[ViewEntry]) -> Root {
+    let all = entries.iter().any(|entry| entry.path == Path::new("/") && entry.access == Access::All);
+    if all || (entries.is_empty() && policy.default() == Decision::Allow) { Root::Host } else { Root::Empty }
+}
+
+pub(crate) fn access_of(access: Access) -> MountAccess {
+    match access {
+        Access::Hidden => MountAccess::Hidden,
+        Access::ReadOnly => MountAccess::ReadOnly,
+        Access::ReadExec => MountAccess::ReadExec,
+        Access::Writable => MountAccess::Writable,
+        Access::All => MountAccess::All,
+    }
+}
+
+/// The access that would hold at an entry's path without it.
+fn around(entry: &ViewEntry, entries: &[ViewEntry]) -> Access {
+    let holds = |other: &&ViewEntry| !other.exact && other.path != entry.path && entry.path.starts_with(&other.path);
+    let nearest = entries.iter().filter(holds).max_by_key(|other| other.path.components().count());
+    nearest.map_or(Access::Hidden, |other| other.access)
+}
+
+fn held(entry: &ViewEntry, around: Access) -> Result<Held, String> {
+    let at = entry.path.display();
+    if entry.path == Path::new("/") {
+        return Ok(if matches!(entry.access, Access::All | Access::Hidden) { Held::Around } else { Held::Mount });
+    }
+    match fs::metadata(&entry.path) {
+        Ok(found) if entry.exact && found.is_dir() => {
+            Err(format!("it is about {at} itself, which is a folder, and a mount takes in what is below"))
+        }
+        Ok(_) => Ok(Held::Mount),
+        Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => absent(entry, around),
+        Err(error) => Err(format!("{at} cannot be looked at: {error}")),
+    }
+}
+
+fn absent(entry: &ViewEntry, around: Access) -> Result<Held, String> {
+    let at = entry.path.display();
+    let writes = |access: Access| matches!(access, Access::Writable | Access::All);
+    if entry.access == around {
+        return Ok(Held::Around);
+    }
+    if writes(around) {
+        return Err(format!("{at} is not there, and the program, which may write around it, could make it"));
+    }
+    if writes(entry.access) {
+        return Err(format!(
+            "{at} is not there, so nothing can be mounted over it: make it, or let the program write to its folder"
+        ));
+    }
+    Ok(Held::Absent)
+}
+
+/// The last rule that names a path.
+fn rule_about(policy: &Policy, path: &Path) -> Option<usize> {
+    policy.rules().iter().rposition(|rule| rule.scope.folder() == path)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn policy(text: &str) -> Policy {
+        Policy::from_toml("p.toml", Path::new("/"), text.as_bytes()).expect("a policy")
+    }
+
+    #[test]
+    fn an_allow_list_of_trees_is_a_view_over_an_empty_root() {
+        let plan = Plan::of(&policy("default = \"deny\"\n[files]\n\"/usr\" = \"read+exec\"\n\"/tmp\" = \"write\"\n"))
+            .expect("a view");
+        assert_eq!(plan.root, Root::Empty);
+        assert_eq!(plan.view, [Mount::new("/tmp", MountAccess::Writable), Mount::new("/usr", MountAccess::ReadExec)]);
+    }
+
+    #[test]
+    fn what_could_be_made_although_it_is_refused_is_not_held() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let at = folder.path().display();
+        let text = format!("default = \"deny\"\n[files]\n\"{at}\" = \"all\"\n\"{at}/secret\" = \"none\"\n");
+        let wrong = Plan::of(&policy(&text)).expect_err("the file could be made");
+        assert!(wrong[0].reason.contains("could make it"), "{wrong:?}");
+        fs::write(folder.path().join("secret"), "s").expect("a file");
+        assert_eq!(Plan::of(&policy(&text)).expect("there is something to mount over").view.len(), 2);
+    }
+
+    #[test]
+    fn a_pattern_is_not_held_and_says_why() {
+        let wrong = Plan::of(&policy("default = \"allow\"\n[[rule]]\ndeny = [\"write\"]\npath = \"/tmp/*.log\"\n"))
+            .expect_err("a pattern");
+        assert_eq!(wrong[0].rule, Some(0));
+    }
+}
