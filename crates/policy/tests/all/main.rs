@@ -4,6 +4,8 @@
 
 mod decisions;
 mod intents;
+mod learning;
+mod odd;
 mod oracle;
 mod random;
 mod views;
