@@ -108,7 +108,11 @@ impl Policy {
             None if self.default() == crate::Decision::Allow => Operations::ALL,
             None => Operations::NONE,
         };
-        before.covers(rule.allow) && before.and(rule.deny).is_empty()
+        // A rule that allows opens the way to its path, which may be closed otherwise.
+        let way = rule.allow.is_empty() || before.covers(Operations::WAY) || !self.implies_ways();
+        // And an exact one that refuses closes it.
+        let closes = matches!(rule.scope, Scope::Exact(_)) && !rule.deny.and(Operations::WAY).is_empty();
+        way && !(closes && self.implies_ways()) && before.covers(rule.allow) && before.and(rule.deny).is_empty()
     }
 
     fn allowed_to_nobody(&self, path: &Path) -> Operations {
