@@ -1,9 +1,13 @@
 //! What a confined program may do: policies, the two forms they are written in, and the decision.
 
 mod ask;
+mod check;
 mod conditions;
+mod diff;
 mod form;
+mod glob;
 mod index;
+mod learn;
 mod mistake;
 mod operation;
 mod operations;
@@ -16,8 +20,11 @@ mod text;
 mod view;
 
 pub use ask::{Arguments, Judge, Request, Verdict};
+pub use check::{Report, check, check_pair};
 pub use conditions::{ARGUMENTS, Conditions};
+pub use diff::{ASKED_MAX, Change, Difference, diff};
 pub use form::{PATH_MAX_BYTES, PATTERNS_MAX, RULES_MAX, TEXT_MAX_BYTES};
+pub use learn::{LEARNED_MAX, LearnOptions, Learned};
 pub use mistake::{MISTAKES_MAX, Mistake, Mistakes};
 pub use operation::Operation;
 pub use operations::{GROUPS, Operations};

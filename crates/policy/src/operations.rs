@@ -82,6 +82,11 @@ impl Operations {
         self.0 == 0
     }
 
+    /// A number for the set, to sort by.
+    pub(crate) const fn bits(self) -> u32 {
+        self.0
+    }
+
     /// Its operations, in the order of the enumeration.
     pub fn iter(self) -> impl Iterator<Item = Operation> {
         Operation::ALL.into_iter().filter(move |operation| self.has(*operation))

@@ -3,6 +3,7 @@
 mod child;
 mod error;
 mod filter;
+mod group;
 mod landlock;
 pub mod layer;
 mod limit;

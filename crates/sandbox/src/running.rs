@@ -2,6 +2,7 @@
 
 use crate::child::{self, Descriptors};
 use crate::error::{Error, Step};
+use crate::group::Group;
 use crate::layer::Lock;
 use crate::limit::{Limit, Outcome, Status};
 use crate::live::View;
@@ -30,6 +31,7 @@ pub struct Running {
     listener: Option<OwnedFd>,
     view: Mutex<View>,
     _locks: Vec<Lock>,
+    _group: Option<Group>,
 }
 
 /// The end of init's socket, and what was already heard from it.
@@ -62,7 +64,10 @@ impl Sandbox {
             }
         }
         let streams = streams(&self).map_err(|why| failed(Step::Streams)(errno(why)))?;
-        let running = Running::fork(plan, &streams, locks)?;
+        // The kernel counts the processes of every account but root.
+        let counted = self.limits.processes.filter(|_| sys::account().0 == 0);
+        let group = counted.map(Group::new).transpose()?;
+        let running = Running::fork(plan, &streams, locks, group)?;
         // The caller's copies would keep pipes open that the program has closed.
         drop(streams);
         running.begin()
@@ -93,7 +98,7 @@ fn streams(sandbox: &Sandbox) -> std::io::Result<[OwnedFd; 3]> {
 }
 
 impl Running {
-    fn fork(plan: Plan, streams: &[OwnedFd; 3], locks: Vec<Lock>) -> Result<Self, Error> {
+    fn fork(plan: Plan, streams: &[OwnedFd; 3], locks: Vec<Lock>, group: Option<Group>) -> Result<Self, Error> {
         let in_step = failed(Step::Namespaces);
         let (report, their_report) = pair().map_err(&in_step)?;
         let (control, their_control) = pair().map_err(&in_step)?;
@@ -104,6 +109,7 @@ impl Running {
             report: their_report.as_fd(),
             control: their_control.as_fd(),
             supervisor: supervisor.as_fd(),
+            group: group.as_ref().map(|group| group.door.as_fd()),
             streams: [input.as_fd(), output.as_fd(), error.as_fd()],
         };
         // No handler of the caller's may run in the child.
@@ -119,7 +125,7 @@ impl Running {
         let Plan { paths, entries, .. } = plan;
         let control = Mutex::new(Control { socket: control, ended: None });
         let view = Mutex::new(View::new(entries));
-        Ok(Self { pid, process, control, report, paths, listener: None, view, _locks: locks })
+        Ok(Self { pid, process, control, report, paths, listener: None, view, _locks: locks, _group: group })
     }
 
     /// Hears what setting up says, until the program is executed.

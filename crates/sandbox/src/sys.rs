@@ -214,7 +214,9 @@ pub(crate) fn no_capabilities() -> Result<(), Errno> {
 
 /// Sets a limit of this process, both the soft and the hard one.
 pub(crate) fn limit(resource: u32, most: u64) -> Result<(), Errno> {
-    let both = [most, most];
+    // Where the two are equal, the kernel kills without the signal that says why.
+    let grace = u64::from(resource == libc::RLIMIT_CPU);
+    let both = [most, most.saturating_add(grace)];
     // SAFETY: the structure is two numbers and outlives the call.
     checked(unsafe { libc::syscall(libc::SYS_prlimit64, 0, resource, both.as_ptr(), null::<c_void>()) }).map(|_| ())
 }

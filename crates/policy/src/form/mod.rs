@@ -13,6 +13,8 @@ mod rules;
 mod settings;
 mod write;
 
+pub(crate) use write::{operations as operations_written, quoted};
+
 use crate::mistake::{Lines, Mistakes};
 use crate::{Decision, Policy, Rule};
 use reader::Reader;

@@ -23,7 +23,7 @@ impl Policy {
 }
 
 /// A text in quotes.
-fn quoted(text: &str) -> String {
+pub(crate) fn quoted(text: &str) -> String {
     toml::Value::from(text).to_string()
 }
 
@@ -34,7 +34,7 @@ fn list<T: AsRef<str>>(texts: impl IntoIterator<Item = T>) -> String {
 }
 
 /// What may be done, as a word where there is one.
-fn operations(set: Operations) -> String {
+pub(crate) fn operations(set: Operations) -> String {
     set.group().map_or_else(|| list(set.iter().map(Operation::name)), quoted)
 }
 

@@ -29,6 +29,8 @@ pub(crate) struct Descriptors<'a> {
     pub(crate) control: BorrowedFd<'a>,
     /// The caller's process.
     pub(crate) supervisor: BorrowedFd<'a>,
+    /// What lets this process into its control group.
+    pub(crate) group: Option<BorrowedFd<'a>>,
     /// The program's standard streams.
     pub(crate) streams: [BorrowedFd<'a>; 3],
 }
@@ -56,6 +58,9 @@ pub(crate) fn run(plan: &Plan, descriptors: &Descriptors<'_>) -> ! {
 enum Never {}
 
 fn prepare(plan: &Plan, descriptors: &Descriptors<'_>) -> Result<Never, Failure> {
+    if let Some(group) = descriptors.group {
+        rustix::io::write(group, b"0").map_err(in_step(Step::Limits))?;
+    }
     close_others(descriptors).map_err(in_step(Step::Streams))?;
     map_account(plan).map_err(in_step(Step::Account))?;
     build::view(plan, descriptors.report)?;

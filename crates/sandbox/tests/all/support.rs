@@ -1,0 +1,99 @@
+//! What the tests share: a view in which shells and Python run, and what programs in it say.
+
+use holdfast_sandbox::{Access, Device, Mount, Outcome, Running, Sandbox, Stream};
+use std::fs::File;
+use std::io::Read;
+use std::path::Path;
+use tempfile::TempDir;
+
+/// The system's programs, devices, processes, and a `/tmp`; nothing else.
+pub(crate) fn plain<const N: usize>(command: [&str; N]) -> Sandbox {
+    let mut sandbox = Sandbox::new(command);
+    for folder in ["/usr", "/bin", "/lib", "/lib64", "/etc"] {
+        sandbox.view.push(Mount::new(folder, Access::ReadExec).optional());
+    }
+    sandbox.devices = Device::ALL.to_vec();
+    sandbox.proc = true;
+    sandbox.tmp_bytes = Some(1 << 20);
+    sandbox.environment = vec![("PATH".into(), "/usr/bin:/bin".into())];
+    sandbox.stdin = Stream::Null;
+    sandbox
+}
+
+/// A shell with a script.
+pub(crate) fn shell(script: &str) -> Sandbox {
+    plain(["/bin/sh", "-c", script])
+}
+
+/// Python with a program. Before it: `attempt(what)`, which says `ok` or the name of the error, and `call`, which makes a system call by number.
+pub(crate) fn python(program: &str) -> Sandbox {
+    let before = "\
+import os, errno, ctypes, sys, socket, signal, time
+libc = ctypes.CDLL(None, use_errno=True)
+def call(number, *arguments):
+    result = libc.syscall(ctypes.c_long(number), *[ctypes.c_long(a) if isinstance(a, int) else a for a in arguments])
+    if result < 0: raise OSError(ctypes.get_errno(), 'call')
+    return result
+def attempt(what):
+    try: what(); return 'ok'
+    except OSError as error: return errno.errorcode.get(error.errno, str(error))
+def say(name, what): print(name, attempt(what), flush=True)
+";
+    plain(["/usr/bin/python3", "-S", "-E", "-c", &format!("{before}{program}")])
+}
+
+/// Starts with output to a pipe.
+pub(crate) fn start(mut sandbox: Sandbox) -> (Running, File) {
+    let (read, write) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC).expect("a pipe");
+    sandbox.stderr = Stream::Given(write.try_clone().expect("a copy"));
+    sandbox.stdout = Stream::Given(write);
+    let running = sandbox.start().unwrap_or_else(|error| panic!("it does not start: {error}"));
+    (running, File::from(read))
+}
+
+/// Runs to the end, and returns what was said.
+pub(crate) fn run(sandbox: Sandbox) -> (Outcome, String) {
+    let (running, mut output) = start(sandbox);
+    let mut said = Vec::new();
+    output.read_to_end(&mut said).expect("output");
+    let outcome = running.wait().unwrap_or_else(|error| panic!("it does not run: {error}"));
+    (outcome, String::from_utf8_lossy(&said).into_owned())
+}
+
+/// Runs to the end with success, and returns what was said.
+pub(crate) fn said(sandbox: Sandbox) -> String {
+    let (outcome, said) = run(sandbox);
+    assert!(outcome.success(), "{outcome:?}: {said}");
+    said
+}
+
+/// Reads one line.
+pub(crate) fn line(output: &mut File) -> String {
+    let (mut line, mut byte) = (Vec::new(), [0]);
+    while output.read(&mut byte).expect("output") == 1 && byte[0] != b'\n' {
+        line.push(byte[0]);
+    }
+    String::from_utf8_lossy(&line).into_owned()
+}
+
+/// A folder that goes away with the test.
+pub(crate) fn folder() -> TempDir {
+    tempfile::Builder::new().prefix("holdfast-sandbox-").tempdir().expect("a folder")
+}
+
+/// Writes a file below a folder.
+pub(crate) fn write(folder: &Path, name: &str, content: &str) -> std::path::PathBuf {
+    let path = folder.join(name);
+    std::fs::create_dir_all(path.parent().expect("below a folder")).expect("folders");
+    std::fs::write(&path, content).expect("a file");
+    path
+}
+
+/// A path as a literal of Python.
+pub(crate) fn literal(path: &Path) -> String {
+    format!("{:?}", path.to_str().expect("paths of tests are text"))
+}
+
+pub(crate) fn is_root() -> bool {
+    rustix::process::geteuid().is_root()
+}
