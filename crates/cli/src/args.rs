@@ -2,8 +2,8 @@
 
 use crate::commands::{
     account, audit, backup, bench, check, cluster, completion, config as config_command, job, man, migrate, mount_care,
-    publish, reclaim, restore, search, serve, share, site, space, tag, thumbnail_worker, token, top, transfer_args,
-    trash, version,
+    policy, publish, reclaim, restore, run, search, serve, share, site, space, tag, thumbnail_worker, token, top,
+    transfer_args, trash, version,
 };
 use crate::config;
 use clap::{Args, Parser, Subcommand, ValueEnum};
@@ -124,6 +124,14 @@ pub(crate) enum Command {
     /// Run transfers that are described in files, by schedule.
     #[command(subcommand)]
     Job(job::JobCommand),
+    /// Run a program that may do what a policy names, and nothing else; look after such programs.
+    #[command(
+        override_usage = "holdfast run --policy <FILE> [OPTIONS] -- <COMMAND>...\n       holdfast run <ps|freeze|thaw|kill|policy> ..."
+    )]
+    Run(run::RunLine),
+    /// Check, explain, convert and compare policies for such programs.
+    #[command(subcommand)]
+    Policy(policy::PolicyCommand),
     /// Publish a folder as a web site.
     Publish(publish::PublishArgs),
     /// List, roll back and change published sites.

@@ -17,5 +17,6 @@ mod plan;
 mod run;
 mod settings;
 
+pub use holdfast_sandbox::{Outcome, Status};
 pub use plan::{Held, Line, Plan, Unheld};
 pub use run::{Command, Confined, Copy};

@@ -112,7 +112,8 @@ impl Confined {
     pub fn set_policy(&self, policy: &Policy) -> Result<()> {
         let plan = Plan::of(policy).map_err(|unheld| refused(policy, &unheld))?;
         if plan.root != self.root {
-            return Err(Error::unsupported(
+            return Err(Error::new(
+                ErrorKind::Unsupported,
                 "its default allows what the other one refused, or the other way round: that takes a new start",
             ));
         }
@@ -183,10 +184,10 @@ fn refused(policy: &Policy, unheld: &[Unheld]) -> Error {
         }
     });
     let lines: Vec<_> = lines.collect();
-    Error::unsupported(format!(
-        "this policy cannot be enforced here exactly, so nothing was started:\n  {}",
-        lines.join("\n  ")
-    ))
+    Error::new(
+        ErrorKind::Unsupported,
+        format!("this policy cannot be enforced here exactly, so nothing was started:\n  {}", lines.join("\n  ")),
+    )
 }
 
 fn failed(error: holdfast_sandbox::Error) -> Error {

@@ -17,10 +17,12 @@ pub(crate) mod member;
 pub(crate) mod migrate;
 mod mount;
 pub(crate) mod mount_care;
+pub(crate) mod policy;
 pub(crate) mod publish;
 pub(crate) mod publish_call;
 pub(crate) mod reclaim;
 pub(crate) mod restore;
+pub(crate) mod run;
 pub(crate) mod search;
 mod search_saved;
 pub(crate) mod serve;
@@ -59,7 +61,10 @@ pub(crate) fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         // Before anything is opened or read: it is about to give up that it can.
         return thumbnail_worker::run(&args);
     }
-    let peoples_own = matches!(cli.command, Command::Push(_) | Command::Pull(_) | Command::Sync(_) | Command::Job(_));
+    let peoples_own = matches!(
+        cli.command,
+        Command::Push(_) | Command::Pull(_) | Command::Sync(_) | Command::Job(_) | Command::Run(_) | Command::Policy(_)
+    );
     let public =
         matches!(cli.command, Command::Config(_) | Command::Bench(_) | Command::Completion(_) | Command::Man(_));
     if !peoples_own && !public {
@@ -95,6 +100,8 @@ pub(crate) fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Umount(args) => mount_care::umount(&args, common.json),
         Command::Push(args) | Command::Pull(args) => transfer::push(&args, common.json),
         Command::Sync(args) => transfer::sync(&args, common.json),
+        Command::Run(line) => run::run(line, common.json),
+        Command::Policy(command) => policy::run(&command, common.json),
         Command::Job(command) => job::run(&command, common.json),
         Command::Config(command) => config::run(command, common.json),
         Command::Bench(command) => bench::run(command, common.json),

@@ -1,0 +1,232 @@
+//! `holdfast policy`: looking at policies for confined programs before anything runs under them.
+
+use crate::output;
+use clap::{Args, Subcommand};
+use holdfast_base::{Error, ErrorKind};
+use holdfast_confine::{Line, Plan, Unheld};
+use holdfast_policy::{Decision, PairOptions, Policy, Report, Subject, TEXT_MAX_BYTES, check, check_pair, diff};
+use serde_json::json;
+use std::fmt::Write;
+use std::fs::File;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+/// Which policy.
+#[derive(Debug, Args)]
+pub(crate) struct PolicyArg {
+    /// The policy, in TOML; - is standard input. Relative paths in it begin at its folder.
+    #[arg(value_name = "FILE", required_unless_present = "model", conflicts_with = "model")]
+    file: Option<PathBuf>,
+    #[command(flatten)]
+    pair: PairArgs,
+}
+
+/// A pair of the older form.
+#[derive(Debug, Args)]
+pub(crate) struct PairArgs {
+    /// The model of a pair in the form of BoesFS (model.txt).
+    #[arg(long, value_name = "FILE", requires = "rules")]
+    model: Option<PathBuf>,
+    /// The rules of the pair (policy.txt).
+    #[arg(long, value_name = "FILE", requires = "model")]
+    rules: Option<PathBuf>,
+    /// The folder that the pair is about; what is outside stays as it is. Without it, the pair is about everything.
+    #[arg(long, value_name = "DIR", requires = "model")]
+    mounted: Option<PathBuf>,
+}
+
+/// The commands.
+#[derive(Debug, Subcommand)]
+pub(crate) enum PolicyCommand {
+    /// Say what is wrong with a policy, and what its writer will not have meant.
+    Check(PolicyArg),
+    /// Say what enforces each part of a policy on this machine, or why nothing does.
+    Explain(PolicyArg),
+    /// Write a policy in TOML, whichever form it has.
+    Convert(PolicyArg),
+    /// Say what may be done under another policy that may not be done now, and the other way round.
+    Diff {
+        /// The policy that holds now, in TOML.
+        #[arg(value_name = "BEFORE")]
+        before: PathBuf,
+        /// The other one.
+        #[arg(value_name = "AFTER")]
+        after: PathBuf,
+    },
+}
+
+pub(crate) fn run(command: &PolicyCommand, json: bool) -> anyhow::Result<ExitCode> {
+    match command {
+        PolicyCommand::Check(which) => look(which, json),
+        PolicyCommand::Explain(which) => explain(which, json),
+        PolicyCommand::Convert(which) => {
+            output::print(&read(which.file.as_deref(), &which.pair, None)?.to_toml());
+            Ok(ExitCode::SUCCESS)
+        }
+        PolicyCommand::Diff { before, after } => differ(before, after, json),
+    }
+}
+
+/// A policy's text, with the name that mistakes call it by and the folder that its relative paths begin at.
+pub(crate) struct Text {
+    pub(crate) name: String,
+    pub(crate) base: PathBuf,
+    pub(crate) bytes: Vec<u8>,
+}
+
+impl Text {
+    pub(crate) fn of(path: &Path) -> anyhow::Result<Self> {
+        let name = path.display().to_string();
+        let folder = if path == Path::new("-") { None } else { path.parent() };
+        let base = std::path::absolute(folder.filter(|it| !it.as_os_str().is_empty()).unwrap_or(Path::new(".")))
+            .map_err(Error::from)?;
+        // A byte more than is allowed, so that more is noticed.
+        let mut bytes = Vec::new();
+        let most = TEXT_MAX_BYTES as u64 + 1;
+        let read = match path.to_str() {
+            Some("-") => std::io::stdin().take(most).read_to_end(&mut bytes),
+            _ => File::open(path).and_then(|file| file.take(most).read_to_end(&mut bytes)),
+        };
+        read.map_err(|error| Error::from(error).context(&name))?;
+        Ok(Self { name, base, bytes })
+    }
+
+    pub(crate) fn policy(&self) -> anyhow::Result<Policy> {
+        Ok(Policy::from_toml(&self.name, &self.base, &self.bytes)
+            .map_err(|mistakes| Error::invalid(mistakes.to_string()))?)
+    }
+}
+
+/// The texts of a pair.
+struct Pair(Text, Text);
+
+impl Pair {
+    fn of(args: &PairArgs) -> anyhow::Result<Option<Self>> {
+        let (Some(model), Some(rules)) = (&args.model, &args.rules) else { return Ok(None) };
+        Ok(Some(Self(Text::of(model)?, Text::of(rules)?)))
+    }
+
+    fn texts(&self) -> ((&str, &[u8]), (&str, &[u8])) {
+        ((&self.0.name, &self.0.bytes), (&self.1.name, &self.1.bytes))
+    }
+}
+
+fn options<'a>(args: &'a PairArgs, launched: Option<&'a Path>) -> PairOptions<'a> {
+    let subject = launched.map_or(Subject::Calling, Subject::Launched);
+    PairOptions { subject, mounted: args.mounted.as_deref() }
+}
+
+/// Reads a policy of either form. Of a pair, the subject is the program that is launched, where one is.
+pub(crate) fn read(file: Option<&Path>, pair: &PairArgs, launched: Option<&Path>) -> anyhow::Result<Policy> {
+    if let Some(texts) = Pair::of(pair)? {
+        let (model, rules) = texts.texts();
+        let read = Policy::from_pair(model, rules, options(pair, launched));
+        return Ok(read.map_err(|mistakes| Error::invalid(mistakes.to_string()))?);
+    }
+    Text::of(file.ok_or_else(|| Error::invalid("which policy? name a file, or a pair by --model and --rules"))?)?
+        .policy()
+}
+
+/// What messages call a policy.
+pub(crate) fn name_of(file: Option<&Path>, pair: &PairArgs) -> String {
+    file.or(pair.rules.as_deref()).map(|path| path.display().to_string()).unwrap_or_default()
+}
+
+fn look(which: &PolicyArg, json: bool) -> anyhow::Result<ExitCode> {
+    let report = if let Some(texts) = Pair::of(&which.pair)? {
+        let (model, rules) = texts.texts();
+        check_pair(model, rules, options(&which.pair, None))
+    } else {
+        let text = Text::of(which.file.as_deref().unwrap_or(Path::new("-")))?;
+        check(&text.name, &text.base, &text.bytes)
+    };
+    let list = |mistakes: &[holdfast_policy::Mistake]| {
+        let one = |it: &holdfast_policy::Mistake| json!({ "file": it.file, "line": it.line, "column": it.column, "text": it.text });
+        mistakes.iter().map(one).collect::<Vec<_>>()
+    };
+    let told = json!({ "errors": list(&report.errors), "warnings": list(&report.warnings) });
+    output::show(
+        json,
+        &told,
+        |_| if report.is_clean() { "nothing is wrong with it".into() } else { report.to_string() },
+    )?;
+    Ok(verdict(&report))
+}
+
+fn verdict(report: &Report) -> ExitCode {
+    if report.errors.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(ErrorKind::InvalidInput.exit_code()) }
+}
+
+fn explain(which: &PolicyArg, json: bool) -> anyhow::Result<ExitCode> {
+    let policy = read(which.file.as_deref(), &which.pair, None)?;
+    let default = match policy.default() {
+        Decision::Allow => "allowed",
+        Decision::Deny => "refused",
+    };
+    let rules = policy.describe();
+    match Plan::of(&policy) {
+        Ok(plan) => {
+            let entries: Vec<_> = plan.lines.iter().map(|line| entry(line)).collect();
+            let told =
+                json!({ "default": default, "rules": rules, "exact": true, "mechanism": "view", "entries": entries });
+            output::show(json, &told, |_| held(default, &rules, &plan))?;
+            Ok(ExitCode::SUCCESS)
+        }
+        Err(unheld) => {
+            let reasons: Vec<_> = unheld
+                .iter()
+                .map(|it| json!({ "rule": it.rule.map(|number| number + 1), "reason": it.reason }))
+                .collect();
+            let told = json!({ "default": default, "rules": rules, "exact": false, "not_held": reasons });
+            output::show(json, &told, |_| not_held(default, &rules, &unheld))?;
+            Ok(ExitCode::from(ErrorKind::Unsupported.exit_code()))
+        }
+    }
+}
+
+fn entry(line: &Line) -> serde_json::Value {
+    json!({ "path": line.path.display().to_string(), "access": line.access.to_string(), "held_by": line.held.to_string() })
+}
+
+fn as_written(default: &str, rules: &[String]) -> String {
+    let mut text = format!("What no rule names is {default}.\n");
+    for (number, rule) in rules.iter().enumerate() {
+        let _ = writeln!(text, "rule {}: {rule}", number + 1);
+    }
+    text
+}
+
+fn held(default: &str, rules: &[String], plan: &Plan) -> String {
+    let mut text = as_written(default, rules);
+    text += "\nAll of it is enforced exactly, by mounts in the program's own view and Landlock, which cost nothing per call. Who supervises it sees no refusals: the kernel tells the program alone.\n\n";
+    let rows: Vec<_> = plan
+        .lines
+        .iter()
+        .map(|line| vec![line.path.display().to_string(), line.access.to_string(), line.held.to_string()])
+        .collect();
+    text + &output::table(&["PATH", "ACCESS", "HELD BY"], &rows)
+}
+
+fn not_held(default: &str, rules: &[String], unheld: &[Unheld]) -> String {
+    let mut text = as_written(default, rules);
+    text += "\nIt cannot be enforced here exactly, and would not be run:\n";
+    for Unheld { rule, reason } in unheld {
+        let _ = match rule {
+            Some(number) => writeln!(text, "rule {}: {reason}", number + 1),
+            None => writeln!(text, "{reason}"),
+        };
+    }
+    text
+}
+
+/// As diff(1), it ends with 1 if there is a difference.
+fn differ(before: &Path, after: &Path, json: bool) -> anyhow::Result<ExitCode> {
+    let difference = diff(&Text::of(before)?.policy()?, &Text::of(after)?.policy()?);
+    let files: Vec<_> = difference.files.iter().map(ToString::to_string).collect();
+    let told = json!({ "files": files, "settings": difference.settings, "complete": difference.complete });
+    output::show(json, &told, |_| {
+        if difference.is_empty() { "they decide the same".into() } else { difference.to_string() }
+    })?;
+    Ok(ExitCode::from(u8::from(!difference.is_empty())))
+}

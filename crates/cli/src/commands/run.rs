@@ -1,0 +1,199 @@
+//! `holdfast run`: a program that may do what a policy names and nothing else; and looking after such programs.
+
+use super::policy::{self, PairArgs, Text};
+use crate::output::{self, table};
+use clap::{Args, Subcommand};
+use holdfast_base::{Clock, Error, SystemClock};
+use holdfast_confine::control::{self, About, Control, Request};
+use holdfast_confine::{Command, Confined, Copy, Outcome, Status};
+use serde_json::json;
+use std::ffi::OsString;
+use std::io::IsTerminal;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::Arc;
+use tokio::io::Interest;
+use tokio::io::unix::AsyncFd;
+use tokio::signal::unix::{SignalKind, signal};
+
+/// What a shell adds to the number of the signal that ended a program.
+const SIGNALLED: i32 = 128;
+
+/// Without a command of its own, it runs a program.
+#[derive(Debug, Args)]
+#[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
+pub(crate) struct RunLine {
+    #[command(subcommand)]
+    command: Option<RunCommand>,
+    #[command(flatten)]
+    begin: Option<RunArgs>,
+}
+
+/// Looking after programs that run. A program with such a name is written after --.
+#[derive(Debug, Subcommand)]
+enum RunCommand {
+    /// List this account's confined programs.
+    Ps,
+    /// Stop every process of one, at once.
+    Freeze(Which),
+    /// Let one that is stopped go on.
+    Thaw(Which),
+    /// Kill all of one, whatever it ignores.
+    Kill(Which),
+    /// Change what one may do.
+    #[command(subcommand)]
+    Policy(PolicyChange),
+}
+
+#[derive(Debug, Args)]
+struct Which {
+    /// Its number, as `holdfast run ps` shows it.
+    #[arg(value_name = "ID")]
+    id: u32,
+}
+
+#[derive(Debug, Subcommand)]
+enum PolicyChange {
+    /// Put another policy in the place of the one it runs under, without stopping it. What it has open stays open; environment, network, devices and limits stay
+    /// as they were at the start. Allowing more than then takes a start with --widen.
+    Set {
+        /// Its number, as `holdfast run ps` shows it.
+        #[arg(value_name = "ID")]
+        id: u32,
+        /// The policy, in TOML.
+        #[arg(value_name = "FILE")]
+        file: PathBuf,
+    },
+}
+
+/// Options of `holdfast run`.
+#[derive(Debug, Args)]
+pub(crate) struct RunArgs {
+    /// What the program may do, in TOML; - is standard input. Relative paths in it begin at its folder.
+    #[arg(long, value_name = "FILE", required_unless_present = "model", conflicts_with = "model")]
+    policy: Option<PathBuf>,
+    #[command(flatten)]
+    pair: PairArgs,
+    /// Keep what is changed in a folder apart: FOLDER stays as it is, and CHANGES, an existing folder outside of it, gets the changes.
+    #[arg(long, value_name = "FOLDER=CHANGES", value_parser = parse_copy)]
+    cow: Vec<Copy>,
+    /// Let `holdfast run policy set` allow more than the policy at the start. Then mounts alone hold the view, without Landlock behind them.
+    #[arg(long)]
+    widen: bool,
+    /// The program and its arguments.
+    #[arg(value_name = "COMMAND", required = true, trailing_var_arg = true, allow_hyphen_values = true)]
+    words: Vec<OsString>,
+}
+
+fn parse_copy(text: &str) -> Result<Copy, String> {
+    let (path, changes) =
+        text.split_once('=').ok_or("say FOLDER=CHANGES: the folder, and where its changes are kept")?;
+    let absolute = |path: &str| std::path::absolute(path).map_err(|error| error.to_string());
+    Ok(Copy { path: absolute(path)?, changes: absolute(changes)? })
+}
+
+/// Runs a program, or looks after those that run.
+pub(crate) fn run(line: RunLine, json: bool) -> anyhow::Result<ExitCode> {
+    match (line.command, line.begin) {
+        (Some(RunCommand::Ps), _) => list(json),
+        (Some(RunCommand::Freeze(which)), _) => tell(which.id, &Request::Freeze),
+        (Some(RunCommand::Thaw(which)), _) => tell(which.id, &Request::Thaw),
+        (Some(RunCommand::Kill(which)), _) => tell(which.id, &Request::Kill),
+        (Some(RunCommand::Policy(PolicyChange::Set { id, file })), _) => set(id, &file),
+        (None, Some(begin)) => start(begin),
+        (None, None) => Err(Error::invalid("what is to be run?").into()),
+    }
+}
+
+fn start(args: RunArgs) -> anyhow::Result<ExitCode> {
+    let program = args.words.first().map(PathBuf::from);
+    let policy = policy::read(args.policy.as_deref(), &args.pair, program.as_deref())?;
+    let about = About {
+        command: args.words.iter().map(|word| word.to_string_lossy().into_owned()).collect(),
+        policy: policy::name_of(args.policy.as_deref(), &args.pair),
+        since_ms: SystemClock.now_ms(),
+    };
+    let command = Command {
+        words: args.words,
+        folder: std::env::current_dir().map_err(|error| Error::from(error).context("the working directory"))?,
+        copies: args.cow,
+        terminal: std::io::stdin().is_terminal(),
+        widen: args.widen,
+    };
+    // Before there are any threads.
+    let confined = Arc::new(Confined::start(&policy, &command)?);
+    let control = Control::start(confined.clone(), about);
+    let control =
+        control.inspect_err(|error| tracing::info!(%error, "`holdfast run ps` will not find this program")).ok();
+    let outcome = supervise(&confined)?;
+    drop(control);
+    Ok(told(outcome))
+}
+
+/// Hands signals on until the program has ended.
+fn supervise(confined: &Confined) -> anyhow::Result<Outcome> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build().map_err(Error::from)?;
+    runtime.block_on(async {
+        let caught = |kind: SignalKind| signal(kind).map_err(Error::from);
+        let mut hangup = caught(SignalKind::hangup())?;
+        let mut terminate = caught(SignalKind::terminate())?;
+        // At a terminal the program has it from there; it decides whether it ends.
+        let mut interrupt = caught(SignalKind::interrupt())?;
+        let mut quit = caught(SignalKind::quit())?;
+        let terminal = std::io::stdin().is_terminal();
+        let ended = AsyncFd::with_interest(confined.process(), Interest::READABLE).map_err(Error::from)?;
+        loop {
+            let (kind, is_the_terminals) = tokio::select! {
+                _ = ended.readable() => return Ok(confined.wait()?),
+                _ = hangup.recv() => (SignalKind::hangup(), false),
+                _ = terminate.recv() => (SignalKind::terminate(), false),
+                _ = interrupt.recv() => (SignalKind::interrupt(), true),
+                _ = quit.recv() => (SignalKind::quit(), true),
+            };
+            if !(is_the_terminals && terminal) {
+                // It may have ended this moment.
+                let _ = confined.signal(kind.as_raw_value());
+            }
+        }
+    })
+}
+
+fn told(outcome: Outcome) -> ExitCode {
+    if let Some(limit) = outcome.limit {
+        eprintln!("holdfast: it was ended by its limit: {limit}");
+    }
+    let code = match outcome.status {
+        Status::Exited(code) => code,
+        Status::Signalled(signal) => SIGNALLED + signal,
+    };
+    ExitCode::from(u8::try_from(code).unwrap_or(u8::MAX))
+}
+
+fn list(json: bool) -> anyhow::Result<ExitCode> {
+    let all = control::all()?;
+    output::show(json, &json!(all), |_| {
+        let row = |status: &control::Status| {
+            let state = if status.frozen { "frozen" } else { "running" };
+            vec![
+                status.id.to_string(),
+                state.into(),
+                output::time(status.since_ms),
+                status.policy.clone(),
+                status.command.join(" "),
+            ]
+        };
+        table(&["ID", "STATE", "SINCE", "POLICY", "COMMAND"], &all.iter().map(row).collect::<Vec<_>>())
+    })?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn tell(id: u32, request: &Request) -> anyhow::Result<ExitCode> {
+    control::ask(&control::one(id)?, request)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn set(id: u32, file: &Path) -> anyhow::Result<ExitCode> {
+    let Text { name, base, bytes } = Text::of(file)?;
+    let text = String::from_utf8(bytes).map_err(|_| Error::invalid(format!("{name} is not text")))?;
+    tell(id, &Request::Policy { file: name, base, text })
+}
