@@ -122,9 +122,9 @@ impl Running {
         }
         sys::restore_signals(&before);
         let Forked::Parent(pid, process) = forked.map_err(&in_step)? else { unreachable!("the child never returns") };
-        let Plan { paths, entries, .. } = plan;
+        let Plan { paths, entries, root, widen, .. } = plan;
         let control = Mutex::new(Control { socket: control, ended: None });
-        let view = Mutex::new(View::new(entries));
+        let view = Mutex::new(View::new(&entries, root, widen));
         Ok(Self { pid, process, control, report, paths, listener: None, view, _locks: locks, _group: group })
     }
 
@@ -255,7 +255,7 @@ impl Running {
     /// has become [`crate::Access::Hidden`] is covered: what is open in it, or whose working directory is, still sees it. Rights cannot go beyond those at the start unless
     /// [`Sandbox::widen`] was set. On an error, entries before the one that it names have been changed.
     pub fn change_view(&self, entries: &[Mount]) -> Result<(), Error> {
-        self.view.lock().unwrap_or_else(PoisonError::into_inner).change(entries)
+        self.view.lock().unwrap_or_else(PoisonError::into_inner).change(self.pid, entries)
     }
 
     fn control(&self) -> MutexGuard<'_, Control> {

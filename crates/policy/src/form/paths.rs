@@ -56,13 +56,19 @@ impl Reader<'_> {
         self.path(written, value.span())
     }
 
+    /// The other path of a call, as the call has it: the target of a symbolic link may be relative, and is compared as it is.
+    pub(super) fn target(&mut self, written: &str, at: Range<usize>) -> Option<PathBuf> {
+        match literal(written).and_then(bounded) {
+            Ok(bytes) => Some(PathBuf::from(OsStr::from_bytes(&bytes))),
+            Err(text) => {
+                self.wrong(at, text);
+                None
+            }
+        }
+    }
+
     fn try_path(&self, written: &str) -> Result<PathBuf, String> {
-        let bytes = if let Some(literal) = written.strip_prefix(text::LITERAL) {
-            text::read_literal(literal)?
-        } else {
-            expanded_by_nobody(written)?;
-            written.as_bytes().to_vec()
-        };
+        let bytes = bounded(literal(written)?)?;
         normal(self.base, &bytes)
     }
 
@@ -97,14 +103,31 @@ fn expanded_by_nobody(written: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// A path without `.`, double slashes and one at the end.
-fn normal(base: &Path, bytes: &[u8]) -> Result<PathBuf, String> {
+/// The bytes of a name that is written as text or as `bytes:`.
+fn literal(written: &str) -> Result<Vec<u8>, String> {
+    if let Some(literal) = written.strip_prefix(text::LITERAL) {
+        return text::read_literal(literal);
+    }
+    expanded_by_nobody(written)?;
+    Ok(written.as_bytes().to_vec())
+}
+
+/// What can be a path at all.
+fn bounded(bytes: Vec<u8>) -> Result<Vec<u8>, String> {
     if bytes.is_empty() {
         return Err("an empty path names nothing".into());
     }
     if bytes.contains(&0) {
         return Err("no path has a NUL in it".into());
     }
+    if bytes.len() > PATH_MAX_BYTES {
+        return Err(format!("{} bytes are more than the {PATH_MAX_BYTES} a path may have", bytes.len()));
+    }
+    Ok(bytes)
+}
+
+/// A path without `.`, double slashes and one at the end.
+fn normal(base: &Path, bytes: &[u8]) -> Result<PathBuf, String> {
     let path = Path::new(OsStr::from_bytes(bytes));
     if path.is_relative() && base.is_relative() {
         return Err("a relative path, and there is no folder it could begin at".into());

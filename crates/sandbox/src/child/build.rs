@@ -7,8 +7,8 @@
 use crate::error::Step;
 use crate::plan::{Build, Plan, attributes};
 use crate::sys::set_mount_attributes;
-use crate::wire::{Failure, NO_ENTRY, at, in_step};
-use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, ResolveFlags, mkdirat, mknodat, openat, openat2, symlinkat};
+use crate::wire::{Failure, at, in_step};
+use rustix::fs::{CWD, FileType, Mode, OFlags, ResolveFlags, mkdirat, mknodat, openat, openat2, symlinkat};
 use rustix::io::Errno;
 use rustix::mount::{
     FsMountFlags, FsOpenFlags, MountAttrFlags, MountPropagationFlags, MoveMountFlags, OpenTreeFlags, UnmountFlags,
@@ -217,5 +217,3 @@ pub(crate) fn put(mount: BorrowedFd<'_>, root: BorrowedFd<'_>, path: &CStr, numb
 fn attach(mount: BorrowedFd<'_>, root: BorrowedFd<'_>, path: &CStr) -> Result<(), Errno> {
     move_mount(mount, c"", root, path, MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH)
 }
-
-const _: (u32, AtFlags) = (NO_ENTRY, AtFlags::empty());

@@ -71,6 +71,8 @@ pub(crate) struct Plan {
     pub(crate) paths: Vec<PathBuf>,
     /// The entries as they are in the view.
     pub(crate) entries: Vec<Resolved>,
+    pub(crate) root: Root,
+    pub(crate) widen: bool,
 }
 
 /// Strings with the list of pointers that `execve` takes.
@@ -142,6 +144,8 @@ impl Plan {
             environment: words(sandbox.environment.iter().map(|(name, value)| pair(name, value)))?,
             paths: skeleton.paths,
             entries: resolved.entries,
+            root: sandbox.root,
+            widen: sandbox.widen,
         })
     }
 }

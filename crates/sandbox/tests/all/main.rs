@@ -3,7 +3,9 @@
 mod access;
 mod account;
 mod escapes;
+mod layers;
 mod limits;
+mod live;
 mod network;
 mod start;
 mod support;
