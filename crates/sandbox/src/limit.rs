@@ -40,6 +40,16 @@ impl Outcome {
     }
 }
 
+impl fmt::Display for Limit {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(match self {
+            Limit::Cpu => "processor time",
+            Limit::Wall => "time by the clock",
+            Limit::FileSize => "the size of a file",
+        })
+    }
+}
+
 impl fmt::Display for Status {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

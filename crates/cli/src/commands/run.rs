@@ -12,8 +12,6 @@ use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
-use tokio::io::Interest;
-use tokio::io::unix::AsyncFd;
 use tokio::signal::unix::{SignalKind, signal};
 
 /// What a shell adds to the number of the signal that ended a program.
@@ -26,7 +24,7 @@ pub(crate) struct RunLine {
     #[command(subcommand)]
     command: Option<RunCommand>,
     #[command(flatten)]
-    begin: Option<RunArgs>,
+    begin: RunArgs,
 }
 
 /// Looking after programs that run. A program with such a name is written after --.
@@ -94,14 +92,13 @@ fn parse_copy(text: &str) -> Result<Copy, String> {
 
 /// Runs a program, or looks after those that run.
 pub(crate) fn run(line: RunLine, json: bool) -> anyhow::Result<ExitCode> {
-    match (line.command, line.begin) {
-        (Some(RunCommand::Ps), _) => list(json),
-        (Some(RunCommand::Freeze(which)), _) => tell(which.id, &Request::Freeze),
-        (Some(RunCommand::Thaw(which)), _) => tell(which.id, &Request::Thaw),
-        (Some(RunCommand::Kill(which)), _) => tell(which.id, &Request::Kill),
-        (Some(RunCommand::Policy(PolicyChange::Set { id, file })), _) => set(id, &file),
-        (None, Some(begin)) => start(begin),
-        (None, None) => Err(Error::invalid("what is to be run?").into()),
+    match line.command {
+        Some(RunCommand::Ps) => list(json),
+        Some(RunCommand::Freeze(which)) => tell(which.id, &Request::Freeze),
+        Some(RunCommand::Thaw(which)) => tell(which.id, &Request::Thaw),
+        Some(RunCommand::Kill(which)) => tell(which.id, &Request::Kill),
+        Some(RunCommand::Policy(PolicyChange::Set { id, file })) => set(id, &file),
+        None => start(line.begin),
     }
 }
 
@@ -131,7 +128,7 @@ fn start(args: RunArgs) -> anyhow::Result<ExitCode> {
 }
 
 /// Hands signals on until the program has ended.
-fn supervise(confined: &Confined) -> anyhow::Result<Outcome> {
+fn supervise(confined: &Arc<Confined>) -> anyhow::Result<Outcome> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build().map_err(Error::from)?;
     runtime.block_on(async {
         let caught = |kind: SignalKind| signal(kind).map_err(Error::from);
@@ -141,10 +138,11 @@ fn supervise(confined: &Confined) -> anyhow::Result<Outcome> {
         let mut interrupt = caught(SignalKind::interrupt())?;
         let mut quit = caught(SignalKind::quit())?;
         let terminal = std::io::stdin().is_terminal();
-        let ended = AsyncFd::with_interest(confined.process(), Interest::READABLE).map_err(Error::from)?;
+        let waiting = confined.clone();
+        let mut ended = tokio::task::spawn_blocking(move || waiting.wait());
         loop {
             let (kind, is_the_terminals) = tokio::select! {
-                _ = ended.readable() => return Ok(confined.wait()?),
+                outcome = &mut ended => return Ok(outcome.map_err(|error| Error::internal(error.to_string()))??),
                 _ = hangup.recv() => (SignalKind::hangup(), false),
                 _ = terminate.recv() => (SignalKind::terminate(), false),
                 _ = interrupt.recv() => (SignalKind::interrupt(), true),
