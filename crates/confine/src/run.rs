@@ -1,23 +1,15 @@
 //! Starting a program under a policy.
 
+use crate::copy::Copy;
 use crate::plan::{Plan, Unheld, access_of};
 use crate::settings;
 use holdfast_base::{Error, ErrorKind, Result};
 use holdfast_policy::{Access, Policy};
-use holdfast_sandbox::{Mount, Outcome, Root, Running, Sandbox, Source};
+use holdfast_sandbox::{Mount, Outcome, Root, Running, Sandbox, Source, Step};
 use std::ffi::OsString;
 use std::os::fd::BorrowedFd;
 use std::path::PathBuf;
 use std::sync::Mutex;
-
-/// A folder whose changes are kept apart.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Copy {
-    /// The folder, which stays as it is.
-    pub path: PathBuf,
-    /// An existing folder, outside of the other, for what is changed.
-    pub changes: PathBuf,
-}
 
 /// What is to be run.
 #[derive(Clone, Debug)]
@@ -197,6 +189,11 @@ fn failed(error: holdfast_sandbox::Error) -> Error {
         Failure::Missing { .. } | Failure::Ended => ErrorKind::NotFound,
         Failure::Unsupported { .. } | Failure::NeedsNamespaces(_) => ErrorKind::Unsupported,
         Failure::Busy(_) | Failure::Change { .. } => ErrorKind::Conflict,
+        Failure::Step { step: Step::Execute, why, .. } => match why.kind() {
+            std::io::ErrorKind::NotFound => ErrorKind::NotFound,
+            std::io::ErrorKind::PermissionDenied => ErrorKind::Forbidden,
+            _ => ErrorKind::InvalidInput,
+        },
         Failure::Step { .. } | Failure::Killed => ErrorKind::Unavailable,
     };
     Error::new(kind, error.to_string())

@@ -25,9 +25,12 @@ impl Group {
     /// A group of at most so many processes, the first one of the sandbox not counted.
     pub(crate) fn new(processes: u64) -> Result<Self, Error> {
         static NUMBER: AtomicU64 = AtomicU64::new(0);
-        let unsupported = |why: String| Error::Unsupported { what: "a limit of processes for the account root".to_owned(), why };
+        let unsupported =
+            |why: String| Error::Unsupported { what: "a limit of processes for the account root".to_owned(), why };
         let above = above().ok_or_else(|| {
-            unsupported("it needs a control group that counts processes (the controller pids), and there is none".to_owned())
+            unsupported(
+                "it needs a control group that counts processes (the controller pids), and there is none".to_owned(),
+            )
         })?;
         sweep(&above);
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);

@@ -5,7 +5,7 @@ use crate::output::{self, table};
 use clap::{Args, Subcommand};
 use holdfast_base::{Clock, Error, SystemClock};
 use holdfast_confine::control::{self, About, Control, Request};
-use holdfast_confine::{Command, Confined, Copy, Outcome, Status};
+use holdfast_confine::{Change, Command, Confined, Copy, Outcome, Status};
 use serde_json::json;
 use std::ffi::OsString;
 use std::io::IsTerminal;
@@ -41,6 +41,12 @@ enum RunCommand {
     /// Change what one may do.
     #[command(subcommand)]
     Policy(PolicyChange),
+    /// Say what was changed in a folder that was kept as it is by --cow.
+    Diff(Layer),
+    /// Make such changes in the folder itself, durably, and forget them. Killed at any point, it goes on when it is run again.
+    Commit(Layer),
+    /// Forget such changes.
+    Discard(Layer),
 }
 
 #[derive(Debug, Args)]
@@ -62,6 +68,13 @@ enum PolicyChange {
         #[arg(value_name = "FILE")]
         file: PathBuf,
     },
+}
+
+#[derive(Debug, Args)]
+struct Layer {
+    /// The folder, and where its changes are, as --cow had them. Nothing may run with them now.
+    #[arg(value_name = "FOLDER=CHANGES", value_parser = parse_copy)]
+    of: Copy,
 }
 
 /// Options of `holdfast run`.
@@ -98,6 +111,12 @@ pub(crate) fn run(line: RunLine, json: bool) -> anyhow::Result<ExitCode> {
         Some(RunCommand::Thaw(which)) => tell(which.id, &Request::Thaw),
         Some(RunCommand::Kill(which)) => tell(which.id, &Request::Kill),
         Some(RunCommand::Policy(PolicyChange::Set { id, file })) => set(id, &file),
+        Some(RunCommand::Diff(layer)) => changes(holdfast_confine::changes(&layer.of)?, json),
+        Some(RunCommand::Commit(layer)) => changes(holdfast_confine::commit(&layer.of)?, json),
+        Some(RunCommand::Discard(layer)) => {
+            holdfast_confine::discard(&layer.of)?;
+            Ok(ExitCode::SUCCESS)
+        }
         None => start(line.begin),
     }
 }
@@ -194,4 +213,18 @@ fn set(id: u32, file: &Path) -> anyhow::Result<ExitCode> {
     let Text { name, base, bytes } = Text::of(file)?;
     let text = String::from_utf8(bytes).map_err(|_| Error::invalid(format!("{name} is not text")))?;
     tell(id, &Request::Policy { file: name, base, text })
+}
+
+fn changes(changes: Vec<Change>, json: bool) -> anyhow::Result<ExitCode> {
+    let told: Vec<_> = changes
+        .iter()
+        .map(|it| json!({ "path": it.path.display().to_string(), "change": it.kind.to_string() }))
+        .collect();
+    output::show(json, &told, |_| {
+        if changes.is_empty() {
+            return "nothing was changed".into();
+        }
+        changes.iter().map(|it| format!("{:<10}{}\n", it.kind.to_string(), it.path.display())).collect()
+    })?;
+    Ok(ExitCode::SUCCESS)
 }

@@ -3,6 +3,7 @@
 use super::tree::{Node, Tree, attribute, attributes};
 use super::{CHANGES_MAX, LayerError, Lock, UPPER, failed};
 use rustix::fs::{FileType, OFlags};
+use std::fmt;
 use std::fs::File;
 use std::io::{self, BufReader, Read};
 use std::os::fd::AsFd;
@@ -21,6 +22,18 @@ pub enum Kind {
     Replaced,
     /// Only its permissions, owner or extended attributes are others.
     Metadata,
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str(match self {
+            Self::Added => "added",
+            Self::Modified => "modified",
+            Self::Deleted => "deleted",
+            Self::Replaced => "replaced",
+            Self::Metadata => "attributes",
+        })
+    }
 }
 
 /// A path that was changed, relative to the folder.
@@ -114,7 +127,8 @@ impl Changes {
         match new.kind {
             FileType::Symlink => Ok(self.upper.link(path)? == self.lower.link(path)?),
             FileType::RegularFile => {
-                let reader = |tree: &Tree| Ok::<_, io::Error>(BufReader::new(File::from(tree.at(path, OFlags::RDONLY)?)));
+                let reader =
+                    |tree: &Tree| Ok::<_, io::Error>(BufReader::new(File::from(tree.at(path, OFlags::RDONLY)?)));
                 Ok(new.size == old.size && same_bytes(reader(&self.upper)?, reader(&self.lower)?)?)
             }
             _ => Ok(true),

@@ -8,8 +8,9 @@ use super::changes::{Changes, Kind, is_opaque};
 use super::tree::{Node, Tree, attributes, names};
 use super::{COMMITTED, Change, LayerError, Lock, UPPER, failed};
 use rustix::fs::{
-    AtFlags, FileType, Gid, Mode, OFlags, RenameFlags, Timespec, Timestamps, Uid, chownat, fchmod, fchown, fsetxattr, fstat,
-    fsync, futimens, mkdirat, mknodat, openat, renameat, renameat_with, statat, symlinkat, syncfs, unlinkat, utimensat,
+    AtFlags, FileType, Gid, Mode, OFlags, RenameFlags, Timespec, Timestamps, Uid, chownat, fchmod, fchown, fsetxattr,
+    fstat, fsync, futimens, mkdirat, mknodat, openat, renameat, renameat_with, statat, symlinkat, syncfs, unlinkat,
+    utimensat,
 };
 use rustix::io::Errno;
 use std::collections::BTreeSet;
@@ -84,7 +85,12 @@ fn remove(folder: BorrowedFd<'_>, name: &OsStr) -> io::Result<()> {
         match openat(above, name, flags, Mode::empty()) {
             // Whoever owns a folder may open it.
             Err(Errno::ACCESS) => {
-                let closed = openat(above, name, OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty())?;
+                let closed = openat(
+                    above,
+                    name,
+                    OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC,
+                    Mode::empty(),
+                )?;
                 let itself = format!("/proc/self/fd/{}", closed.as_raw_fd());
                 fs::set_permissions(itself, PermissionsExt::from_mode(0o700))?;
                 Ok(openat(above, name, flags, Mode::empty())?)
@@ -166,7 +172,9 @@ impl Commit {
     fn failed(&self, path: &Path, error: io::Error) -> LayerError {
         let path = self.at.join(path);
         match error.kind() {
-            io::ErrorKind::Unsupported => LayerError::Unsupported { path, why: "sockets and devices cannot be committed" },
+            io::ErrorKind::Unsupported => {
+                LayerError::Unsupported { path, why: "sockets and devices cannot be committed" }
+            }
             _ => failed("committing", &path)(error),
         }
     }

@@ -53,7 +53,9 @@ pub(crate) fn resolve(view: &[Mount]) -> Result<View, Error> {
 
 fn resolve_one(mount: &Mount, links: &mut BTreeMap<PathBuf, PathBuf>) -> Result<Option<Resolved>, Error> {
     let missing = |why: io::Error| Error::Missing { path: mount.path.clone(), why };
-    let optional = |why: &io::Error| mount.optional && matches!(why.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory);
+    let optional = |why: &io::Error| {
+        mount.optional && matches!(why.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
+    };
     let (path, entry_folder) = match (&mount.source, follow(&mount.path, links)) {
         (_, Ok(found)) => found,
         // Only a place in the view; what is there is elsewhere.
@@ -62,7 +64,9 @@ fn resolve_one(mount: &Mount, links: &mut BTreeMap<PathBuf, PathBuf>) -> Result<
         (_, Err(why)) => return Err(missing(why)),
     };
     if path.as_os_str().as_bytes() == b"/" {
-        return Err(Error::Invalid("the root itself is no entry: name its folders, or choose the machine's root".to_owned()));
+        return Err(Error::Invalid(
+            "the root itself is no entry: name its folders, or choose the machine's root".to_owned(),
+        ));
     }
     let (folder, source) = match &mount.source {
         Source::Same => (entry_folder, Source::Same),
@@ -83,7 +87,11 @@ fn copy_on_write(path: &Path, folder: bool, changes: &Path) -> Result<Source, Er
         return Err(Error::Invalid(format!("{} is no folder, so it cannot be copy-on-write", path.display())));
     }
     if changes.starts_with(path) || path.starts_with(&changes) {
-        let why = format!("the changes of {} cannot be kept at {}: one is inside of the other", path.display(), changes.display());
+        let why = format!(
+            "the changes of {} cannot be kept at {}: one is inside of the other",
+            path.display(),
+            changes.display()
+        );
         return Err(Error::Invalid(why));
     }
     Ok(Source::CopyOnWrite { changes })
