@@ -29,6 +29,8 @@ pub const RULES_MAX: usize = 100_000;
 pub const PATH_MAX_BYTES: usize = 4096;
 /// The most patterns of a policy: each is part of an automaton that is in memory as long as the policy.
 pub const PATTERNS_MAX: usize = 1000;
+/// The most bytes of all patterns of a policy together: their automata are some hundred times as large.
+pub const PATTERNS_MAX_BYTES: usize = 64 << 10;
 
 /// The tables and keys of a policy.
 const KEYS: [&str; 10] =

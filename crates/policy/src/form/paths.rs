@@ -1,7 +1,7 @@
 //! Paths and patterns in a policy.
 
 use super::reader::{Reader, Value};
-use super::{PATH_MAX_BYTES, PATTERNS_MAX};
+use super::{PATH_MAX_BYTES, PATTERNS_MAX, PATTERNS_MAX_BYTES};
 use crate::{Scope, text};
 use std::ffi::OsStr;
 use std::ops::Range;
@@ -67,6 +67,16 @@ impl Reader<'_> {
         }
     }
 
+    /// Said once, of the first that is too many.
+    fn too_many_patterns(&mut self, at: Range<usize>) {
+        if !std::mem::replace(&mut self.patterns_exceeded, true) {
+            self.wrong(
+                at,
+                format!("a policy has at most {PATTERNS_MAX} patterns, of {PATTERNS_MAX_BYTES} bytes together"),
+            );
+        }
+    }
+
     fn try_path(&self, written: &str) -> Result<PathBuf, String> {
         let bytes = bounded(literal(written)?)?;
         normal(self.base, &bytes)
@@ -75,12 +85,13 @@ impl Reader<'_> {
     /// A pattern of absolute paths.
     pub(super) fn pattern(&mut self, written: &str, at: Range<usize>) -> Option<String> {
         self.patterns += 1;
-        if self.patterns == PATTERNS_MAX + 1 {
-            self.wrong(at.clone(), format!("a policy has at most {PATTERNS_MAX} patterns"));
+        self.pattern_bytes += self.base.as_os_str().len() + written.len();
+        if self.patterns > PATTERNS_MAX || self.pattern_bytes > PATTERNS_MAX_BYTES {
+            self.too_many_patterns(at);
+            return None;
         }
         match try_pattern(self.base, written) {
-            Ok(pattern) if self.patterns <= PATTERNS_MAX => Some(pattern),
-            Ok(_) => None,
+            Ok(pattern) => Some(pattern),
             Err(text) => {
                 self.wrong(at, text);
                 None

@@ -9,6 +9,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
+/// The longest name of a file on Linux (`NAME_MAX`).
+const NAME_MAX_BYTES: usize = 255;
+
 /// A rule, as far as its model looks at it.
 #[derive(Debug)]
 pub(super) struct Line {
@@ -190,7 +193,9 @@ impl Parser<'_> {
     }
 
     fn file_name(&mut self, number: usize, program: &str) -> Option<String> {
-        let name = program.rsplit('/').next().filter(|name| !matches!(*name, "" | "." | ".."));
+        let good =
+            |name: &&str| !matches!(*name, "" | "." | "..") && name.len() <= NAME_MAX_BYTES && !name.contains('\0');
+        let name = program.rsplit('/').next().filter(good);
         name.map(str::to_owned).or_else(|| self.wrong(number, format!("{program:?} is no program")))
     }
 
