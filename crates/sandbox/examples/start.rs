@@ -6,7 +6,8 @@ use std::time::{Duration, Instant};
 
 fn native() -> Result<Duration, String> {
     let began = Instant::now();
-    let status = Command::new("/bin/true").env_clear().stdin(Stdio::null()).status().map_err(|error| error.to_string())?;
+    let status =
+        Command::new("/bin/true").env_clear().stdin(Stdio::null()).status().map_err(|error| error.to_string())?;
     if status.success() { Ok(began.elapsed()) } else { Err(status.to_string()) }
 }
 

@@ -311,9 +311,13 @@ mod tests {
         let socket = |sockets, domain: i32, kind, protocol| {
             ask(sockets, libc::SYS_socket, [family(domain), kind, protocol, 0, 0, 0])
         };
-        for (domain, expected) in
-            [(libc::AF_UNIX, ALLOW), (libc::AF_INET, ALLOW), (libc::AF_INET6, ALLOW), (libc::AF_NETLINK, ALLOW), (libc::AF_VSOCK, unknown)]
-        {
+        for (domain, expected) in [
+            (libc::AF_UNIX, ALLOW),
+            (libc::AF_INET, ALLOW),
+            (libc::AF_INET6, ALLOW),
+            (libc::AF_NETLINK, ALLOW),
+            (libc::AF_VSOCK, unknown),
+        ] {
             assert_eq!(socket(Sockets::Own, domain, 1, 0), expected, "{domain}");
         }
         let tcp = Sockets::Tcp { local: true };

@@ -71,7 +71,16 @@ impl Ruleset {
         if abi == 0 {
             return None;
         }
-        let mut set = Self { bytes: if abi < WITH_PORTS { 8 } else if abi < WITH_SCOPES { 16 } else { 24 }, ..Self::default() };
+        let mut set = Self {
+            bytes: if abi < WITH_PORTS {
+                8
+            } else if abi < WITH_SCOPES {
+                16
+            } else {
+                24
+            },
+            ..Self::default()
+        };
         if files && abi >= WITH_REFER {
             set.handled[0] = known(abi);
         }

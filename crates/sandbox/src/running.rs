@@ -41,8 +41,8 @@ struct Control {
     ended: Option<(i32, u32)>,
 }
 
-fn errno(error: std::io::Error) -> Errno {
-    Errno::from_io_error(&error).unwrap_or(Errno::IO)
+fn errno(error: &std::io::Error) -> Errno {
+    Errno::from_io_error(error).unwrap_or(Errno::IO)
 }
 
 fn failed(step: Step) -> impl Fn(Errno) -> Error {
@@ -63,7 +63,7 @@ impl Sandbox {
                 locks.push(crate::layer::prepare(&entry.path, changes)?);
             }
         }
-        let streams = streams(&self).map_err(|why| failed(Step::Streams)(errno(why)))?;
+        let streams = streams(&self).map_err(|why| failed(Step::Streams)(errno(&why)))?;
         // The kernel counts the processes of every account but root.
         let counted = self.limits.processes.filter(|_| sys::account().0 == 0);
         let group = counted.map(Group::new).transpose()?;

@@ -165,12 +165,7 @@ pub(crate) fn exit(code: i32) -> ! {
 }
 
 /// `struct mount_attr` (`mount_setattr`(2)): sets and clears attributes of a mount, and of those below if `recursive`.
-pub(crate) fn set_mount_attributes(
-    mount: BorrowedFd<'_>,
-    set: u64,
-    clear: u64,
-    recursive: bool,
-) -> Result<(), Errno> {
+pub(crate) fn set_mount_attributes(mount: BorrowedFd<'_>, set: u64, clear: u64, recursive: bool) -> Result<(), Errno> {
     let attributes = [set, clear, 0_u64, 0];
     let flags = libc::AT_EMPTY_PATH | if recursive { libc::AT_RECURSIVE } else { 0 };
     // SAFETY: the empty path and the structure outlive the call, whose size is said.
@@ -253,7 +248,8 @@ pub(crate) fn execute(path: &CStr, arguments: &[*const c_char], environment: &[*
 /// Switches the loopback device of this network namespace on.
 pub(crate) fn loopback_up() -> Result<(), Errno> {
     // SAFETY: numbers only.
-    let socket = descriptor(c_long::from(unsafe { libc::socket(libc::AF_INET, libc::SOCK_DGRAM | libc::SOCK_CLOEXEC, 0) }))?;
+    let socket =
+        descriptor(c_long::from(unsafe { libc::socket(libc::AF_INET, libc::SOCK_DGRAM | libc::SOCK_CLOEXEC, 0) }))?;
     // SAFETY: it is bytes, numbers and a pointer that is not used; zeros are valid for all of them.
     let mut request: libc::ifreq = unsafe { zeroed() };
     for (place, byte) in request.ifr_name.iter_mut().zip(*b"lo") {
@@ -261,7 +257,8 @@ pub(crate) fn loopback_up() -> Result<(), Errno> {
     }
     request.ifr_ifru.ifru_flags = 1; // IFF_UP
     // SAFETY: the request takes a pointer to this structure, which outlives the call.
-    checked(c_long::from(unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCSIFFLAGS, &raw const request) })).map(|_| ())
+    checked(c_long::from(unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCSIFFLAGS, &raw const request) }))
+        .map(|_| ())
 }
 
 /// The version of Landlock's interface; 0 where there is none.
@@ -284,7 +281,8 @@ pub(crate) fn landlock_allow_path(set: BorrowedFd<'_>, path: BorrowedFd<'_>, rig
     }
     let rule = Beneath { rights, parent: path.as_raw_fd() };
     // SAFETY: the structure is the one that this kind of rule takes, and outlives the call.
-    checked(unsafe { libc::syscall(libc::SYS_landlock_add_rule, set.as_raw_fd(), 1, &raw const rule, 0_u32) }).map(|_| ())
+    checked(unsafe { libc::syscall(libc::SYS_landlock_add_rule, set.as_raw_fd(), 1, &raw const rule, 0_u32) })
+        .map(|_| ())
 }
 
 pub(crate) fn landlock_allow_port(set: BorrowedFd<'_>, port: u64, rights: u64) -> Result<(), Errno> {
@@ -316,4 +314,12 @@ pub(crate) fn now_ns() -> u64 {
 pub(crate) fn duplicate(from: RawFd, place: RawFd) -> Result<(), Errno> {
     // SAFETY: numbers only. The caller is the only one in its process, and owns the place.
     checked(c_long::from(unsafe { libc::dup2(from, place) })).map(|_| ())
+}
+
+/// Whether filters can ask somebody (`SECCOMP_GET_NOTIF_SIZES`).
+pub(crate) fn can_notify() -> bool {
+    let mut sizes = [0_u16; 3];
+    // SAFETY: the structure is three numbers, and outlives the call.
+    let result = unsafe { libc::syscall(libc::SYS_seccomp, libc::SECCOMP_GET_NOTIF_SIZES, 0_u32, sizes.as_mut_ptr()) };
+    result == 0
 }

@@ -74,8 +74,9 @@ impl Message {
     }
 
     fn decode(record: [u8; RECORD_BYTES]) -> Option<Self> {
-        let [kind, step, _, _, a, b, c, d, e, f, g, h] = record;
-        let (number, other) = (i32::from_ne_bytes([a, b, c, d]), u32::from_ne_bytes([e, f, g, h]));
+        let [kind, step, ..] = record;
+        let word = |at: usize| -> Option<[u8; 4]> { record[at..at + 4].try_into().ok() };
+        let (number, other) = (i32::from_ne_bytes(word(4)?), u32::from_ne_bytes(word(8)?));
         Some(match kind {
             1 => {
                 let step = Step::from_number(step)?;
@@ -112,8 +113,11 @@ pub(crate) fn tell(to: BorrowedFd<'_>, message: Message, descriptors: &[Borrowed
     sendmsg(to, &[IoSlice::new(&message.encode())], &mut beside, flags).map(|_| ())
 }
 
+/// A record and the descriptors beside it.
+pub(crate) type Heard = (Message, [Option<OwnedFd>; 2]);
+
 /// What was told; `None` once nobody is there to tell anything.
-pub(crate) fn hear(from: BorrowedFd<'_>, flags: RecvFlags) -> Result<Option<(Message, [Option<OwnedFd>; 2])>, Errno> {
+pub(crate) fn hear(from: BorrowedFd<'_>, flags: RecvFlags) -> Result<Option<Heard>, Errno> {
     let mut record = [0; RECORD_BYTES];
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(2))];
     let mut beside = RecvAncillaryBuffer::new(&mut space);

@@ -57,7 +57,11 @@ impl Site {
         mknodat(CWD, c"file", FileType::RegularFile, Mode::empty(), 0)?;
         pivot_root(c".", c"old")?;
         chdir(c"/")?;
-        let root = if host_root { host(c"old")? } else { memory(c"1048576", c"32768", c"0755", attributes::NO_DEVICES | attributes::NO_SETUID)? };
+        let root = if host_root {
+            host(c"old")?
+        } else {
+            memory(c"1048576", c"32768", c"0755", attributes::NO_DEVICES | attributes::NO_SETUID)?
+        };
         attach(root.as_fd(), CWD, c"new")?;
         let folder = |name| openat(CWD, name, FOLDER, Mode::empty());
         Ok(Self { old: folder(c"old")?, new: folder(c"new")? })
@@ -128,6 +132,21 @@ impl Site {
     }
 }
 
+/// Whether there are overlays in a namespace like this one, whose mounts are then not as they were.
+pub(crate) fn has_overlay() -> Result<bool, Failure> {
+    let prepare = || -> Result<(), Errno> {
+        mount_change(c"/", MountPropagationFlags::PRIVATE | MountPropagationFlags::REC)?;
+        let site = Site::new(false)?;
+        for path in [c"/changes/upper", c"/changes/work"] {
+            mkdirat(CWD, path, Mode::RWXU)?;
+        }
+        drop(site);
+        Ok(())
+    };
+    prepare().map_err(in_step(Step::Root))?;
+    Ok(overlay(0).is_ok())
+}
+
 fn overlay(set: u64) -> Result<OwnedFd, Errno> {
     let options = [(c"lowerdir", c"/lower"), (c"upperdir", c"/changes/upper"), (c"workdir", c"/changes/work")];
     let file_system = fsopen(c"overlay", FsOpenFlags::FSOPEN_CLOEXEC)?;
@@ -189,8 +208,7 @@ pub(crate) fn copy(root: BorrowedFd<'_>, path: &CStr) -> Result<OwnedFd, Errno> 
 pub(crate) fn mask(site: BorrowedFd<'_>, folder: bool) -> Result<OwnedFd, Errno> {
     let name = if folder { c"folder" } else { c"file" };
     let mount = open_tree(site, name, OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC)?;
-    let nothing =
-        attributes::READ_ONLY | attributes::NO_EXECUTE | attributes::NO_SETUID | attributes::NO_DEVICES;
+    let nothing = attributes::READ_ONLY | attributes::NO_EXECUTE | attributes::NO_SETUID | attributes::NO_DEVICES;
     set_mount_attributes(mount.as_fd(), nothing, 0, false)?;
     Ok(mount)
 }

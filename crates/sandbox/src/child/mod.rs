@@ -13,7 +13,7 @@ mod init;
 mod program;
 
 use crate::error::Step;
-use crate::plan::Plan;
+use crate::plan::{Maps, Plan};
 use crate::sys;
 use crate::wire::{Failure, Message, in_step, tell};
 use rustix::fs::{Mode, OFlags, open};
@@ -62,7 +62,7 @@ fn prepare(plan: &Plan, descriptors: &Descriptors<'_>) -> Result<Never, Failure>
         rustix::io::write(group, b"0").map_err(in_step(Step::Limits))?;
     }
     close_others(descriptors).map_err(in_step(Step::Streams))?;
-    map_account(plan).map_err(in_step(Step::Account))?;
+    map_account(&plan.maps).map_err(in_step(Step::Account))?;
     build::view(plan, descriptors.report)?;
     if plan.loopback {
         sys::loopback_up().map_err(in_step(Step::Network))?;
@@ -88,11 +88,11 @@ fn close_others(descriptors: &Descriptors<'_>) -> Result<(), Errno> {
 }
 
 /// The account is the same inside and outside, and the only one.
-fn map_account(plan: &Plan) -> Result<(), Errno> {
+pub(crate) fn map_account(maps: &Maps) -> Result<(), Errno> {
     // In this order: groups can be mapped by somebody without rights only when they cannot be given up (user_namespaces(7)).
     write_file(c"/proc/self/setgroups", b"deny")?;
-    write_file(c"/proc/self/uid_map", &plan.uid_map)?;
-    write_file(c"/proc/self/gid_map", &plan.gid_map)
+    write_file(c"/proc/self/uid_map", &maps.user)?;
+    write_file(c"/proc/self/gid_map", &maps.group)
 }
 
 fn write_file(path: &CStr, content: &[u8]) -> Result<(), Errno> {
@@ -120,7 +120,7 @@ fn give_up_capabilities() -> Result<(), Errno> {
     sys::no_capabilities()
 }
 
-pub(crate) fn this_process() -> Result<[OwnedFd; 2], Errno> {
+fn this_process() -> Result<[OwnedFd; 2], Errno> {
     let namespace = |path: &CStr| open(path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty());
     Ok([namespace(c"/proc/self/ns/user")?, namespace(c"/proc/self/ns/mnt")?])
 }

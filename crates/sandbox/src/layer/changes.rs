@@ -114,7 +114,8 @@ impl Changes {
         match new.kind {
             FileType::Symlink => Ok(self.upper.link(path)? == self.lower.link(path)?),
             FileType::RegularFile => {
-                let reader = |tree: &Tree| Ok::<_, io::Error>(BufReader::new(File::from(tree.at(path, OFlags::RDONLY)?)));
+                let reader =
+                    |tree: &Tree| Ok::<_, io::Error>(BufReader::new(File::from(tree.at(path, OFlags::RDONLY)?)));
                 Ok(new.size == old.size && same_bytes(reader(&self.upper)?, reader(&self.lower)?)?)
             }
             _ => Ok(true),

@@ -8,8 +8,9 @@ use super::changes::{Changes, Kind, is_opaque};
 use super::tree::{Node, Tree, attributes, names};
 use super::{COMMITTED, Change, LayerError, Lock, UPPER, failed};
 use rustix::fs::{
-    AtFlags, FileType, Gid, Mode, OFlags, RenameFlags, Timespec, Timestamps, Uid, chownat, fchmod, fchown, fsetxattr, fstat,
-    fsync, futimens, mkdirat, mknodat, openat, renameat, renameat_with, statat, symlinkat, syncfs, unlinkat, utimensat,
+    AtFlags, FileType, Gid, Mode, OFlags, RenameFlags, Timespec, Timestamps, Uid, chownat, fchmod, fchown, fsetxattr,
+    fstat, fsync, futimens, mkdirat, mknodat, openat, renameat, renameat_with, statat, symlinkat, syncfs, unlinkat,
+    utimensat,
 };
 use rustix::io::Errno;
 use std::collections::BTreeSet;
@@ -84,7 +85,12 @@ fn remove(folder: BorrowedFd<'_>, name: &OsStr) -> io::Result<()> {
         match openat(above, name, flags, Mode::empty()) {
             // Whoever owns a folder may open it.
             Err(Errno::ACCESS) => {
-                let closed = openat(above, name, OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty())?;
+                let closed = openat(
+                    above,
+                    name,
+                    OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC,
+                    Mode::empty(),
+                )?;
                 let itself = format!("/proc/self/fd/{}", closed.as_raw_fd());
                 fs::set_permissions(itself, PermissionsExt::from_mode(0o700))?;
                 Ok(openat(above, name, flags, Mode::empty())?)
@@ -166,7 +172,9 @@ impl Commit {
     fn failed(&self, path: &Path, error: io::Error) -> LayerError {
         let path = self.at.join(path);
         match error.kind() {
-            io::ErrorKind::Unsupported => LayerError::Unsupported { path, why: "sockets and devices cannot be committed" },
+            io::ErrorKind::Unsupported => {
+                LayerError::Unsupported { path, why: "sockets and devices cannot be committed" }
+            }
             _ => failed("committing", &path)(error),
         }
     }
@@ -179,14 +187,14 @@ impl Commit {
         if new.is_folder() {
             if old.as_ref().is_none_or(|old| !old.is_folder()) {
                 mkdirat(&self.stage, NEW, Mode::RWXU)?;
-                self.into_place(path)?;
+                self.put_in_place(path)?;
                 self.touched.insert(above);
             }
             self.touched.insert(path.clone());
             return Ok(());
         }
         self.write_aside(path, &new)?;
-        self.into_place(path)?;
+        self.put_in_place(path)?;
         self.touched.insert(above);
         Ok(())
     }
@@ -224,7 +232,7 @@ impl Commit {
     }
 
     /// Gives what was written aside its name. What was there comes to the stage, and is removed.
-    fn into_place(&self, path: &Path) -> io::Result<()> {
+    fn put_in_place(&self, path: &Path) -> io::Result<()> {
         let (folder, name) = self.lower.parent(path)?;
         let renamed = renameat(&self.stage, NEW, &folder, name);
         if !matches!(renamed, Err(Errno::ISDIR | Errno::NOTDIR | Errno::NOTEMPTY | Errno::EXIST)) {

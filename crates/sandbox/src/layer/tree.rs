@@ -1,8 +1,6 @@
 //! Files below a folder, reached without following a link: what is in the upper was made by a program that nobody trusts.
 
-use rustix::fs::{
-    AtFlags, Dir, FileType, Mode, OFlags, ResolveFlags, openat, openat2, readlinkat, statat,
-};
+use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, ResolveFlags, openat, openat2, readlinkat, statat};
 use rustix::io::Errno;
 use std::ffi::{CString, OsStr, OsString};
 use std::io;

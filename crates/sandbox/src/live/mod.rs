@@ -134,7 +134,9 @@ impl View {
         let at = relative(&path)?;
         let after = |below| Entry { access: new, folder, below };
         let (steps, after) = match (new, current, entry) {
-            (Access::Hidden, ..) if self.inside(&path) => return Err(refuse("entries of the view are inside of it; change those")),
+            (Access::Hidden, ..) if self.inside(&path) => {
+                return Err(refuse("entries of the view are inside of it; change those"));
+            }
             (Access::Hidden, ..) => (vec![Step::Cover { at, folder }], after(Some(current))),
             (_, Access::Hidden, Some(Entry { below: Some(below), .. })) if below == new => {
                 (vec![Step::Uncover { at }], after(None))
@@ -144,7 +146,9 @@ impl View {
             }
             (_, Access::Hidden, _) => return Err(refuse("nothing is below what hides it")),
             (_, _, Some(_)) => (self.restrict(&path, new, mounts)?, after(None)),
-            (_, _, None) if self.inside(&path) => return Err(refuse("entries of the view are inside of it; change those")),
+            (_, _, None) if self.inside(&path) => {
+                return Err(refuse("entries of the view are inside of it; change those"));
+            }
             (_, _, None) => (vec![Step::Copy { at, set: restrictions(new) }], after(None)),
         };
         Ok(Some(Planned { path, steps, after }))
@@ -166,7 +170,8 @@ impl View {
         let clear = (attributes::READ_ONLY | attributes::NO_EXECUTE) & !set;
         let innermost = |at: &Path| at.ancestors().find(|above| self.entries.contains_key(*above)).map(Path::to_owned);
         let own = mounts.iter().filter(|at| at.starts_with(path) && innermost(at).as_deref() == Some(path));
-        let mut steps = own.map(|at| Ok(Step::Set { at: relative(at)?, set, clear })).collect::<Result<Vec<_>, Error>>()?;
+        let mut steps =
+            own.map(|at| Ok(Step::Set { at: relative(at)?, set, clear })).collect::<Result<Vec<_>, Error>>()?;
         steps.dedup();
         if steps.is_empty() {
             let why = "it is not mounted any more: the file was replaced from outside".to_owned();
@@ -196,8 +201,11 @@ fn mounts(pid: i32) -> Result<Vec<PathBuf>, Error> {
 fn unescape(field: &[u8]) -> PathBuf {
     let (mut plain, mut at) = (Vec::with_capacity(field.len()), 0);
     while let Some(&byte) = field.get(at) {
-        let digits = field.get(at + 1..at + 4).filter(|digits| byte == b'\\' && digits.iter().all(|digit| (b'0'..=b'7').contains(digit)));
-        let value = digits.map(|digits| digits.iter().fold(0_u8, |sum, digit| sum.wrapping_mul(8).wrapping_add(digit - b'0')));
+        let digits = field
+            .get(at + 1..at + 4)
+            .filter(|digits| byte == b'\\' && digits.iter().all(|digit| (b'0'..=b'7').contains(digit)));
+        let value =
+            digits.map(|digits| digits.iter().fold(0_u8, |sum, digit| sum.wrapping_mul(8).wrapping_add(digit - b'0')));
         plain.push(value.unwrap_or(byte));
         at += if value.is_some() { 4 } else { 1 };
     }

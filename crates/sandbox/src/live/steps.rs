@@ -89,9 +89,7 @@ impl Masks {
     fn new() -> Result<Self, Errno> {
         // SAFETY: nobody shares descriptors with this process, which has one thread.
         #[allow(unsafe_code)]
-        unsafe {
-            rustix::thread::unshare_unsafe(UnshareFlags::NEWNS)
-        }?;
+        unsafe { rustix::thread::unshare_unsafe(UnshareFlags::NEWNS) }?;
         mount_change(c"/", MountPropagationFlags::PRIVATE | MountPropagationFlags::REC)?;
         let namespace = open(c"/proc/self/ns/mnt", OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?;
         let folder = memory(c"65536", c"64", c"0755", 0)?;

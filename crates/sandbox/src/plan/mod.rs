@@ -52,8 +52,7 @@ pub(crate) type Numbered = (u32, Build);
 /// What the child does.
 pub(crate) struct Plan {
     pub(crate) namespaces: u64,
-    pub(crate) uid_map: Vec<u8>,
-    pub(crate) gid_map: Vec<u8>,
+    pub(crate) maps: Maps,
     pub(crate) host_root: bool,
     pub(crate) build: Vec<Numbered>,
     pub(crate) ruleset: Option<Ruleset>,
@@ -110,8 +109,6 @@ impl Plan {
     pub(crate) fn new(sandbox: &Sandbox) -> Result<Self, Error> {
         let abi = sys::landlock_abi();
         check(sandbox, abi)?;
-        let (uid, gid) = sys::account();
-        let map = |id: u32| format!("{id} {id} 1").into_bytes();
         let resolved = resolve(&sandbox.view)?;
         let files = !sandbox.widen && sandbox.root == Root::Empty;
         let mut ruleset = Ruleset::new(abi, files, &sandbox.network);
@@ -127,8 +124,7 @@ impl Plan {
         let wanted = Wanted { denied: &sandbox.denied, sockets, notify: &sandbox.notify };
         Ok(Self {
             namespaces: namespaces(sandbox),
-            uid_map: map(uid),
-            gid_map: map(gid),
+            maps: account_maps(),
             host_root: sandbox.root == Root::Host,
             build: skeleton.build,
             ruleset,
@@ -148,6 +144,19 @@ impl Plan {
             widen: sandbox.widen,
         })
     }
+}
+
+/// What is written to `uid_map` and `gid_map`.
+pub(crate) struct Maps {
+    pub(crate) user: Vec<u8>,
+    pub(crate) group: Vec<u8>,
+}
+
+/// The account is the same inside and outside, and the only one.
+pub(crate) fn account_maps() -> Maps {
+    let (uid, gid) = sys::account();
+    let map = |id: u32| format!("{id} {id} 1").into_bytes();
+    Maps { user: map(uid), group: map(gid) }
 }
 
 fn words(words: impl Iterator<Item = Vec<u8>>) -> Result<Words, Error> {

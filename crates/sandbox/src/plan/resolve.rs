@@ -53,7 +53,9 @@ pub(crate) fn resolve(view: &[Mount]) -> Result<View, Error> {
 
 fn resolve_one(mount: &Mount, links: &mut BTreeMap<PathBuf, PathBuf>) -> Result<Option<Resolved>, Error> {
     let missing = |why: io::Error| Error::Missing { path: mount.path.clone(), why };
-    let optional = |why: &io::Error| mount.optional && matches!(why.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory);
+    let optional = |why: &io::Error| {
+        mount.optional && matches!(why.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
+    };
     let (path, entry_folder) = match (&mount.source, follow(&mount.path, links)) {
         (_, Ok(found)) => found,
         // Only a place in the view; what is there is elsewhere.
@@ -62,7 +64,9 @@ fn resolve_one(mount: &Mount, links: &mut BTreeMap<PathBuf, PathBuf>) -> Result<
         (_, Err(why)) => return Err(missing(why)),
     };
     if path.as_os_str().as_bytes() == b"/" {
-        return Err(Error::Invalid("the root itself is no entry: name its folders, or choose the machine's root".to_owned()));
+        return Err(Error::Invalid(
+            "the root itself is no entry: name its folders, or choose the machine's root".to_owned(),
+        ));
     }
     let (folder, source) = match &mount.source {
         Source::Same => (entry_folder, Source::Same),
@@ -73,7 +77,31 @@ fn resolve_one(mount: &Mount, links: &mut BTreeMap<PathBuf, PathBuf>) -> Result<
         },
         Source::CopyOnWrite { changes } => (true, copy_on_write(&path, entry_folder, changes)?),
     };
+    let from = if let Source::Folder(from) = &source { from } else { &path };
+    if mount.access.writes() && is_kernels(from) {
+        let why = format!("{} is the kernel's own: it can be read, and not written", from.display());
+        return Err(Error::Invalid(why));
+    }
     Ok(Some(Resolved { path, access: mount.access, folder, source }))
+}
+
+/// File systems of the kernel (`linux/magic.h`): proc, sysfs, both control groups, debugfs, tracefs, configfs, securityfs, bpf, efivarfs. With the account root,
+/// writing there changes the machine, whatever capabilities are missing.
+const KERNELS: [u64; 10] = [
+    0x9fa0,
+    0x6265_6572,
+    0x0027_e0eb,
+    0x6367_7270,
+    0x6462_6720,
+    0x7472_6163,
+    0x6265_6570,
+    0x7363_6673,
+    0xcafe_4a11,
+    0xde5e_81e4,
+];
+
+fn is_kernels(path: &Path) -> bool {
+    rustix::fs::statfs(path).is_ok_and(|status| u64::try_from(status.f_type).is_ok_and(|kind| KERNELS.contains(&kind)))
 }
 
 fn copy_on_write(path: &Path, folder: bool, changes: &Path) -> Result<Source, Error> {
@@ -83,7 +111,11 @@ fn copy_on_write(path: &Path, folder: bool, changes: &Path) -> Result<Source, Er
         return Err(Error::Invalid(format!("{} is no folder, so it cannot be copy-on-write", path.display())));
     }
     if changes.starts_with(path) || path.starts_with(&changes) {
-        let why = format!("the changes of {} cannot be kept at {}: one is inside of the other", path.display(), changes.display());
+        let why = format!(
+            "the changes of {} cannot be kept at {}: one is inside of the other",
+            path.display(),
+            changes.display()
+        );
         return Err(Error::Invalid(why));
     }
     Ok(Source::CopyOnWrite { changes })

@@ -262,9 +262,16 @@ for number in numbers:
 say('write', lambda: open('/proc/1/mem', 'r+b'))
 ",
     ));
-    assert!(found.len() == 8 && found.iter().all(|(_, answer)| answer == "EACCES" || answer == "EPERM" || answer == "EROFS"), "{found:?}");
+    assert!(
+        found.len() == 8
+            && found.iter().all(|(_, answer)| answer == "EACCES" || answer == "EPERM" || answer == "EROFS"),
+        "{found:?}"
+    );
     // Deadly signals from inside are not for it.
-    assert_eq!(said(python("attempt(lambda: os.kill(1, 9)); attempt(lambda: os.kill(1, 11)); print(os.getppid())")), "1\n");
+    assert_eq!(
+        said(python("attempt(lambda: os.kill(1, 9)); attempt(lambda: os.kill(1, 11)); print(os.getppid())")),
+        "1\n"
+    );
 }
 
 #[test]
@@ -284,7 +291,9 @@ for path in ('/proc/sys/kernel/core_pattern', '/proc/sys/kernel/hostname', '/pro
 
 #[test]
 fn devices_are_those_that_were_asked_for() {
-    let said = said(shell("ls /dev; head -c 2 /dev/zero | wc -c; echo gone > /dev/null; head -c 1 /dev/urandom | wc -c; echo x > /dev/full; mknod /tmp/d c 1 3; true"));
+    let said = said(shell(
+        "ls /dev; head -c 2 /dev/zero | wc -c; echo gone > /dev/null; head -c 1 /dev/urandom | wc -c; echo x > /dev/full; mknod /tmp/d c 1 3; true",
+    ));
     assert!(said.starts_with("fd\nfull\nnull\nrandom\nstderr\nstdin\nstdout\ntty\nurandom\nzero\n2\n1\n"), "{said}");
     assert!(said.contains("I/O error") && said.contains("Operation not permitted"), "{said}");
 }
@@ -356,8 +365,12 @@ fn a_program_that_cannot_be_executed_is_an_error_with_a_listener_as_well() {
 #[test]
 fn an_account_is_the_same_inside_and_outside() {
     let folder = folder();
-    said(shell(&format!("echo x > {0}/made; test -O {0}/made", folder.path().display())).mount(folder.path(), Access::Writable));
-    let owner = std::os::unix::fs::MetadataExt::uid(&std::fs::metadata(folder.path().join("made")).expect("it is there"));
+    said(
+        shell(&format!("echo x > {0}/made; test -O {0}/made", folder.path().display()))
+            .mount(folder.path(), Access::Writable),
+    );
+    let owner =
+        std::os::unix::fs::MetadataExt::uid(&std::fs::metadata(folder.path().join("made")).expect("it is there"));
     assert_eq!(owner, rustix::process::geteuid().as_raw());
     if is_root() {
         // Files of others are closed to root in there, which has no capability.

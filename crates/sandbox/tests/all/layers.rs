@@ -28,7 +28,19 @@ fn prepared() -> (tempfile::TempDir, PathBuf, PathBuf) {
     let folder = folder();
     let (tree, changes) = (folder.path().join("tree"), folder.path().join("changes"));
     fs::create_dir(&changes).expect("a folder");
-    for name in ["modified", "mode", "gone", "goner/a/b", "again/old", "tofile/x", "todir", "moved", "movedir/m", "untouched", "same/file"] {
+    for name in [
+        "modified",
+        "mode",
+        "gone",
+        "goner/a/b",
+        "again/old",
+        "tofile/x",
+        "todir",
+        "moved",
+        "movedir/m",
+        "untouched",
+        "same/file",
+    ] {
         write(&tree, name, name);
     }
     fs::set_permissions(tree.join("mode"), PermissionsExt::from_mode(0o644)).expect("ours");
@@ -156,7 +168,10 @@ fn a_commit_that_was_killed_anywhere_is_finished_by_the_next() {
         // Stopped by the file system itself, after so many calls that change something.
         let mut child = std::process::Command::new("strace")
             .args(["-f", "-qq", "-o", "/dev/null", "-e"])
-            .arg(format!("inject=renameat,renameat2,unlinkat,fsync,mkdirat,syncfs:signal=SIGKILL:when={}", 1 + round * 3))
+            .arg(format!(
+                "inject=renameat,renameat2,unlinkat,fsync,mkdirat,syncfs:signal=SIGKILL:when={}",
+                1 + round * 3
+            ))
             .arg(std::env::current_exe().expect("a path"))
             .args(["--exact", "layers::a_commit_that_was_killed_anywhere_is_finished_by_the_next"])
             .env("HOLDFAST_SANDBOX_COMMIT", folder.path())
@@ -174,7 +189,8 @@ fn a_commit_that_was_killed_anywhere_is_finished_by_the_next() {
 #[test]
 fn changes_are_used_by_one_at_a_time() {
     let (_folder, tree, changes) = prepared();
-    let (running, mut output) = crate::support::start(sandbox(shell("echo ready; read -r forever < /dev/zero"), &tree, &changes));
+    let (running, mut output) =
+        crate::support::start(sandbox(shell("echo ready; read -r forever < /dev/zero"), &tree, &changes));
     crate::support::line(&mut output);
     assert!(Changes::read(&tree, &changes).is_err_and(|error| error.to_string().contains("running sandbox")));
     assert!(sandbox(shell("true"), &tree, &changes).start().is_err());
@@ -200,7 +216,11 @@ fn what_a_program_leaves_in_the_upper_leads_nowhere_else() {
     let outside = write(folder.path(), "outside/file", "outside");
     let above = outside.parent().expect("a folder").to_owned();
     // A link in place of a folder of the original, whose content is then deleted.
-    said(sandbox(shell(&format!("cd $TREE; rm -r goner; ln -s {} goner; rm -r same; ln -s / same", above.display())), &tree, &changes));
+    said(sandbox(
+        shell(&format!("cd $TREE; rm -r goner; ln -s {} goner; rm -r same; ln -s / same", above.display())),
+        &tree,
+        &changes,
+    ));
     commit(&tree, &changes).expect("committed");
     assert_eq!(fs::read_link(tree.join("goner")).expect("a link"), above);
     assert_eq!(fs::read_to_string(&outside).expect("it is there"), "outside");
@@ -222,6 +242,9 @@ os.chmod(t + '/same', 0o711)
     let length = rustix::fs::getxattr(tree.join("mode"), "user.note", &mut value[..]).expect("it is there");
     assert_eq!(&value[..length], b"kept");
     let meta = |name: &str| fs::metadata(tree.join(name)).expect("it is there");
-    assert_eq!((meta("modified").mtime(), meta("modified").mode() & 0o777, meta("same").mode() & 0o777), (2000, 0o755, 0o711));
+    assert_eq!(
+        (meta("modified").mtime(), meta("modified").mode() & 0o777, meta("same").mode() & 0o777),
+        (2000, 0o755, 0o711)
+    );
     let _ = is_root();
 }
