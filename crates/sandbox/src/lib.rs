@@ -23,3 +23,4 @@ pub use running::Running;
 pub use sandbox::{
     Access, Denied, Device, ENTRIES_MAX, Limits, Mount, Network, PATH_BYTES_MAX, Root, Sandbox, Source, Stream,
 };
+pub use tier::WITHOUT_NAMESPACES;

@@ -323,3 +323,24 @@ pub(crate) fn can_notify() -> bool {
     let result = unsafe { libc::syscall(libc::SYS_seccomp, libc::SECCOMP_GET_NOTIF_SIZES, 0_u32, sizes.as_mut_ptr()) };
     result == 0
 }
+
+/// Whether a process is a child of this one, ended or not.
+pub(crate) fn is_child(pid: i32) -> bool {
+    // SAFETY: the structure is numbers and a union of numbers.
+    let mut info: libc::siginfo_t = unsafe { zeroed() };
+    let options = libc::WEXITED | libc::WNOHANG | libc::WNOWAIT;
+    // SAFETY: the pointer outlives the call, which leaves the child as it is.
+    pid > 0 && unsafe { libc::waitid(libc::P_PID, pid.unsigned_abs(), &raw mut info, options) } == 0
+}
+
+/// Waits for any child to end. Says whether there was one.
+pub(crate) fn reap_one() -> bool {
+    loop {
+        // SAFETY: nothing is written.
+        match checked(c_long::from(unsafe { libc::waitpid(-1, null_mut(), 0) })) {
+            Ok(_) => return true,
+            Err(Errno::INTR) => {}
+            Err(_) => return false,
+        }
+    }
+}

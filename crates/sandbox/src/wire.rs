@@ -47,6 +47,8 @@ pub(crate) enum Message {
     Freeze(bool),
     /// Send the program a signal.
     Signal(i32),
+    /// Kill everybody.
+    Kill,
     /// What was asked for was done, or not.
     Done(i32),
 }
@@ -64,6 +66,7 @@ impl Message {
             Message::Freeze(on) => (6, 0, i32::from(on), 0),
             Message::Signal(signal) => (7, 0, signal, 0),
             Message::Done(errno) => (8, 0, errno, 0),
+            Message::Kill => (9, 0, 0, 0),
         };
         let mut record = [0; RECORD_BYTES];
         record[0] = kind;
@@ -89,6 +92,7 @@ impl Message {
             6 => Message::Freeze(number != 0),
             7 => Message::Signal(number),
             8 => Message::Done(number),
+            9 => Message::Kill,
             _ => return None,
         })
     }
