@@ -67,7 +67,7 @@ fn above() -> Option<PathBuf> {
         let mut fields = place.split(' ').skip(3);
         let (Some(root), Some(at)) = (fields.next(), fields.next()) else { continue };
         let mut kind = kind.split(' ');
-        match (kind.next(), kind.last()) {
+        match (kind.next(), kind.next_back()) {
             (Some("cgroup"), Some(options)) if options.split(',').any(|option| option == "pids") => {
                 let controlled = |line: &str| {
                     let (controllers, path) = line.split_once(':')?.1.split_once(':')?;

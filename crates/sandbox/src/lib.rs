@@ -9,6 +9,7 @@ pub mod layer;
 mod limit;
 mod live;
 mod plan;
+mod probe;
 mod running;
 mod sandbox;
 mod sys;
@@ -17,7 +18,9 @@ mod wire;
 
 pub use error::{Error, Step, Unheld};
 pub use limit::{Limit, Outcome, Status};
+pub use probe::{Kernel, probe};
 pub use running::Running;
 pub use sandbox::{
     Access, Denied, Device, ENTRIES_MAX, Limits, Mount, Network, PATH_BYTES_MAX, Root, Sandbox, Source, Stream,
 };
+pub use tier::WITHOUT_NAMESPACES;

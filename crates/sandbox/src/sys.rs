@@ -315,3 +315,32 @@ pub(crate) fn duplicate(from: RawFd, place: RawFd) -> Result<(), Errno> {
     // SAFETY: numbers only. The caller is the only one in its process, and owns the place.
     checked(c_long::from(unsafe { libc::dup2(from, place) })).map(|_| ())
 }
+
+/// Whether filters can ask somebody (`SECCOMP_GET_NOTIF_SIZES`).
+pub(crate) fn can_notify() -> bool {
+    let mut sizes = [0_u16; 3];
+    // SAFETY: the structure is three numbers, and outlives the call.
+    let result = unsafe { libc::syscall(libc::SYS_seccomp, libc::SECCOMP_GET_NOTIF_SIZES, 0_u32, sizes.as_mut_ptr()) };
+    result == 0
+}
+
+/// Whether a process is a child of this one, ended or not.
+pub(crate) fn is_child(pid: i32) -> bool {
+    // SAFETY: the structure is numbers and a union of numbers.
+    let mut info: libc::siginfo_t = unsafe { zeroed() };
+    let options = libc::WEXITED | libc::WNOHANG | libc::WNOWAIT;
+    // SAFETY: the pointer outlives the call, which leaves the child as it is.
+    pid > 0 && unsafe { libc::waitid(libc::P_PID, pid.unsigned_abs(), &raw mut info, options) } == 0
+}
+
+/// Waits for any child to end. Says whether there was one.
+pub(crate) fn reap_one() -> bool {
+    loop {
+        // SAFETY: nothing is written.
+        match checked(c_long::from(unsafe { libc::waitpid(-1, null_mut(), 0) })) {
+            Ok(_) => return true,
+            Err(Errno::INTR) => {}
+            Err(_) => return false,
+        }
+    }
+}

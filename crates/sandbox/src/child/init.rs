@@ -11,6 +11,7 @@ use crate::plan::Plan;
 use crate::sys::{self, Forked};
 use crate::wire::{Failure, Message, hear, in_step, tell};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fs::{Mode, OFlags, open};
 use rustix::io::Errno;
 use rustix::net::RecvFlags;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
@@ -18,6 +19,11 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 /// Starts the program and stays with it.
 pub(super) fn run(plan: &Plan, descriptors: &Descriptors<'_>) -> Result<Never, Failure> {
     let began_ns = sys::now_ns();
+    let alone = plan.namespaces == 0;
+    if alone {
+        // Whoever loses its parent becomes a child of this process.
+        sys::prctl(libc::PR_SET_CHILD_SUBREAPER, 1).map_err(in_step(Step::Fork))?;
+    }
     let signals = sys::signal_descriptor().map_err(in_step(Step::Fork))?;
     // SAFETY: the child only makes system calls until it executes the program.
     #[allow(unsafe_code)]
@@ -39,6 +45,7 @@ pub(super) fn run(plan: &Plan, descriptors: &Descriptors<'_>) -> Result<Never, F
         deadline_ns,
         cpu_s,
         out_of_time: false,
+        alone,
     };
     init.serve()
 }
@@ -61,6 +68,8 @@ struct Init<'a> {
     deadline_ns: Option<u64>,
     cpu_s: Option<u64>,
     out_of_time: bool,
+    /// Without namespaces.
+    alone: bool,
 }
 
 /// Everybody in this namespace but the first process, which this is.
@@ -78,7 +87,7 @@ impl Init<'_> {
             let _ = poll(&mut events, left.as_ref());
             let [supervisor, control, signals] = [0, 1, 2].map(|at: usize| !events[at].revents().is_empty());
             if supervisor {
-                sys::exit(super::FAILED);
+                self.leave(super::FAILED);
             }
             if signals {
                 self.signalled();
@@ -101,7 +110,11 @@ impl Init<'_> {
         if !self.out_of_time && self.deadline_ns.is_some_and(|deadline_ns| sys::now_ns() >= deadline_ns) {
             self.out_of_time = true;
             // It ends what is stopped as well. If nobody is left, the program has ended, and that is told next.
-            let _ = sys::kill(EVERYBODY, libc::SIGKILL);
+            if self.alone {
+                let _ = sys::kill(self.program, libc::SIGKILL);
+            } else {
+                let _ = sys::kill(EVERYBODY, libc::SIGKILL);
+            }
         }
     }
 
@@ -127,13 +140,21 @@ impl Init<'_> {
     fn end(&mut self, status: i32, cpu_us: u64) -> ! {
         let limit = Limit::of(status, cpu_us, self.cpu_s, self.out_of_time);
         let _ = tell(self.control, Message::Ended { status, limit: Limit::number(limit) }, &[]);
-        // Ends all that is left.
-        sys::exit(0)
+        self.leave(0)
+    }
+
+    /// Ends, and with it all that is left.
+    fn leave(&self, code: i32) -> ! {
+        if self.alone {
+            end_children();
+        }
+        sys::exit(code)
     }
 
     fn asked(&mut self) {
         let answer = match hear(self.control, RecvFlags::DONTWAIT) {
-            Ok(Some((Message::Freeze(on), _))) => {
+            Ok(Some((Message::Kill, _))) => self.leave(super::FAILED),
+            Ok(Some((Message::Freeze(on), _))) if !self.alone => {
                 let signal = if on { libc::SIGSTOP } else { libc::SIGCONT };
                 sys::kill(EVERYBODY, signal)
             }
@@ -141,9 +162,31 @@ impl Init<'_> {
             Ok(Some(_)) => Err(Errno::INVAL),
             Err(Errno::AGAIN) => return,
             // Nobody is there who could ask anything or wait.
-            Ok(None) | Err(_) => sys::exit(super::FAILED),
+            Ok(None) | Err(_) => self.leave(super::FAILED),
         };
         let errno = answer.err().map_or(0, Errno::raw_os_error);
         let _ = tell(self.control, Message::Done(errno), &[]);
+    }
+}
+
+/// Kills every child until none is left. Children of those become children of this process, and are next.
+fn end_children() {
+    // Numbers that do not fit are found in the next round.
+    let mut text = [0; 4096];
+    loop {
+        let flags = OFlags::RDONLY | OFlags::CLOEXEC;
+        let read = open(c"/proc/thread-self/children", flags, Mode::empty());
+        let read = read.and_then(|list| rustix::io::read(&list, &mut text)).unwrap_or(0);
+        for number in text[..read].split(|byte| !byte.is_ascii_digit()).filter(|number| !number.is_empty()) {
+            let pid =
+                number.iter().fold(0_i32, |sum, digit| sum.wrapping_mul(10).wrapping_add(i32::from(digit - b'0')));
+            // A number that was cut off may be somebody else's, so only children are killed.
+            if sys::is_child(pid) {
+                let _ = sys::kill(pid, libc::SIGKILL);
+            }
+        }
+        if !sys::reap_one() {
+            return;
+        }
     }
 }

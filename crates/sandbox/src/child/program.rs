@@ -13,6 +13,10 @@ pub(super) fn run(plan: &Plan, descriptors: &Descriptors<'_>) -> Result<Never, F
         // Without a terminal, and in no group with a process outside.
         rustix::process::setsid().map_err(in_step(Step::Streams))?;
     }
+    if plan.namespaces == 0 {
+        // With a namespace of processes the kernel does so by itself.
+        sys::prctl(libc::PR_SET_PDEATHSIG, 9).map_err(in_step(Step::Streams))?;
+    }
     streams(descriptors).map_err(in_step(Step::Streams))?;
     rustix::process::chdir(plan.folder.as_c_str()).map_err(in_step(Step::Folder))?;
     if let Some(ruleset) = &plan.ruleset {

@@ -187,14 +187,14 @@ impl Commit {
         if new.is_folder() {
             if old.as_ref().is_none_or(|old| !old.is_folder()) {
                 mkdirat(&self.stage, NEW, Mode::RWXU)?;
-                self.into_place(path)?;
+                self.put_in_place(path)?;
                 self.touched.insert(above);
             }
             self.touched.insert(path.clone());
             return Ok(());
         }
         self.write_aside(path, &new)?;
-        self.into_place(path)?;
+        self.put_in_place(path)?;
         self.touched.insert(above);
         Ok(())
     }
@@ -232,7 +232,7 @@ impl Commit {
     }
 
     /// Gives what was written aside its name. What was there comes to the stage, and is removed.
-    fn into_place(&self, path: &Path) -> io::Result<()> {
+    fn put_in_place(&self, path: &Path) -> io::Result<()> {
         let (folder, name) = self.lower.parent(path)?;
         let renamed = renameat(&self.stage, NEW, &folder, name);
         if !matches!(renamed, Err(Errno::ISDIR | Errno::NOTDIR | Errno::NOTEMPTY | Errno::EXIST)) {

@@ -1,10 +1,10 @@
 //! The process that makes the changes. Between its fork and its end it only makes system calls.
 
-use crate::child::build::{copy, mask, memory, place_in};
+use crate::child::build::{copy, mask, masks, place_in};
 use crate::error::{Error, Step as Stage};
 use crate::sys::{self, Forked, set_mount_attributes};
 use crate::wire::{Failure, Message, at, hear, pair, tell};
-use rustix::fs::{CWD, FileType, Mode, OFlags, mkdirat, mknodat, open};
+use rustix::fs::{CWD, Mode, OFlags, open};
 use rustix::io::Errno;
 use rustix::mount::{MountPropagationFlags, MoveMountFlags, UnmountFlags, mount_change, move_mount, unmount};
 use rustix::net::RecvFlags;
@@ -92,10 +92,8 @@ impl Masks {
         unsafe { rustix::thread::unshare_unsafe(UnshareFlags::NEWNS) }?;
         mount_change(c"/", MountPropagationFlags::PRIVATE | MountPropagationFlags::REC)?;
         let namespace = open(c"/proc/self/ns/mnt", OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?;
-        let folder = memory(c"65536", c"64", c"0755", 0)?;
+        let folder = masks()?;
         move_mount(&folder, c"", CWD, c"/proc", MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH)?;
-        mkdirat(&folder, c"folder", Mode::empty())?;
-        mknodat(&folder, c"file", FileType::RegularFile, Mode::empty(), 0)?;
         Ok(Self { namespace, folder })
     }
 

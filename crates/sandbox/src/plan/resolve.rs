@@ -77,7 +77,31 @@ fn resolve_one(mount: &Mount, links: &mut BTreeMap<PathBuf, PathBuf>) -> Result<
         },
         Source::CopyOnWrite { changes } => (true, copy_on_write(&path, entry_folder, changes)?),
     };
+    let from = if let Source::Folder(from) = &source { from } else { &path };
+    if mount.access.writes() && is_kernels(from) {
+        let why = format!("{} is the kernel's own: it can be read, and not written", from.display());
+        return Err(Error::Invalid(why));
+    }
     Ok(Some(Resolved { path, access: mount.access, folder, source }))
+}
+
+/// File systems of the kernel (`linux/magic.h`): proc, sysfs, both control groups, debugfs, tracefs, configfs, securityfs, bpf, efivarfs. With the account root,
+/// writing there changes the machine, whatever capabilities are missing.
+const KERNELS: [u64; 10] = [
+    0x9fa0,
+    0x6265_6572,
+    0x0027_e0eb,
+    0x6367_7270,
+    0x6462_6720,
+    0x7472_6163,
+    0x6265_6570,
+    0x7363_6673,
+    0xcafe_4a11,
+    0xde5e_81e4,
+];
+
+fn is_kernels(path: &Path) -> bool {
+    rustix::fs::statfs(path).is_ok_and(|status| u64::try_from(status.f_type).is_ok_and(|kind| KERNELS.contains(&kind)))
 }
 
 fn copy_on_write(path: &Path, folder: bool, changes: &Path) -> Result<Source, Error> {

@@ -28,6 +28,7 @@ enum Ground {
 }
 
 /// The steps, as they are found.
+#[derive(Default)]
 pub(super) struct Skeleton {
     pub(super) build: Vec<Numbered>,
     pub(super) paths: Vec<PathBuf>,

@@ -240,6 +240,10 @@ fn views_that_cannot_be_meant_are_refused() {
     assert!(words.contains("no program"), "{words}");
     let folder = refused(&|sandbox| sandbox.folder = "/nowhere".into());
     assert!(folder.contains("working directory"), "{folder}");
+    let kernels = refused(&|sandbox| sandbox.view.push(Mount::new("/sys/kernel", Access::Writable)));
+    assert!(kernels.contains("the kernel's own"), "{kernels}");
+    let both = refused(&|sandbox| sandbox.view.push(Mount::new("/proc", Access::ReadOnly)));
+    assert!(both.contains("both as an entry"), "{both}");
     let looping = tree.path().join("loop");
     std::os::unix::fs::symlink("loop", &looping).expect("a link");
     let looping = refused(&|sandbox| sandbox.view.push(Mount::new(&looping, Access::Hidden)));

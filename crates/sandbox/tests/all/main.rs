@@ -9,3 +9,4 @@ mod live;
 mod network;
 mod start;
 mod support;
+mod tier;

@@ -6,6 +6,12 @@ use std::fs;
 use std::io::{Read, Write};
 
 #[test]
+fn the_kernel_has_what_these_tests_need() {
+    let kernel = holdfast_sandbox::probe();
+    assert!(kernel.namespaces.is_ok() && kernel.overlay && kernel.notify && kernel.landlock_abi >= 4, "{kernel:?}");
+}
+
+#[test]
 fn the_status_is_the_programs() {
     assert_eq!(run(shell("exit 7")).0, Outcome { status: Status::Exited(7), limit: None });
     assert_eq!(run(shell("kill -USR1 $$")).0.status, Status::Signalled(libc::SIGUSR1));
