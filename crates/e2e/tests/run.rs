@@ -328,6 +328,43 @@ fn a_pair_of_the_older_form_is_taken_as_it_is() -> Outcome {
     Ok(())
 }
 
+/// In a user namespace that may make no others, the program finds none, as on a machine that forbids them.
+#[test]
+fn without_namespaces_it_is_refused_or_what_is_weaker_is_listed() -> Outcome {
+    let ground = Ground::new(false)?;
+    let work = ground.path("work");
+    let policy = ground.path("policy.toml").display().to_string();
+    let run = |more: &[&str], script: &str| -> Outcome<Output> {
+        let mut command = Command::new("unshare");
+        command.args([
+            "--user",
+            "--map-root-user",
+            "sh",
+            "-c",
+            "echo 0 > /proc/sys/user/max_user_namespaces && exec \"$@\"",
+            "sh",
+        ]);
+        command.arg(&ground.program).args(["run", "--policy", &policy]).args(more).args(["--", "sh", "-c", script]);
+        Ok(command.env("XDG_RUNTIME_DIR", ground.path("runtime")).output()?)
+    };
+    let plain = ground.usual().replace(&format!("\"{}/kept\" = \"read\"\n", work.display()), "");
+    ground.policy("policy.toml", &plain)?;
+    let refused = run(&[], "touch ran")?;
+    assert!(!refused.status.success() && text(&refused.stderr).contains("--allow-degraded"), "{refused:?}");
+    assert!(!work.join("ran").exists());
+    let hidden = ground.path("hidden/secret").display().to_string();
+    let output = run(&["--allow-degraded"], &format!("touch ran; cat {hidden}; cat /etc/passwd"))?;
+    assert!(work.join("ran").exists() && output.stdout.is_empty(), "{output:?}");
+    assert!(text(&output.stderr).contains("without user namespaces names"), "{output:?}");
+    // Less inside of more is what Landlock cannot say.
+    ground.policy("policy.toml", &ground.usual())?;
+    fs::remove_file(work.join("ran"))?;
+    let refused = run(&["--allow-degraded"], "touch ran")?;
+    assert!(refused.status.code() == Some(64) && text(&refused.stderr).contains("/kept"), "{refused:?}");
+    assert!(!work.join("ran").exists());
+    Ok(())
+}
+
 #[test]
 fn many_at_once_leave_nothing_behind() -> Outcome {
     let ground = Ground::new(false)?;

@@ -91,6 +91,9 @@ pub(crate) struct RunArgs {
     /// Let `holdfast run policy set` allow more than the policy at the start. Then mounts alone hold the view, without Landlock behind them.
     #[arg(long)]
     widen: bool,
+    /// On a machine without user namespaces, be content with what Landlock and seccomp hold alone; what is weaker then is listed. Without this, nothing is started there.
+    #[arg(long)]
+    allow_degraded: bool,
     /// The program and its arguments.
     #[arg(value_name = "COMMAND", required = true, trailing_var_arg = true, allow_hyphen_values = true)]
     words: Vec<OsString>,
@@ -135,9 +138,13 @@ fn start(args: RunArgs) -> anyhow::Result<ExitCode> {
         copies: args.cow,
         terminal: std::io::stdin().is_terminal(),
         widen: args.widen,
+        allow_degraded: args.allow_degraded,
     };
     // Before there are any threads.
     let confined = Arc::new(Confined::start(&policy, &command)?);
+    for weaker in confined.weaker() {
+        eprintln!("holdfast: without user namespaces {weaker}");
+    }
     let control = Control::start(confined.clone(), about);
     let control =
         control.inspect_err(|error| tracing::info!(%error, "`holdfast run ps` will not find this program")).ok();
