@@ -238,6 +238,7 @@ impl Running {
         if self.alone {
             // Its first process must live to find the others.
             let _ = tell(self.control().socket.as_fd(), Message::Kill, &[]);
+            let _ = pidfd_send_signal(&self.process, Signal::CONT);
             return;
         }
         // It may have ended.

@@ -4,7 +4,7 @@
 
 use crate::error::Error;
 use crate::sandbox::{Access, ENTRIES_MAX, Mount, PATH_BYTES_MAX, Source};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::ffi::OsString;
 use std::fs;
 use std::io;
@@ -31,15 +31,23 @@ pub(crate) struct View {
     pub(crate) links: BTreeMap<PathBuf, PathBuf>,
 }
 
+/// What was found on the way to entries.
+#[derive(Default)]
+struct Way {
+    links: BTreeMap<PathBuf, PathBuf>,
+    /// Folders that are reached without a link, so that a thousand entries of one folder are not a thousand walks to it.
+    folders: HashSet<PathBuf>,
+}
+
 /// Resolves a view.
 pub(crate) fn resolve(view: &[Mount]) -> Result<View, Error> {
     if view.len() > ENTRIES_MAX {
         return Err(Error::Invalid(format!("a view of {} entries is larger than {ENTRIES_MAX}", view.len())));
     }
     let mut found: BTreeMap<PathBuf, Resolved> = BTreeMap::new();
-    let mut links = BTreeMap::new();
+    let mut way = Way::default();
     for mount in view {
-        let Some(entry) = resolve_one(mount, &mut links)? else { continue };
+        let Some(entry) = resolve_one(mount, &mut way)? else { continue };
         if let Some(before) = found.insert(entry.path.clone(), entry.clone())
             && before != entry
         {
@@ -48,15 +56,15 @@ pub(crate) fn resolve(view: &[Mount]) -> Result<View, Error> {
         }
     }
     // Paths are compared by their parts, so what is inside of another comes after it.
-    Ok(View { entries: found.into_values().collect(), links })
+    Ok(View { entries: found.into_values().collect(), links: way.links })
 }
 
-fn resolve_one(mount: &Mount, links: &mut BTreeMap<PathBuf, PathBuf>) -> Result<Option<Resolved>, Error> {
+fn resolve_one(mount: &Mount, way: &mut Way) -> Result<Option<Resolved>, Error> {
     let missing = |why: io::Error| Error::Missing { path: mount.path.clone(), why };
     let optional = |why: &io::Error| {
         mount.optional && matches!(why.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
     };
-    let (path, entry_folder) = match (&mount.source, follow(&mount.path, links)) {
+    let (path, entry_folder) = match (&mount.source, follow(&mount.path, way)) {
         (_, Ok(found)) => found,
         // Only a place in the view; what is there is elsewhere.
         (Source::Folder(_), Err(why)) if why.kind() == io::ErrorKind::NotFound => (plain(&mount.path)?, true),
@@ -70,7 +78,7 @@ fn resolve_one(mount: &Mount, links: &mut BTreeMap<PathBuf, PathBuf>) -> Result<
     }
     let (folder, source) = match &mount.source {
         Source::Same => (entry_folder, Source::Same),
-        Source::Folder(from) => match follow(from, &mut BTreeMap::new()) {
+        Source::Folder(from) => match follow(from, &mut Way::default()) {
             Ok((from, folder)) => (folder, Source::Folder(from)),
             Err(why) if optional(&why) => return Ok(None),
             Err(why) => return Err(Error::Missing { path: from.clone(), why }),
@@ -106,7 +114,7 @@ fn is_kernels(path: &Path) -> bool {
 
 fn copy_on_write(path: &Path, folder: bool, changes: &Path) -> Result<Source, Error> {
     let (changes, _) =
-        follow(changes, &mut BTreeMap::new()).map_err(|why| Error::Missing { path: changes.to_owned(), why })?;
+        follow(changes, &mut Way::default()).map_err(|why| Error::Missing { path: changes.to_owned(), why })?;
     if !folder {
         return Err(Error::Invalid(format!("{} is no folder, so it cannot be copy-on-write", path.display())));
     }
@@ -129,7 +137,7 @@ fn plain(path: &Path) -> Result<PathBuf, Error> {
 }
 
 /// Follows a path part by part, remembers the links on the way, and says whether it leads to a folder.
-fn follow(path: &Path, links: &mut BTreeMap<PathBuf, PathBuf>) -> io::Result<(PathBuf, bool)> {
+fn follow(path: &Path, way: &mut Way) -> io::Result<(PathBuf, bool)> {
     let invalid = |why: &str| io::Error::new(io::ErrorKind::InvalidInput, why);
     if !path.is_absolute() {
         return Err(invalid("not an absolute path"));
@@ -139,9 +147,16 @@ fn follow(path: &Path, links: &mut BTreeMap<PathBuf, PathBuf>) -> io::Result<(Pa
     }
     let (mut at, mut followed, mut folder) = (PathBuf::from("/"), 0, true);
     let mut left: Vec<OsString> = parts(path);
+    if let (Some(above), Some(name)) = (path.parent(), path.file_name())
+        && way.folders.contains(above)
+    {
+        above.clone_into(&mut at);
+        left = vec![name.to_owned()];
+    }
     while let Some(part) = left.pop() {
         if part == ".." {
             at.pop();
+            folder = true;
             continue;
         }
         let next = at.join(&part);
@@ -163,9 +178,13 @@ fn follow(path: &Path, links: &mut BTreeMap<PathBuf, PathBuf>) -> io::Result<(Pa
             at = PathBuf::from("/");
         }
         left.extend(parts(&target));
-        links.insert(next, target);
+        // Where it leads to itself, such as `.`; what follows says more.
+        folder = true;
+        way.links.insert(next, target);
     }
-    // The last part may have been `..`, or a link to one.
+    if let Some(above) = at.parent().filter(|above| !way.folders.contains(*above)) {
+        way.folders.insert(above.to_owned());
+    }
     Ok((at, folder))
 }
 
@@ -179,4 +198,54 @@ fn parts(path: &Path) -> Vec<OsString> {
     let mut names: Vec<_> = path.components().filter_map(name).collect();
     names.reverse();
     names
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::symlink;
+
+    fn tree() -> tempfile::TempDir {
+        let folder = tempfile::tempdir().expect("a folder");
+        std::fs::create_dir_all(folder.path().join("a/b")).expect("folders");
+        std::fs::write(folder.path().join("a/file"), "x").expect("a file");
+        folder
+    }
+
+    fn one(path: &Path) -> io::Result<(PathBuf, bool)> {
+        follow(path, &mut Way::default())
+    }
+
+    #[test]
+    fn links_are_followed_to_what_they_mean() {
+        let tree = tree();
+        let root = std::fs::canonicalize(tree.path()).expect("it is there");
+        for (name, target, expected, folder) in [
+            ("up", "a/b/..", "a", true),
+            ("dot", ".", "", true),
+            ("file", "a/file", "a/file", false),
+            ("two", "up/b", "a/b", true),
+        ] {
+            symlink(target, root.join(name)).expect("a link");
+            let found = one(&root.join(name)).expect("it leads somewhere");
+            // Compared by parts, so nothing is a part of its own.
+            assert_eq!(found, (root.join(expected).components().collect(), folder), "{name}");
+        }
+        assert_eq!(one(&root.join("a/b/../file")).expect("a file"), (root.join("a/file"), false));
+        assert!(one(&root.join("a/file/more")).is_err());
+        assert!(one(Path::new("/a\0b")).is_err());
+        assert!(one(Path::new(&format!("/{}", "x/".repeat(3000)))).is_err());
+    }
+
+    #[test]
+    fn what_was_found_before_is_not_looked_for_again_and_is_the_same() {
+        let tree = tree();
+        let view: Vec<_> =
+            ["a/file", "a/b", "a", "a/file"].map(|name| Mount::new(tree.path().join(name), Access::ReadOnly)).into();
+        let found = resolve(&view).expect("a view");
+        let paths: Vec<_> = found.entries.iter().map(|entry| (entry.path.clone(), entry.folder)).collect();
+        let root = std::fs::canonicalize(tree.path()).expect("it is there");
+        // Outermost first, and each once.
+        assert_eq!(paths, [(root.join("a"), true), (root.join("a/b"), true), (root.join("a/file"), false)]);
+    }
 }
