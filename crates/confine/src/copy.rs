@@ -37,6 +37,7 @@ pub fn discard(copy: &Copy) -> Result<()> {
     layer::discard(&copy.changes).map_err(failed)
 }
 
+#[expect(clippy::needless_pass_by_value, reason = "it is for map_err")]
 fn failed(error: LayerError) -> Error {
     let kind = match &error {
         LayerError::Used(_) => ErrorKind::Conflict,

@@ -212,6 +212,7 @@ fn refused(policy: &Policy, unheld: &[Unheld]) -> Error {
     )
 }
 
+#[expect(clippy::needless_pass_by_value, reason = "it is for map_err")]
 fn failed(error: holdfast_sandbox::Error) -> Error {
     use holdfast_sandbox::Error as Failure;
     let kind = match &error {

@@ -114,8 +114,8 @@ pub(crate) fn run(line: RunLine, json: bool) -> anyhow::Result<ExitCode> {
         Some(RunCommand::Thaw(which)) => tell(which.id, &Request::Thaw),
         Some(RunCommand::Kill(which)) => tell(which.id, &Request::Kill),
         Some(RunCommand::Policy(PolicyChange::Set { id, file })) => set(id, &file),
-        Some(RunCommand::Diff(layer)) => changes(holdfast_confine::changes(&layer.of)?, json),
-        Some(RunCommand::Commit(layer)) => changes(holdfast_confine::commit(&layer.of)?, json),
+        Some(RunCommand::Diff(layer)) => changes(&holdfast_confine::changes(&layer.of)?, json),
+        Some(RunCommand::Commit(layer)) => changes(&holdfast_confine::commit(&layer.of)?, json),
         Some(RunCommand::Discard(layer)) => {
             holdfast_confine::discard(&layer.of)?;
             Ok(ExitCode::SUCCESS)
@@ -222,7 +222,7 @@ fn set(id: u32, file: &Path) -> anyhow::Result<ExitCode> {
     tell(id, &Request::Policy { file: name, base, text })
 }
 
-fn changes(changes: Vec<Change>, json: bool) -> anyhow::Result<ExitCode> {
+fn changes(changes: &[Change], json: bool) -> anyhow::Result<ExitCode> {
     let told: Vec<_> = changes
         .iter()
         .map(|it| json!({ "path": it.path.display().to_string(), "change": it.kind.to_string() }))
@@ -231,7 +231,11 @@ fn changes(changes: Vec<Change>, json: bool) -> anyhow::Result<ExitCode> {
         if changes.is_empty() {
             return "nothing was changed".into();
         }
-        changes.iter().map(|it| format!("{:<10}{}\n", it.kind.to_string(), it.path.display())).collect()
+        changes
+            .iter()
+            .map(|it| format!("{:<10}{}", it.kind.to_string(), it.path.display()))
+            .collect::<Vec<_>>()
+            .join("\n")
     })?;
     Ok(ExitCode::SUCCESS)
 }
