@@ -90,8 +90,8 @@ pub(crate) unsafe fn spawn<Work: Fn()>(work: &Work) -> Result<i32, Errno> {
     if stack == libc::MAP_FAILED {
         return Err(last());
     }
-    // SAFETY: the part is of the mapping above, which nobody uses yet; the stack begins at its upper end, which is aligned to a page. What is handed over outlives the other process's
-    // use of it, because this one only goes on when that has executed or ended (CLONE_VFORK).
+    // SAFETY: the part is of the mapping above, which nobody uses yet; the stack begins at its upper end, which is aligned to a page. What is handed over outlives
+    // the other process's use of it, because this one only goes on when that has executed or ended (CLONE_VFORK).
     let pid = unsafe {
         checked(c_long::from(libc::mprotect(stack, GUARD_BYTES, libc::PROT_NONE)))?;
         let top = stack.byte_add(STACK_BYTES + GUARD_BYTES);
