@@ -1,5 +1,5 @@
-//! Prints what it takes to run `true` confined, beside a native one: `start [ROUNDS [RULES [MIB]]]`. The two are run by turns, by a process with so many hidden paths in its view,
-//! and so much memory of its own.
+//! Prints what it takes to run `true` confined, beside a native one: `start [ROUNDS [RULES [MIB]]]`. The two are run by turns, by a process with so many hidden
+//! paths in its view, and so much memory of its own.
 
 use holdfast_sandbox::{Access, Device, Sandbox, Stream};
 use std::process::{Command, ExitCode, Stdio};

@@ -268,12 +268,12 @@ impl Running {
         self.ask(Message::Signal(signal))
     }
 
-    /// Changes what the running program may do with paths, without stopping it. Entries are those of the view, with the rights that they shall have from now on, or new ones
-    /// inside of it; what is not named stays as it is.
+    /// Changes what the running program may do with paths, without stopping it. Entries are those of the view, with the rights that they shall have from now on, or
+    /// new ones inside of it; what is not named stays as it is.
     ///
-    /// Rights of an entry are changed in place, so they hold for working directories and open folders as well. A file that is open stays open as it was opened. A path that
-    /// has become [`crate::Access::Hidden`] is covered: what is open in it, or whose working directory is, still sees it. Rights cannot go beyond those at the start unless
-    /// [`Sandbox::widen`] was set. On an error, entries before the one that it names have been changed.
+    /// Rights of an entry are changed in place, so they hold for working directories and open folders as well. A file that is open stays open as it was opened. A
+    /// path that has become [`crate::Access::Hidden`] is covered: what is open in it, or whose working directory is, still sees it. Rights cannot go beyond those
+    /// at the start unless [`Sandbox::widen`] was set. On an error, entries before the one that it names have been changed.
     pub fn change_view(&self, entries: &[Mount]) -> Result<(), Error> {
         if self.alone {
             let why = "without namespaces Landlock holds the view, and cannot be changed".to_owned();

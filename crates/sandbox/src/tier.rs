@@ -1,10 +1,10 @@
 //! Without namespaces: Landlock and seccomp alone, for views that these can hold.
 //!
-//! Landlock grants, and takes nothing away inside of what it has granted. So a view is held if no entry allows less than one around it, and if every content is from its own
-//! path. Whatever else was asked for is refused by name.
+//! Landlock grants, and takes nothing away inside of what it has granted. So a view is held if no entry allows less than one around it, and if every content is
+//! from its own path. Whatever else was asked for is refused by name.
 //!
-//! There is no namespace whose end ends its processes. Init adopts every process whose parent has ended instead, and when it is to end it kills its children until none is
-//! left. It is told to through its socket; somebody who kills init itself lets the rest live on.
+//! There is no namespace whose end ends its processes. Init adopts every process whose parent has ended instead, and when it is to end it kills its children until
+//! none is left. It is told to through its socket; somebody who kills init itself lets the rest live on.
 
 use crate::error::{Error, Unheld};
 use crate::landlock::{self, WITH_SCOPES};

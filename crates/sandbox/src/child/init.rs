@@ -25,13 +25,7 @@ pub(super) fn run(plan: &Plan, descriptors: &Descriptors<'_>) -> Result<Never, F
         sys::prctl(libc::PR_SET_CHILD_SUBREAPER, 1).map_err(in_step(Step::Fork))?;
     }
     let signals = sys::signal_descriptor().map_err(in_step(Step::Fork))?;
-    // SAFETY: the child only makes system calls until it executes the program.
-    #[allow(unsafe_code)]
-    let forked = unsafe { sys::fork(0, libc::SIGCHLD) }.map_err(in_step(Step::Fork))?;
-    let program = match forked {
-        Forked::Child => return program::run(plan, descriptors),
-        Forked::Parent(pid, _) => pid,
-    };
+    let program = if plan.listener { fork(plan, descriptors)? } else { spawn(plan, descriptors)? };
     close_streams(descriptors).map_err(in_step(Step::Streams))?;
     // Keys of the terminal are for the program.
     let _ = rustix::process::setpgid(None, None);
@@ -48,6 +42,25 @@ pub(super) fn run(plan: &Plan, descriptors: &Descriptors<'_>) -> Result<Never, F
         alone,
     };
     init.serve()
+}
+
+/// A process of its own, since somebody who answers decides when the program is executed, and this one has a clock to watch.
+fn fork(plan: &Plan, descriptors: &Descriptors<'_>) -> Result<i32, Failure> {
+    // SAFETY: the child only makes system calls until it executes the program.
+    #[allow(unsafe_code)]
+    let forked = unsafe { sys::fork(0, libc::SIGCHLD) }.map_err(in_step(Step::Fork))?;
+    match forked {
+        Forked::Child => super::or_tell(descriptors, || program::run(plan, descriptors)),
+        Forked::Parent(pid, _) => Ok(pid),
+    }
+}
+
+/// A process that has this one's memory until it executes the program, and waits for that: this one's is the caller's, which may be large.
+fn spawn(plan: &Plan, descriptors: &Descriptors<'_>) -> Result<i32, Failure> {
+    let start = || -> () { super::or_tell(descriptors, || program::run(plan, descriptors)) };
+    // SAFETY: what runs there only makes system calls, writes to nothing but its own stack, and ends by executing or by `_exit`.
+    #[allow(unsafe_code)]
+    unsafe { sys::spawn(&start) }.map_err(in_step(Step::Fork))
 }
 
 /// The program's streams and the report are its own: whoever reads them sees their end when the program closes them.

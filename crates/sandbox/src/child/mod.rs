@@ -49,8 +49,13 @@ const FAILED: i32 = 125;
 
 /// The child's whole life.
 pub(crate) fn run(plan: &Plan, descriptors: &Descriptors<'_>) -> ! {
+    or_tell(descriptors, || prepare(plan, descriptors))
+}
+
+/// Does what does not return unless it fails, and then says so and ends.
+fn or_tell(descriptors: &Descriptors<'_>, work: impl FnOnce() -> Result<Never, Failure>) -> ! {
     let _no_return = NoReturn;
-    let Err(failure) = prepare(plan, descriptors);
+    let Err(failure) = work();
     let _ = tell(descriptors.report, Message::Failed(failure), &[]);
     sys::exit(FAILED)
 }

@@ -57,7 +57,8 @@ pub struct Changes {
 impl Changes {
     /// What differs between a folder and what a program made of it, in the order of the paths, a folder before what is in it.
     ///
-    /// `changes` is what [`crate::Source::CopyOnWrite`] named; no sandbox may use it now. Files that were only opened for writing are compared, and not listed if they are the same.
+    /// `changes` is what [`crate::Source::CopyOnWrite`] named; no sandbox may use it now. Files that were only opened for writing are compared, and not listed if
+    /// they are the same.
     pub fn read(lower: &Path, changes: &Path) -> Result<Vec<Change>, LayerError> {
         let _lock = Lock::take(changes)?;
         Self::read_locked(lower, changes)
@@ -87,7 +88,8 @@ impl Changes {
         Ok(())
     }
 
-    /// What is in a folder of the upper. `merged`: what the lower has there shows through. Folders wait in a list and not on the stack, since a program decides how deep they are.
+    /// What is in a folder of the upper. `merged`: what the lower has there shows through. Folders wait in a list and not on the stack, since a program decides how
+    /// deep they are.
     fn folder(&mut self, path: &Path, merged: bool) -> Result<(), LayerError> {
         let mut waiting = vec![(path.to_owned(), merged)];
         while let Some((folder, merged)) = waiting.pop() {

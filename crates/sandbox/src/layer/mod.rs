@@ -1,19 +1,21 @@
 //! Changes of a copy-on-write folder: looking at them, and what to do with them.
 //!
-//! An overlay shows a folder (the lower) with changes laid over it (the upper). What was made or modified is in the upper as it is; what was removed is there as a character
-//! device 0:0 (a whiteout); a folder that was removed and made again is marked (opaque), so that nothing of the lower one shows through.
+//! An overlay shows a folder (the lower) with changes laid over it (the upper). What was made or modified is in the upper as it is; what was removed is there as a
+//! character device 0:0 (a whiteout); a folder that was removed and made again is marked (opaque), so that nothing of the lower one shows through.
 //!
 //! The folder of changes has four names in it: `upper`, `work` (the kernel's own), `lock`, and `committed` while a commit that has done its work takes the changes away.
 //!
-//! Limits: a file with several names becomes several files in a commit; holes become zeros; sockets cannot be committed; an original with other file systems mounted in it
-//! cannot be the lower of an overlay. Nobody else should write to the original meanwhile.
+//! Limits: a file with several names becomes several files in a commit; holes become zeros; sockets cannot be committed; an original with other file systems
+//! mounted in it cannot be the lower of an overlay. Nobody else should write to the original meanwhile.
 
 mod changes;
 mod commit;
+mod patch;
 mod tree;
 
 pub use changes::{Change, Changes, Kind};
 pub use commit::{commit, discard};
+pub use patch::patch;
 
 use crate::error::Error;
 use rustix::fs::{FlockOperation, Mode, OFlags, flock, open};

@@ -1,6 +1,7 @@
 //! Where the entries of a view are: symbolic links resolved, what they are, and that they do not contradict each other.
 //!
-//! The machine's files can change between this and the mounting. The child therefore opens what was found here without following any link: what has become one is an error.
+//! The machine's files can change between this and the mounting. The child therefore opens what was found here without following any link: what has become one is
+//! an error.
 
 use crate::error::Error;
 use crate::sandbox::{Access, ENTRIES_MAX, Mount, PATH_BYTES_MAX, Source};

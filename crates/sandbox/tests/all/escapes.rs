@@ -277,8 +277,10 @@ say('write', lambda: open('/proc/1/mem', 'r+b'))
 #[test]
 fn the_kernels_own_files_cannot_be_written() {
     let program = "
-for path in ('/proc/sys/kernel/core_pattern', '/proc/sys/kernel/hostname', '/proc/sysrq-trigger', '/proc/self/oom_score_adj', '/sys/kernel/uevent_helper', '/sys/power/state',
-             '/sys/kernel/mm/transparent_hugepage/enabled', '/sys/fs/cgroup/pids/cgroup.procs', '/dev/vda', '/dev/kmsg', '/dev/mem'):
+for path in ('/proc/sys/kernel/core_pattern',
+             '/proc/sys/kernel/hostname', '/proc/sysrq-trigger', '/proc/self/oom_score_adj', '/sys/kernel/uevent_helper', '/sys/power/state',
+             '/sys/kernel/mm/transparent_hugepage/enabled',
+             '/sys/fs/cgroup/pids/cgroup.procs', '/dev/vda', '/dev/kmsg', '/dev/mem'):
     say(path, lambda: os.close(os.open(path, os.O_WRONLY)))
 ";
     for root in [Root::Empty, Root::Host] {

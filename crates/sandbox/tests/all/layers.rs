@@ -1,7 +1,7 @@
 //! Copy-on-write: what a program changed, and what becomes of it.
 
 use crate::support::{folder, is_root, python, said, shell, write};
-use holdfast_sandbox::layer::{Change, Changes, Kind, commit, discard};
+use holdfast_sandbox::layer::{Change, Changes, Kind, commit, discard, patch};
 use holdfast_sandbox::{Access, Mount, Sandbox, Source};
 use std::ffi::OsStr;
 use std::fs;
@@ -247,4 +247,39 @@ os.chmod(t + '/same', 0o711)
         (2000, 0o755, 0o711)
     );
     let _ = is_root();
+}
+
+#[test]
+fn an_archive_of_the_changes_has_what_is_new_and_marks_for_what_is_gone() {
+    let (folder, tree, changes) = prepared();
+    let long = "l".repeat(150);
+    let more = format!(
+        "{SCRIPT}\necho long > {long}; ln -s {long} tolong; setfattr -n user.note -v kept added 2>/dev/null; true"
+    );
+    said(sandbox(shell(&more), &tree, &changes));
+    let mut archive = Vec::new();
+    patch(&tree, &changes, &mut archive).expect("archived");
+    let file = folder.path().join("patch.tar");
+    fs::write(&file, &archive).expect("written");
+    // Unpacked by another program into an empty folder.
+    let out = folder.path().join("out");
+    fs::create_dir(&out).expect("a folder");
+    let status =
+        std::process::Command::new("tar").arg("-xf").arg(&file).arg("-C").arg(&out).status().expect("tar is there");
+    assert!(status.success());
+    let read = |name: &str| fs::read_to_string(out.join(name)).unwrap_or_else(|error| panic!("{name}: {error}"));
+    assert_eq!(read("modified"), "modifiedmore\n");
+    assert_eq!(read("made/deep/file"), "deep\n");
+    assert_eq!(read(&long), "long\n");
+    assert_eq!(fs::read_link(out.join("tolong")).expect("a link").to_str(), Some(long.as_str()));
+    assert_eq!(fs::metadata(out.join("mode")).expect("it is there").mode() & 0o777, 0o600);
+    assert!(out.join(OsStr::from_bytes(b"caf\xe9 ")).exists());
+    for mark in [".wh.gone", ".wh.goner", ".wh.moved", ".wh.movedir", "again/.wh..wh..opq", "todir/.wh..wh..opq"] {
+        assert_eq!(read(mark), "", "{mark}");
+    }
+    for absent in ["gone", "untouched", "same", "again/old"] {
+        assert!(!out.join(absent).exists(), "{absent}");
+    }
+    // The changes are still there.
+    assert!(!commit(&tree, &changes).expect("committed").is_empty());
 }
