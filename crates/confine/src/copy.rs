@@ -2,6 +2,7 @@
 
 use holdfast_base::{Error, ErrorKind, Result};
 use holdfast_sandbox::layer::{self, Change, Changes, LayerError};
+use std::io::Write;
 use std::path::PathBuf;
 
 /// A folder whose changes are kept apart.
@@ -27,6 +28,14 @@ pub fn changes(copy: &Copy) -> Result<Vec<Change>> {
 /// `Conflict` while a program runs with it.
 pub fn commit(copy: &Copy) -> Result<Vec<Change>> {
     layer::commit(&copy.path, &copy.changes).map_err(failed)
+}
+
+/// Writes the changes as an archive in the form of a layer of an image (OCI image layer specification): tar, with whiteouts for what is gone.
+///
+/// # Errors
+/// `Conflict` while a program runs with it.
+pub fn patch(copy: &Copy, to: &mut impl Write) -> Result<()> {
+    layer::patch(&copy.path, &copy.changes, to).map_err(failed)
 }
 
 /// Forgets the changes.

@@ -297,6 +297,13 @@ fn changes_are_kept_apart_looked_at_forgotten_or_made() -> Outcome {
             })
             .collect();
         assert_eq!(pairs, ["deleted kept/file", "added made", "added made/moved", "added new"]);
+        let patch = ground.path("changes.tar");
+        let words = ["run", "patch", &of, "-"];
+        fs::write(&patch, ground.command(&words).output()?.stdout)?;
+        let listed = text(&Command::new("tar").arg("-tf").arg(&patch).output()?.stdout);
+        for name in ["kept/.wh.file", "made/moved", "new"] {
+            assert!(listed.lines().any(|line| line.trim_start_matches("./") == name), "{name}: {listed}");
+        }
         assert!(ground.command(&["run", "discard", &of]).status()?.success());
         assert_eq!(ground.json(&["run", "diff", &of])?, serde_json::json!([]));
         work()?;

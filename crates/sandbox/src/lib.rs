@@ -33,7 +33,7 @@
 //!
 //! # Limits
 //!
-//! * Linux 5.12 or later, and user namespaces; what else there is, [`probe`] says. Without namespaces a smaller set of views is held (`tier`).
+//! * Linux 5.12 or later, and user namespaces; what else there is, [`probe()`] says. Without namespaces a smaller set of views is held (`tier`).
 //! * The entries of a view are bound to what is at their paths when it starts. If somebody outside renames another file over a hidden one, the mask is gone with
 //!   the old one: hide the folder around it, or use a broker.
 //! * A hidden file that has another name outside of what is hidden (a hard link) is seen there.

@@ -8,7 +8,8 @@ use holdfast_confine::control::{self, About, Control, Request};
 use holdfast_confine::{Change, Command, Confined, Copy, Outcome, Status};
 use serde_json::json;
 use std::ffi::OsString;
-use std::io::IsTerminal;
+use std::fs::File;
+use std::io::{BufWriter, IsTerminal};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -43,6 +44,14 @@ enum RunCommand {
     Policy(PolicyChange),
     /// Say what was changed in a folder that was kept as it is by --cow.
     Diff(Layer),
+    /// Write such changes as an archive in the form of a layer of an image (tar, with whiteouts for what is gone).
+    Patch {
+        #[command(flatten)]
+        layer: Layer,
+        /// The archive; - is standard output. A file of this name is not overwritten.
+        #[arg(value_name = "FILE")]
+        to: PathBuf,
+    },
     /// Make such changes in the folder itself, durably, and forget them. Killed at any point, it goes on when it is run again.
     Commit(Layer),
     /// Forget such changes.
@@ -115,6 +124,7 @@ pub(crate) fn run(line: RunLine, json: bool) -> anyhow::Result<ExitCode> {
         Some(RunCommand::Kill(which)) => tell(which.id, &Request::Kill),
         Some(RunCommand::Policy(PolicyChange::Set { id, file })) => set(id, &file),
         Some(RunCommand::Diff(layer)) => changes(&holdfast_confine::changes(&layer.of)?, json),
+        Some(RunCommand::Patch { layer, to }) => patch(&layer.of, &to),
         Some(RunCommand::Commit(layer)) => changes(&holdfast_confine::commit(&layer.of)?, json),
         Some(RunCommand::Discard(layer)) => {
             holdfast_confine::discard(&layer.of)?;
@@ -220,6 +230,18 @@ fn set(id: u32, file: &Path) -> anyhow::Result<ExitCode> {
     let Text { name, base, bytes } = Text::of(file)?;
     let text = String::from_utf8(bytes).map_err(|_| Error::invalid(format!("{name} is not text")))?;
     tell(id, &Request::Policy { file: name, base, text })
+}
+
+fn patch(of: &Copy, to: &Path) -> anyhow::Result<ExitCode> {
+    if to == Path::new("-") {
+        holdfast_confine::patch(of, &mut std::io::stdout().lock())?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let at = |error: std::io::Error| Error::from(error).context(to.display());
+    let mut file = BufWriter::new(File::create_new(to).map_err(at)?);
+    holdfast_confine::patch(of, &mut file)?;
+    file.into_inner().map_err(|error| at(error.into_error()))?.sync_all().map_err(at)?;
+    Ok(ExitCode::SUCCESS)
 }
 
 fn changes(changes: &[Change], json: bool) -> anyhow::Result<ExitCode> {
