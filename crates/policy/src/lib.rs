@@ -23,7 +23,7 @@ pub use ask::{Arguments, Judge, Request, Verdict};
 pub use check::{Report, check, check_pair};
 pub use conditions::{ARGUMENTS, Conditions};
 pub use diff::{ASKED_MAX, Change, Difference, diff};
-pub use form::{PATH_MAX_BYTES, PATTERNS_MAX, PATTERNS_MAX_BYTES, RULES_MAX, TEXT_MAX_BYTES};
+pub use form::{PATH_MAX_BYTES, PATH_MAX_PARTS, PATTERNS_MAX, PATTERNS_MAX_BYTES, RULES_MAX, TEXT_MAX_BYTES};
 pub use learn::{LEARNED_MAX, LearnOptions, Learned};
 pub use mistake::{MISTAKES_MAX, Mistake, Mistakes};
 pub use operation::Operation;
