@@ -1,7 +1,7 @@
 //! Paths and patterns in a policy.
 
 use super::reader::{Reader, Value};
-use super::{PATH_MAX_BYTES, PATTERNS_MAX, PATTERNS_MAX_BYTES};
+use super::{PATH_MAX_BYTES, PATH_MAX_PARTS, PATTERNS_MAX, PATTERNS_MAX_BYTES};
 use crate::{Scope, text};
 use std::ffi::OsStr;
 use std::ops::Range;
@@ -147,6 +147,9 @@ fn normal(base: &Path, bytes: &[u8]) -> Result<PathBuf, String> {
     if whole.as_os_str().len() > PATH_MAX_BYTES {
         return Err(format!("{} bytes are more than the {PATH_MAX_BYTES} a path may have", whole.as_os_str().len()));
     }
+    if whole.components().count() > PATH_MAX_PARTS {
+        return Err(format!("more than the {PATH_MAX_PARTS} parts a path may have"));
+    }
     let mut normal = PathBuf::from("/");
     for part in whole.components() {
         match part {
@@ -181,6 +184,9 @@ fn try_pattern(base: &Path, written: &str) -> Result<String, String> {
     let parts: Vec<_> = whole.split('/').filter(|part| !part.is_empty() && *part != ".").collect();
     if parts.contains(&"..") {
         return Err("`..` in a pattern matches nothing; write the path out".into());
+    }
+    if parts.len() > PATH_MAX_PARTS {
+        return Err(format!("more than the {PATH_MAX_PARTS} parts a pattern may have"));
     }
     if parts.is_empty() {
         return Err("an empty pattern matches nothing".into());

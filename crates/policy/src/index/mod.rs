@@ -155,6 +155,12 @@ impl Index {
         }
     }
 
+    /// The most rules that one place has: what a decision there looks through.
+    pub(crate) fn crowd(&self) -> usize {
+        let most = |node: &Node| node.exact.len().max(node.folder.len()).max(node.globs.len()).max(node.ways.len());
+        self.nodes.iter().map(most).max().unwrap_or(0)
+    }
+
     /// The rule that decides, and whether it is one that only lies further on the way. `Err` for a path that is none.
     pub(crate) fn find(&self, rules: &[Rule], request: &Request<'_>) -> Result<Option<(usize, bool)>, NotAPath> {
         let path = request.path.as_os_str().as_bytes();

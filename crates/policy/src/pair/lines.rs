@@ -3,7 +3,7 @@
 use super::model::{Field, Match, Model};
 use super::words::{Word, arguments, names, word};
 use crate::Conditions;
-use crate::form::PATH_MAX_BYTES;
+use crate::form::{PATH_MAX_BYTES, PATH_MAX_PARTS};
 use crate::mistake::{MISTAKES_MAX, Mistake, Mistakes, unknown};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Component, Path, PathBuf};
@@ -202,9 +202,10 @@ impl Parser<'_> {
     fn path(&mut self, number: usize, text: &str) -> Option<PathBuf> {
         let path = Path::new(text);
         let odd = |part: Component<'_>| matches!(part, Component::ParentDir);
-        if !path.is_absolute() || path.components().any(odd) || text.contains('\0') || text.len() > PATH_MAX_BYTES {
+        let long = text.len() > PATH_MAX_BYTES || path.components().count() > PATH_MAX_PARTS;
+        if !path.is_absolute() || path.components().any(odd) || text.contains('\0') || long {
             return self
-                .wrong(number, format!("a path is absolute, without `..`, and no longer than {PATH_MAX_BYTES} bytes"));
+                .wrong(number, format!("a path is absolute, without `..`, and no longer than {PATH_MAX_BYTES} bytes and {PATH_MAX_PARTS} parts"));
         }
         Some(path.components().collect())
     }

@@ -57,8 +57,8 @@ pub(super) fn refused(word: Word) -> Operations {
     }
 }
 
-/// What is allowed by operations together, and one more. Reading, writing, mapping and executing need `open` beside their own; what may be opened may be listed, on which the
-/// policies that come with `BoesFS` rely.
+/// What is allowed by operations together, and one more. Reading, writing, mapping and executing need `open` beside their own; what may be opened may be
+/// listed, on which the policies that come with `BoesFS` rely.
 pub(super) fn granted(words: &BTreeSet<Word>, more: Option<Word>) -> Operations {
     use Operation::{Exec, Getattr, Lookup, Mmap, Read, Readdir, Setattr, Truncate, Write, Xattr};
     let has = |word| words.contains(&word) || more == Some(word) || words.contains(&Word::Default);
