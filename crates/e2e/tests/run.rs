@@ -1,5 +1,6 @@
 //! Confined programs through the built program, as the account that runs the tests and, where that is root, as an ordinary one.
 
+use std::ffi::OsStr;
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, chown};
 use std::os::unix::process::ExitStatusExt;
@@ -8,6 +9,7 @@ use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 use holdfast_e2e::Outcome;
+use holdfast_e2e::others::{PJDFSTEST_SETTINGS, cargo_program};
 use holdfast_testkit::server::program;
 use serde_json::Value;
 
@@ -66,17 +68,20 @@ impl Ground {
         )
     }
 
-    fn command(&self, arguments: &[&str]) -> Command {
-        let mut command = if self.ordinary {
-            let mut command = Command::new("setpriv");
+    /// A program as the account that this is about.
+    fn as_account(&self, program: impl AsRef<OsStr>) -> Command {
+        let mut command = Command::new(if self.ordinary { OsStr::new("setpriv") } else { program.as_ref() });
+        if self.ordinary {
             let account = ORDINARY.to_string();
-            command.args(["--reuid", &account, "--regid", &account, "--clear-groups", "--no-new-privs"]);
-            command.arg(&self.program);
-            command
-        } else {
-            Command::new(&self.program)
-        };
-        command.args(arguments).env("XDG_RUNTIME_DIR", self.path("runtime")).env("SECRET", "secret").current_dir("/");
+            command.args(["--reuid", &account, "--regid", &account, "--clear-groups", "--no-new-privs"]).arg(program);
+        }
+        command.current_dir("/");
+        command
+    }
+
+    fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = self.as_account(&self.program);
+        command.args(arguments).env("XDG_RUNTIME_DIR", self.path("runtime")).env("SECRET", "secret");
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         command
     }
@@ -369,6 +374,36 @@ fn without_namespaces_it_is_refused_or_what_is_weaker_is_listed() -> Outcome {
     let refused = run(&["--allow-degraded"], "touch ran")?;
     assert!(refused.status.code() == Some(64) && text(&refused.stderr).contains("/kept"), "{refused:?}");
     assert!(!work.join("ran").exists());
+    Ok(())
+}
+
+/// The POSIX test suite (`scripts/need.sh pjdfstest`), as an ordinary account: what root may do besides, nobody may in a sandbox.
+#[test]
+fn pjdfstest_finds_the_same_under_a_policy_that_allows_everything() -> Outcome {
+    let ground = Ground::new(rustix::process::geteuid().is_root())?;
+    let devices = "devices = [\"null\", \"zero\", \"full\", \"random\", \"urandom\", \"tty\"]\n";
+    let work = ground.path("work").display().to_string();
+    ground
+        .policy("policy.toml", &format!("default = \"allow\"\ndirectory = \"{work}\"\nnetwork = \"all\"\n{devices}"))?;
+    fs::write(ground.path("pjdfstest.toml"), PJDFSTEST_SETTINGS)?;
+    let suite = ground.path("pjdfstest").display().to_string();
+    fs::copy(cargo_program("pjdfstest")?, &suite)?;
+    let settings = ground.path("pjdfstest.toml").display().to_string();
+    let words = [&*suite, "-c", &settings, "-p", &work];
+    let results = |output: &Output| {
+        let said = text(&output.stdout);
+        let mut all: Vec<_> = said
+            .lines()
+            .filter(|line| line.contains("::"))
+            .map(|line| line.split_whitespace().collect::<Vec<_>>().join(" "))
+            .collect();
+        all.sort();
+        all
+    };
+    let native = results(&ground.as_account(&suite).args(&words[1..]).output()?);
+    let confined = ground.run(&words)?;
+    assert_eq!(results(&confined), native, "{confined:?}");
+    assert!(native.iter().filter(|line| line.ends_with(" ok")).count() > 200, "{native:?}");
     Ok(())
 }
 

@@ -13,7 +13,7 @@ use std::io::{BufWriter, IsTerminal};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 
 /// What a shell adds to the number of the signal that ended a program.
 const SIGNALLED: i32 = 128;
@@ -150,7 +150,9 @@ fn start(args: RunArgs) -> anyhow::Result<ExitCode> {
         widen: args.widen,
         allow_degraded: args.allow_degraded,
     };
-    // Before there are any threads.
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build().map_err(Error::from)?;
+    // Before the program is there, so that none is lost; and it is started before there are any threads.
+    let signals = runtime.block_on(async { Signals::catch() })?;
     let confined = Arc::new(Confined::start(&policy, &command)?);
     for weaker in confined.weaker() {
         eprintln!("holdfast: without user namespaces {weaker}");
@@ -158,38 +160,51 @@ fn start(args: RunArgs) -> anyhow::Result<ExitCode> {
     let control = Control::start(confined.clone(), about);
     let control =
         control.inspect_err(|error| tracing::info!(%error, "`holdfast run ps` will not find this program")).ok();
-    let outcome = supervise(&confined)?;
+    let outcome = runtime.block_on(signals.hand_on(&confined))?;
     drop(control);
     Ok(told(outcome))
 }
 
-/// Hands signals on until the program has ended.
-fn supervise(confined: &Arc<Confined>) -> anyhow::Result<Outcome> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build().map_err(Error::from)?;
-    runtime.block_on(async {
+/// What the supervisor is told by the system, and tells the program.
+struct Signals {
+    hangup: Signal,
+    terminate: Signal,
+    interrupt: Signal,
+    quit: Signal,
+    /// Whether keys of the terminal tell the program as well.
+    terminal: bool,
+}
+
+impl Signals {
+    fn catch() -> anyhow::Result<Self> {
         let caught = |kind: SignalKind| signal(kind).map_err(Error::from);
-        let mut hangup = caught(SignalKind::hangup())?;
-        let mut terminate = caught(SignalKind::terminate())?;
-        // At a terminal the program has it from there; it decides whether it ends.
-        let mut interrupt = caught(SignalKind::interrupt())?;
-        let mut quit = caught(SignalKind::quit())?;
-        let terminal = std::io::stdin().is_terminal();
+        Ok(Self {
+            hangup: caught(SignalKind::hangup())?,
+            terminate: caught(SignalKind::terminate())?,
+            interrupt: caught(SignalKind::interrupt())?,
+            quit: caught(SignalKind::quit())?,
+            terminal: std::io::stdin().is_terminal(),
+        })
+    }
+
+    /// Hands them on until the program has ended.
+    async fn hand_on(mut self, confined: &Arc<Confined>) -> anyhow::Result<Outcome> {
         let waiting = confined.clone();
         let mut ended = tokio::task::spawn_blocking(move || waiting.wait());
         loop {
             let (kind, is_the_terminals) = tokio::select! {
                 outcome = &mut ended => return Ok(outcome.map_err(|error| Error::internal(error.to_string()))??),
-                _ = hangup.recv() => (SignalKind::hangup(), false),
-                _ = terminate.recv() => (SignalKind::terminate(), false),
-                _ = interrupt.recv() => (SignalKind::interrupt(), true),
-                _ = quit.recv() => (SignalKind::quit(), true),
+                _ = self.hangup.recv() => (SignalKind::hangup(), false),
+                _ = self.terminate.recv() => (SignalKind::terminate(), false),
+                _ = self.interrupt.recv() => (SignalKind::interrupt(), true),
+                _ = self.quit.recv() => (SignalKind::quit(), true),
             };
-            if !(is_the_terminals && terminal) {
+            if !(is_the_terminals && self.terminal) {
                 // It may have ended this moment.
                 let _ = confined.signal(kind.as_raw_value());
             }
         }
-    })
+    }
 }
 
 fn told(outcome: Outcome) -> ExitCode {
