@@ -197,6 +197,7 @@ impl Step {
             (Step::Execute, Some(libc::EACCES)) => {
                 " (not executable, or its entry of the view does not allow to execute)"
             }
+            (Step::Execute, Some(libc::ENOSYS)) => " (whoever was to be asked about it does not answer)",
             (_, Some(libc::ENOSYS)) => " (this kernel is too old: Linux 5.12 or later is needed)",
             _ => "",
         }

@@ -141,8 +141,8 @@ const ATTRIBUTE_REQUESTS: [u32; 3] = [0x4008_6602, 0x401c_5820, 0x4004_6602];
 const SYS_OPEN_TREE_ATTR: libc::c_long = 467;
 
 /// Calls that the last steps before the program need, and that therefore nobody can be asked about.
-pub(crate) const RESERVED: [libc::c_long; 4] =
-    [libc::SYS_sendmsg, libc::SYS_exit_group, libc::SYS_exit, libc::SYS_rt_sigreturn];
+pub(crate) const RESERVED: [libc::c_long; 5] =
+    [libc::SYS_sendmsg, libc::SYS_close, libc::SYS_exit_group, libc::SYS_exit, libc::SYS_rt_sigreturn];
 
 /// All flags of `clone` and `unshare` that make a namespace, but that of time, which only `unshare` takes.
 const NAMESPACES: u32 = 0x7e02_0000;

@@ -1,6 +1,8 @@
 //! The first process of the sandbox. It starts the program, takes ended processes away, passes signals on, watches the clock, and ends with the
 //! program: the kernel then kills whatever is left in the namespace.
 //!
+//! Until the program is executed it waits for that, unless there is a listener, and only a kill reaches it: where a file system does not answer, it has no clock.
+//!
 //! It also ends when the caller's process does. It learns that from a descriptor of that process, which cannot be kept open by a copy elsewhere as a pipe
 //! could; and not from `PR_SET_PDEATHSIG`, which would tell of the end of the thread that started it.
 

@@ -26,10 +26,16 @@ pub(super) fn run(plan: &Plan, descriptors: &Descriptors<'_>) -> Result<Never, F
         sys::limit(resource, most).map_err(in_step(Step::Limits))?;
     }
     sys::default_signals();
+    if plan.listener {
+        // Who answers looks at what the call is about, in this process's memory; it has that of the caller anyway.
+        sys::prctl(libc::PR_SET_DUMPABLE, 1).map_err(in_step(Step::Filter))?;
+    }
     tell(descriptors.report, Message::Ready, &[]).map_err(in_step(Step::Execute))?;
     let listener = sys::install_filter(&plan.filter, plan.listener).map_err(in_step(Step::Filter))?;
-    if let Some(listener) = &listener {
+    if let Some(listener) = listener {
         tell(descriptors.report, Message::Listener, &[listener.as_fd()]).map_err(in_step(Step::Filter))?;
+        // With a copy here, the calls of this process would wait for ever once nobody else has one.
+        drop(listener);
     }
     Err(in_step(Step::Execute)(execute(plan)))
 }

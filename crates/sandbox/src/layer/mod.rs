@@ -22,7 +22,7 @@ use rustix::fs::{FlockOperation, Mode, OFlags, flock, open};
 use std::fs;
 use std::io;
 use std::os::fd::OwnedFd;
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 /// Most changes of one folder that are looked at: each takes some hundred bytes of memory.
@@ -67,10 +67,13 @@ pub(crate) fn failed(what: &'static str, path: &Path) -> impl FnOnce(io::Error) 
 #[derive(Debug)]
 pub(crate) struct Lock {
     file: OwnedFd,
+    changes: PathBuf,
 }
 
 impl Drop for Lock {
     fn drop(&mut self) {
+        // The kernel's own folder is one without permissions, which an ordinary account could not remove by usual means.
+        let _ = fs::set_permissions(self.changes.join("work/work"), PermissionsExt::from_mode(0o700));
         // Not only by closing it: a process that is just being forked may have a copy for a moment.
         let _ = flock(&self.file, FlockOperation::Unlock);
     }
@@ -83,7 +86,7 @@ impl Lock {
         let file = open(&path, flags, Mode::from_raw_mode(0o600));
         let file = file.map_err(|errno| failed("opening", &path)(errno.into()))?;
         match flock(&file, FlockOperation::NonBlockingLockExclusive) {
-            Ok(()) => Ok(Self { file }),
+            Ok(()) => Ok(Self { file, changes: changes.to_owned() }),
             Err(rustix::io::Errno::WOULDBLOCK) => Err(LayerError::Used(changes.to_owned())),
             Err(errno) => Err(failed("locking", &path)(errno.into())),
         }

@@ -149,6 +149,12 @@ fn what_is_not_named_is_not_there() {
 
 #[test]
 fn the_inner_of_two_entries_prevails() {
+    for root in [Root::Empty, Root::Host] {
+        inner_prevails(root);
+    }
+}
+
+fn inner_prevails(root: Root) {
     let tree = tree();
     let at = tree.path();
     write(at, "sub/deep/file", "deep");
@@ -159,6 +165,8 @@ fn the_inner_of_two_entries_prevails() {
     let view =
         [("", Access::Writable), ("sub", Access::Hidden), ("sub/deep", Access::Writable), ("other", Access::Hidden)];
     let mut sandbox = shell(&script);
+    sandbox.root = root;
+    sandbox.tmp_bytes = sandbox.tmp_bytes.filter(|_| root == Root::Empty);
     // In any order.
     for (name, access) in view.into_iter().rev() {
         sandbox.view.push(Mount::new(at.join(name), access));

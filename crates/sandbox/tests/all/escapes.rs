@@ -1,6 +1,6 @@
 //! Ways out that are tried, each of which must lead nowhere.
 
-use crate::support::{folder, is_root, line, literal, python, run, said, shell, start, write};
+use crate::support::{folder, is_root, literal, python, run, said, shell, write};
 use holdfast_sandbox::{Access, Denied, Mount, Root, Sandbox};
 use std::path::Path;
 
@@ -333,35 +333,6 @@ print(ctypes.CFUNCTYPE(ctypes.c_int)(address)())
 ";
     let (outcome, said) = run(python(machine).mount(folder.path(), Access::All));
     assert_eq!(outcome.status, holdfast_sandbox::Status::Signalled(libc::SIGSYS), "{said}");
-}
-
-#[test]
-fn questions_about_calls_reach_the_listener() {
-    let mut sandbox = shell("echo before; mkdir /tmp/asked; echo after");
-    sandbox.notify = vec![libc::SYS_mkdir, libc::SYS_mkdirat];
-    let (mut running, mut output) = start(sandbox);
-    assert_eq!(line(&mut output), "before");
-    let listener = running.take_listener().expect("there is one");
-    let mut events = [rustix::event::PollFd::new(&listener, rustix::event::PollFlags::IN)];
-    rustix::event::poll(&mut events, None).expect("polled");
-    assert!(!events[0].revents().is_empty());
-    // Nobody answers: the call fails, and the program goes on.
-    drop(listener);
-    assert!(line(&mut output).contains("Function not implemented"));
-    assert_eq!(line(&mut output), "after");
-    assert!(running.wait().expect("it ran").success());
-    let mut reserved = shell("true");
-    reserved.notify = vec![libc::SYS_sendmsg];
-    assert!(reserved.start().is_err());
-}
-
-#[test]
-fn a_program_that_cannot_be_executed_is_an_error_with_a_listener_as_well() {
-    let mut sandbox = plainly(&["/usr/bin/nothing-of-this-name"]);
-    sandbox.notify = vec![libc::SYS_mkdir];
-    let running = sandbox.start().expect("it starts");
-    let error = running.wait().expect_err("it cannot run").to_string();
-    assert!(error.contains("cannot execute"), "{error}");
 }
 
 #[test]

@@ -145,6 +145,8 @@ fn what_is_discarded_is_gone() {
     let before = picture(&tree);
     // A folder that its maker has closed is removed as well.
     said(sandbox(shell(&format!("{SCRIPT}\nmkdir -p closed/in; chmod 0 closed")), &tree, &changes));
+    let work = fs::metadata(changes.join("work/work")).expect("it is there");
+    assert_eq!(work.mode() & 0o777, 0o700);
     discard(&changes).expect("discarded");
     assert_eq!(picture(&tree), before);
     assert_eq!(Changes::read(&tree, &changes).expect("read"), []);

@@ -7,6 +7,7 @@ mod layers;
 mod limits;
 mod live;
 mod network;
+mod questions;
 mod start;
 mod support;
 mod tier;
