@@ -10,7 +10,7 @@ set -euo pipefail
 declare -A package=(
     [cc]=gcc [curl]=curl [cadaver]=cadaver [litmus]=litmus [fuse3]=fuse3 [zstd]=zstd [openssl]=openssl
     [firefox]=firefox-esr [davfs2]=davfs2 [xz]=xz-utils [time]=time [postgresql]=postgresql [nginx]=nginx-light [wrk]=wrk [h2load]=nghttp2-client
-    [apache2]=apache2-bin [dovecot]="dovecot-core dovecot-imapd" [ip]=iproute2 [aria2c]=aria2 [sshd]=openssh-server [ssh-keygen]=openssh-client [unshare]=util-linux [sqlite3]=sqlite3 [git]=git [swift]="swift-proxy swift-account swift-container swift-object memcached"
+    [apache2]=apache2-bin [dovecot]="dovecot-core dovecot-imapd" [ip]=iproute2 [aria2c]=aria2 [sshd]=openssh-server [ssh-keygen]=openssh-client [unshare]=util-linux [setpriv]=util-linux [sqlite3]=sqlite3 [git]=git [swift]="swift-proxy swift-account swift-container swift-object memcached"
 )
 # tool -> what is looked for on the PATH, where that is not the tool's name
 declare -A command=([fuse3]=fusermount3 [firefox]=firefox-esr [davfs2]=mount.davfs [swift]=swift-object-server)
