@@ -27,13 +27,13 @@ pub enum Operation {
     Rmdir,
     /// Finding out that a name is there: any call that takes a path.
     Lookup,
-    /// Reading attributes: `stat`, `access`, `readlink`.
+    /// Reading attributes: `stat`, `access`, `readlink`, and extended ones.
     Getattr,
     /// Changing mode, owner or times.
     Setattr,
     /// Changing the size.
     Truncate,
-    /// Reading, listing, setting or removing extended attributes.
+    /// Setting and removing extended attributes.
     Xattr,
     /// Listing a folder.
     Readdir,
