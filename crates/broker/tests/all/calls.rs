@@ -1,0 +1,1 @@
+//! Each call, allowed and refused.
