@@ -171,6 +171,14 @@ pub(crate) fn zeroed<T: Copy>() -> T {
 /// if this thread ends. All of this must be called by one thread.
 pub(crate) struct Traced(i32);
 
+/// The set of general registers (`NT_PRSTATUS`), more than any architecture here has of them, and the place of the one with a call's result.
+const NT_PRSTATUS: u64 = 1;
+const REGISTERS_MAX: usize = 64;
+#[cfg(target_arch = "x86_64")]
+const RESULT_REGISTER: usize = 10;
+#[cfg(target_arch = "aarch64")]
+const RESULT_REGISTER: usize = 0;
+
 /// Why a seized thread stopped.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Stop {
@@ -216,6 +224,18 @@ impl Traced {
                 }
             }
         }
+    }
+
+    /// What the call that it comes out of returns.
+    pub(crate) fn returned(&self) -> Result<i64, Errno> {
+        let mut registers = [0_u64; REGISTERS_MAX];
+        let into = libc::iovec { iov_base: registers.as_mut_ptr().cast(), iov_len: size_of_val(&registers) };
+        // SAFETY: the kernel writes at most as many bytes as the vector says, to memory that outlives the call.
+        let result = unsafe {
+            let (request, set) = (u64::from(libc::PTRACE_GETREGSET), NT_PRSTATUS);
+            libc::syscall(libc::SYS_ptrace, request, i64::from(self.0), set, &raw const into)
+        };
+        if result < 0 { Err(last()) } else { Ok(i64::from_ne_bytes(registers[RESULT_REGISTER].to_ne_bytes())) }
     }
 
     /// Lets it go on by itself.

@@ -1,9 +1,11 @@
-//! Executing, and changing the working directory.
+//! Executing, changing the working directory, and pinning.
 //!
 //! Nobody can do these for another process, so the kernel makes the call itself once the judge has said yes, and reads the path again: another thread can have
 //! changed it, or a rename what is there. So nothing rests on that yes. The thread is seized before it goes on (`ptrace`(2)), stops as it comes out of the call, before
 //! its next instruction, and what became of it is compared:
 //! - after `execve`, its executable must be the very file that was asked about;
+//! - after `open` with `O_PATH`, the descriptor must be of the file that was asked about, or the judge must allow that one as well. (What is done by such a descriptor is asked
+//!   about then; having it tells that the file is there.)
 //! - after `chdir`, its working directory must be the one it was in or the one that was asked about, or the judge must allow it as well (another thread may have
 //!   changed it lawfully).
 //!
@@ -50,7 +52,7 @@ pub(crate) fn is_the_start(core: &Core, notice: &Notice) -> Result<bool, Errno> 
 pub(crate) fn execute(job: &Job<'_>, at: &At, flags: i32) -> Outcome {
     let object = job.object(at, super::attributes::refers(flags), flags)?;
     let expected = executable(job, &object, SCRIPTS_MAX)?;
-    go_on(job, |stop, target| match stop {
+    go_on(job, |stop, _, target| match stop {
         Stop::Executed => Ok(key_of(&look(&target.pinned_executable()?)?) == expected),
         // It failed, and the same program runs on.
         Stop::Returned => Ok(true),
@@ -102,7 +104,7 @@ pub(crate) fn change_folder(job: &Job<'_>, at: &At) -> Outcome {
         return Err(Errno::NOTDIR);
     }
     let lawful = [key_of(&statx), key_of(&look(&job.target.cwd()?)?)];
-    go_on(job, |_, target| {
+    go_on(job, |_, _, target| {
         let now = target.cwd()?;
         if lawful.contains(&key_of(&look(&now)?)) {
             return Ok(true);
@@ -112,8 +114,22 @@ pub(crate) fn change_folder(job: &Job<'_>, at: &At) -> Outcome {
     })
 }
 
+/// `open` for a descriptor that only pins a file (`O_PATH`), which the kernel gives nobody through a listener.
+pub(crate) fn pin(job: &Job<'_>, object: &Pinned) -> Outcome {
+    let expected = key_of(&look(&object.fd)?);
+    go_on(job, |_, traced, target| {
+        let Ok(number @ 0..) = i32::try_from(traced.returned()?) else { return Ok(true) };
+        let now = target.descriptor(number)?;
+        if key_of(&look(&now)?) == expected {
+            return Ok(true);
+        }
+        let place = job.core.place_of(&now, target)?;
+        Ok(job.ask(Operation::Lookup, &place, Arguments::default()).is_ok())
+    })
+}
+
 /// Lets the kernel make the call, and looks at what became of it before the program goes on.
-fn go_on(job: &Job<'_>, is_lawful: impl Fn(Stop, Target) -> Result<bool, Errno>) -> Outcome {
+fn go_on(job: &Job<'_>, is_lawful: impl Fn(Stop, &Traced, Target) -> Result<bool, Errno>) -> Outcome {
     let refused = |_| job.core.unserved();
     let mut traced = Traced::seize(job.target.thread).map_err(refused)?;
     // That it was this thread's call which was asked about, and still is: from here on its number cannot become another's.
@@ -128,7 +144,7 @@ fn go_on(job: &Job<'_>, is_lawful: impl Fn(Stop, Target) -> Result<bool, Errno>)
     };
     // A thread that executes gets the number of its process.
     let target = Target { thread: traced.thread() };
-    if !is_lawful(stop, target).unwrap_or(false) {
+    if !is_lawful(stop, &traced, target).unwrap_or(false) {
         count(&job.core.counting.killed);
         kill(target);
     }

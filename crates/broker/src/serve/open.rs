@@ -156,7 +156,7 @@ fn open_pinned(job: &Job<'_>, at: &At, pinned: Pinned, how: &How) -> Outcome {
         if how.has(libc::O_DIRECTORY) && !is_folder {
             return Err(Errno::NOTDIR);
         }
-        return Ok(Reply::Fd(pinned.fd, how.close()));
+        return super::held::pin(job, &pinned);
     }
     if how.has(libc::O_TMPFILE) {
         return open_unnamed(job, &pinned, how);

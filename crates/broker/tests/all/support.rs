@@ -83,6 +83,18 @@ pub(crate) struct Done {
     pub(crate) told: Vec<Told>,
 }
 
+/// Runs a program to its end without one.
+pub(crate) fn unasked(mut sandbox: Sandbox) -> (Outcome, String) {
+    let (read, write) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC).expect("a pipe");
+    sandbox.stderr = Stream::Given(write.try_clone().expect("a copy"));
+    sandbox.stdout = Stream::Given(write);
+    let running = sandbox.start().unwrap_or_else(|error| panic!("it does not start: {error}"));
+    let mut said = Vec::new();
+    File::from(read).read_to_end(&mut said).expect("output");
+    let outcome = running.wait().unwrap_or_else(|error| panic!("it does not run: {error}"));
+    (outcome, String::from_utf8_lossy(&said).into_owned())
+}
+
 /// Runs a program to its end with a broker.
 pub(crate) fn run(judge: Arc<dyn Judge>, sandbox: Sandbox) -> Done {
     run_with(judge, sandbox, Options::default())
