@@ -1,0 +1,6 @@
+//! Real sandboxes whose calls a broker answers, on the real kernel, as root and as an ordinary account.
+
+mod account;
+mod calls;
+mod programs;
+mod support;
