@@ -1,16 +1,21 @@
 //! Starting a program under a policy.
 
+use crate::brokered::{Brokered, Decider, Watch};
 use crate::copy::Copy;
 use crate::plan::{Plan, Unheld, access_of};
 use crate::settings;
+use crate::way::Way;
 use holdfast_base::{Error, ErrorKind, Result};
+use holdfast_broker::Counters;
 use holdfast_policy::{Access, Policy};
-use holdfast_sandbox::{Mount, Outcome, Root, Running, Sandbox, Source, Step, WITHOUT_NAMESPACES};
+use holdfast_sandbox::{
+    Access as MountAccess, Mount, Outcome, Root, Running, Sandbox, Source, Step, WITHOUT_NAMESPACES,
+};
 use rustix::io::Errno;
 use std::ffi::OsString;
 use std::os::fd::BorrowedFd;
 use std::path::PathBuf;
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 
 /// What is to be run.
 #[derive(Clone, Debug)]
@@ -32,12 +37,28 @@ pub struct Command {
 /// A program that runs under a policy. Dropping it kills everything in it.
 #[derive(Debug)]
 pub struct Confined {
-    running: Running,
-    root: Root,
-    copies: Vec<Copy>,
+    running: Arc<Running>,
+    mechanism: Mechanism,
     weaker: &'static [&'static str],
-    /// Entries of the view as they are now.
-    view: Mutex<Vec<Mount>>,
+}
+
+#[derive(Debug)]
+enum Mechanism {
+    View {
+        root: Root,
+        copies: Vec<Copy>,
+        /// Entries as they are now.
+        view: Mutex<Vec<Mount>>,
+    },
+    /// None where no call had to be asked about.
+    Broker(Option<Brokered>),
+}
+
+impl Drop for Confined {
+    fn drop(&mut self) {
+        // A broker is waited for, and serves until all of it is gone.
+        self.running.kill();
+    }
 }
 
 impl Confined {
@@ -45,12 +66,21 @@ impl Confined {
     ///
     /// # Errors
     /// `Unsupported` if the policy cannot be held here, with each rule that cannot; else what kept the sandbox from starting.
-    pub fn start(policy: &Policy, command: &Command) -> Result<Self> {
-        let plan = Plan::of(policy).map_err(|unheld| refused(policy, &unheld))?;
-        let (started, weaker) = match sandbox(policy, &plan, command)?.start() {
+    pub fn start(policy: Policy, command: &Command, watch: Watch) -> Result<Self> {
+        match Way::of(&policy, watch.is_on()).map_err(|unheld| refused(&policy, &unheld))? {
+            Way::View(plan) => Self::in_a_view(&policy, plan, command),
+            Way::Broker { .. } => Self::by_a_broker(policy, command, watch),
+        }
+    }
+
+    fn in_a_view(policy: &Policy, plan: Plan, command: &Command) -> Result<Self> {
+        let described = || -> Result<Sandbox> {
+            let view = with_copies(plan.view.clone(), &command.copies)?;
+            Ok(Sandbox { root: plan.root, view, ..sandbox(policy, command) })
+        };
+        let (started, weaker) = match described()?.start() {
             Err(error) if are_no_namespaces(&error) && command.allow_degraded => {
-                let mut alone = sandbox(policy, &plan, command)?;
-                (alone.no_namespaces, alone.proc) = (true, false);
+                let alone = Sandbox { no_namespaces: true, proc: false, ..described()? };
                 (alone.start(), WITHOUT_NAMESPACES.as_slice())
             }
             Err(error) if are_no_namespaces(&error) => {
@@ -58,8 +88,37 @@ impl Confined {
             }
             started => (started, [].as_slice()),
         };
-        let running = started.map_err(failed)?;
-        Ok(Self { running, root: plan.root, copies: command.copies.clone(), weaker, view: Mutex::new(plan.view) })
+        let running = Arc::new(started.map_err(failed)?);
+        let mechanism =
+            Mechanism::View { root: plan.root, copies: command.copies.clone(), view: Mutex::new(plan.view) };
+        Ok(Self { running, mechanism, weaker })
+    }
+
+    fn by_a_broker(policy: Policy, command: &Command, watch: Watch) -> Result<Self> {
+        let settings = sandbox(&policy, command);
+        let decider = Decider::new(policy, watch.everything);
+        let copy = |copy: &Copy| {
+            Mount::new(&copy.path, MountAccess::All).from(Source::CopyOnWrite { changes: copy.changes.clone() })
+        };
+        let view = command.copies.iter().map(copy).collect();
+        let notify = holdfast_broker::calls(&decider);
+        let mut running = Sandbox { root: Root::Host, view, notify, ..settings }.start().map_err(failed)?;
+        let listener = running.take_listener();
+        let running = Arc::new(running);
+        let end = {
+            let running = running.clone();
+            move || running.kill()
+        };
+        let brokered = listener.map(|listener| Brokered::start(listener, decider, watch, end)).transpose()?;
+        Ok(Self { running, mechanism: Mechanism::Broker(brokered), weaker: &[] })
+    }
+
+    /// What a broker did, if one holds it.
+    pub fn counters(&self) -> Option<Counters> {
+        match &self.mechanism {
+            Mechanism::Broker(Some(brokered)) => Some(brokered.counters()),
+            _ => None,
+        }
     }
 
     /// What is not held as the policy says, because this machine has no user namespaces; empty where it has.
@@ -120,16 +179,26 @@ impl Confined {
     /// # Errors
     /// `Unsupported` if the new policy cannot be held, or not by a running sandbox; then the old one holds, except where an entry that is named could not be
     /// changed after others were.
-    pub fn set_policy(&self, policy: &Policy) -> Result<()> {
+    pub fn set_policy(&self, policy: Policy) -> Result<()> {
+        match &self.mechanism {
+            Mechanism::View { root, copies, view } => self.set_view(&policy, *root, copies, view),
+            Mechanism::Broker(Some(brokered)) => brokered.set(policy),
+            Mechanism::Broker(None) => {
+                Err(Error::new(ErrorKind::Unsupported, "it was started without anybody to ask: that takes a new start"))
+            }
+        }
+    }
+
+    fn set_view(&self, policy: &Policy, root: Root, copies: &[Copy], view: &Mutex<Vec<Mount>>) -> Result<()> {
         let plan = Plan::of(policy).map_err(|unheld| refused(policy, &unheld))?;
-        if plan.root != self.root {
+        if plan.root != root {
             return Err(Error::new(
                 ErrorKind::Unsupported,
                 "its default allows what the other one refused, or the other way round: that takes a new start",
             ));
         }
-        let wanted = with_copies(plan.view, &self.copies)?;
-        let mut view = self.view.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let wanted = with_copies(plan.view, copies)?;
+        let mut view = view.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         let changes = changes(&view, &wanted);
         self.running.change_view(&changes).map_err(failed)?;
         *view = wanted;
@@ -160,21 +229,21 @@ fn are_no_namespaces(error: &holdfast_sandbox::Error) -> bool {
         .any(|errno| why.raw_os_error() == Some(errno.raw_os_error()))
 }
 
-fn sandbox(policy: &Policy, plan: &Plan, command: &Command) -> Result<Sandbox> {
+/// Everything but the files.
+fn sandbox(policy: &Policy, command: &Command) -> Sandbox {
     let settings = &policy.settings;
-    let mut sandbox = Sandbox::new(&command.words);
-    sandbox.root = plan.root;
-    sandbox.view = with_copies(plan.view.clone(), &command.copies)?;
-    sandbox.environment = settings::environment(settings, std::env::vars_os());
-    sandbox.folder = settings.directory.clone().unwrap_or_else(|| command.folder.clone());
-    sandbox.devices = settings::devices(settings);
-    // Of its own processes: programs look for themselves there, and nothing of the machine is in it.
-    sandbox.proc = true;
-    sandbox.network = settings::network(settings);
-    sandbox.limits = settings::limits(settings);
-    sandbox.terminal = command.terminal;
-    sandbox.widen = command.widen;
-    Ok(sandbox)
+    Sandbox {
+        environment: settings::environment(settings, std::env::vars_os()),
+        folder: settings.directory.clone().unwrap_or_else(|| command.folder.clone()),
+        devices: settings::devices(settings),
+        // Of its own processes: programs look for themselves there, and nothing of the machine is in it.
+        proc: true,
+        network: settings::network(settings),
+        limits: settings::limits(settings),
+        terminal: command.terminal,
+        widen: command.widen,
+        ..Sandbox::new(&command.words)
+    }
 }
 
 /// Puts copies in the place of entries, or inside of those that can be written.

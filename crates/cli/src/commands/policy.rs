@@ -3,7 +3,7 @@
 use crate::output;
 use clap::{Args, Subcommand};
 use holdfast_base::{Error, ErrorKind};
-use holdfast_confine::{Line, Plan, Unheld};
+use holdfast_confine::{Line, Plan, Unheld, Way};
 use holdfast_policy::{Decision, PairOptions, Policy, Report, Subject, TEXT_MAX_BYTES, check, check_pair, diff};
 use serde_json::json;
 use std::fmt::Write;
@@ -165,8 +165,14 @@ fn explain(which: &PolicyArg, json: bool) -> anyhow::Result<ExitCode> {
         Decision::Deny => "refused",
     };
     let rules = policy.describe();
-    match Plan::of(&policy) {
-        Ok(plan) => {
+    match Way::of(&policy, false) {
+        Ok(Way::Broker { because }) => {
+            let reasons = reasons(&because);
+            let told = json!({ "default": default, "rules": rules, "exact": true, "mechanism": "broker", "no_view_because": reasons });
+            output::show(json, &told, |_| brokered(default, &rules, &because))?;
+            Ok(ExitCode::SUCCESS)
+        }
+        Ok(Way::View(plan)) => {
             let entries: Vec<_> = plan.lines.iter().map(entry).collect();
             let told =
                 json!({ "default": default, "rules": rules, "exact": true, "mechanism": "view", "entries": entries });
@@ -174,15 +180,16 @@ fn explain(which: &PolicyArg, json: bool) -> anyhow::Result<ExitCode> {
             Ok(ExitCode::SUCCESS)
         }
         Err(unheld) => {
-            let reasons: Vec<_> = unheld
-                .iter()
-                .map(|it| json!({ "rule": it.rule.map(|number| number + 1), "reason": it.reason }))
-                .collect();
+            let reasons = reasons(&unheld);
             let told = json!({ "default": default, "rules": rules, "exact": false, "not_held": reasons });
             output::show(json, &told, |_| not_held(default, &rules, &unheld))?;
             Ok(ExitCode::from(ErrorKind::Unsupported.exit_code()))
         }
     }
+}
+
+fn reasons(unheld: &[Unheld]) -> Vec<serde_json::Value> {
+    unheld.iter().map(|it| json!({ "rule": it.rule.map(|number| number + 1), "reason": it.reason })).collect()
 }
 
 fn entry(line: &Line) -> serde_json::Value {
@@ -208,16 +215,24 @@ fn held(default: &str, rules: &[String], plan: &Plan) -> String {
     text + &output::table(&["PATH", "ACCESS", "HELD BY"], &rows)
 }
 
+fn brokered(default: &str, rules: &[String], because: &[Unheld]) -> String {
+    let mut text = as_written(default, rules);
+    text += "\nAll of it is enforced exactly, by a broker: the kernel stops the program at the calls that are to be decided, and its supervisor makes them. That costs time per call, and what is refused can be written down (--audit). Mounts, which cost nothing, do not hold it:\n";
+    text + &lines(because)
+}
+
+fn lines(unheld: &[Unheld]) -> String {
+    let line = |it: &Unheld| match it.rule {
+        Some(number) => format!("rule {}: {}", number + 1, it.reason),
+        None => it.reason.clone(),
+    };
+    unheld.iter().map(line).collect::<Vec<_>>().join("\n")
+}
+
 fn not_held(default: &str, rules: &[String], unheld: &[Unheld]) -> String {
     let mut text = as_written(default, rules);
     text += "\nIt cannot be enforced here exactly, and would not be run:\n";
-    for Unheld { rule, reason } in unheld {
-        let _ = match rule {
-            Some(number) => writeln!(text, "rule {}: {reason}", number + 1),
-            None => writeln!(text, "{reason}"),
-        };
-    }
-    text
+    text + &lines(unheld)
 }
 
 /// As diff(1), it ends with 1 if there is a difference.

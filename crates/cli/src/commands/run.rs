@@ -5,11 +5,11 @@ use crate::output::{self, table};
 use clap::{Args, Subcommand};
 use holdfast_base::{Clock, Error, SystemClock};
 use holdfast_confine::control::{self, About, Control, Request};
-use holdfast_confine::{Change, Command, Confined, Copy, Outcome, Status};
+use holdfast_confine::{Change, Command, Confined, Copy, Outcome, Status, Watch};
 use serde_json::json;
 use std::ffi::OsString;
 use std::fs::File;
-use std::io::{BufWriter, IsTerminal};
+use std::io::{BufWriter, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -100,12 +100,43 @@ pub(crate) struct RunArgs {
     /// Let `holdfast run policy set` allow more than the policy at the start. Then mounts alone hold the view, without Landlock behind them.
     #[arg(long)]
     widen: bool,
+    #[command(flatten)]
+    watch: WatchArgs,
     /// On a machine without user namespaces, be content with what Landlock and seccomp hold alone; what is weaker then is listed. Without this, nothing is started there.
     #[arg(long)]
     allow_degraded: bool,
     /// The program and its arguments.
     #[arg(value_name = "COMMAND", required = true, trailing_var_arg = true, allow_hyphen_values = true)]
     words: Vec<OsString>,
+}
+
+/// What is watched. A supervisor then answers every call that the policy could refuse, which costs time, also where mounts would have held the policy.
+#[derive(Debug, Args)]
+struct WatchArgs {
+    /// Write each refusal to a file, a line of JSON each, added to what is there; - is standard error.
+    #[arg(long, value_name = "FILE")]
+    audit: Option<PathBuf>,
+    /// Write what was allowed as well.
+    #[arg(long, requires = "audit")]
+    audit_all: bool,
+    /// Kill the program, and all that it started, at this number of refusals.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    kill_after: Option<u64>,
+}
+
+fn watch(args: &WatchArgs) -> anyhow::Result<Watch> {
+    let log = |path: &PathBuf| -> anyhow::Result<Box<dyn Write + Send>> {
+        if path == Path::new("-") {
+            return Ok(Box::new(std::io::stderr()));
+        }
+        let opened = File::options().create(true).append(true).open(path);
+        Ok(Box::new(opened.map_err(|error| Error::from(error).context(path.display()))?))
+    };
+    Ok(Watch {
+        log: args.audit.as_ref().map(log).transpose()?,
+        everything: args.audit_all,
+        kill_after: args.kill_after,
+    })
 }
 
 fn parse_copy(text: &str) -> Result<Copy, String> {
@@ -153,7 +184,7 @@ fn start(args: RunArgs) -> anyhow::Result<ExitCode> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build().map_err(Error::from)?;
     // Before the program is there, so that none is lost; and it is started before there are any threads.
     let signals = runtime.block_on(async { Signals::catch() })?;
-    let confined = Arc::new(Confined::start(&policy, &command)?);
+    let confined = Arc::new(Confined::start(policy, &command, watch(&args.watch)?)?);
     for weaker in confined.weaker() {
         eprintln!("holdfast: without user namespaces {weaker}");
     }
@@ -161,6 +192,11 @@ fn start(args: RunArgs) -> anyhow::Result<ExitCode> {
     let control =
         control.inspect_err(|error| tracing::info!(%error, "`holdfast run ps` will not find this program")).ok();
     let outcome = runtime.block_on(signals.hand_on(&confined))?;
+    if let (Some(most), Some(counters)) = (args.watch.kill_after, confined.counters())
+        && counters.denied >= most
+    {
+        eprintln!("holdfast: it was killed: {} of its calls were refused", counters.denied);
+    }
     drop(control);
     Ok(told(outcome))
 }

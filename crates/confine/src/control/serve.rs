@@ -121,7 +121,7 @@ impl Served {
             Request::Policy { file, base, text } => {
                 let policy = Policy::from_toml(&file, &base, text.as_bytes())
                     .map_err(|mistakes| Error::invalid(mistakes.to_string()));
-                policy.and_then(|policy| self.confined.set_policy(&policy)).map(|()| self.status.policy = file)
+                policy.and_then(|policy| self.confined.set_policy(policy)).map(|()| self.status.policy = file)
             }
         };
         Reply::of(result)

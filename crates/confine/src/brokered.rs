@@ -1,0 +1,166 @@
+//! The supervisor's side of a program that a broker holds.
+
+use crate::audit::Log;
+use crate::way::argued;
+use holdfast_base::{Error, ErrorKind, Result};
+use holdfast_broker::{Broker, Counters, Options};
+use holdfast_policy::{Judge, Network, Operation, Operations, Policy, Request, Verdict};
+use std::io::Write;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
+use std::thread::JoinHandle;
+
+/// What is watched of a program.
+#[derive(Default)]
+pub struct Watch {
+    /// Where refusals are written.
+    pub log: Option<Box<dyn Write + Send>>,
+    /// Whether what is allowed is written as well.
+    pub everything: bool,
+    /// The number of refusals that ends it.
+    pub kill_after: Option<u64>,
+}
+
+impl Watch {
+    /// Whether anything is watched.
+    pub fn is_on(&self) -> bool {
+        self.log.is_some() || self.kill_after.is_some()
+    }
+}
+
+impl std::fmt::Debug for Watch {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        out.debug_struct("Watch")
+            .field("everything", &self.everything)
+            .field("kill_after", &self.kill_after)
+            .finish_non_exhaustive()
+    }
+}
+
+/// A policy, and what programs have besides: devices they were given, and `/proc`, in which there is nothing but themselves. Only where no rule says otherwise.
+pub(crate) struct Decider {
+    policy: Policy,
+    /// Whether everything is to be asked, also what is never refused.
+    everything: bool,
+}
+
+impl Decider {
+    pub(crate) fn new(policy: Policy, everything: bool) -> Self {
+        Self { policy, everything }
+    }
+
+    fn is_given(&self, request: &Request<'_>) -> bool {
+        let Ok(rest) = request.path.strip_prefix("/dev") else {
+            return request.path.starts_with("/proc") && Operations::READ.has(request.operation);
+        };
+        let named = |device: &holdfast_policy::Device| rest.as_os_str() == device.name();
+        // Its folder can be looked at, and is as empty as the policy made it.
+        let is_folder = rest.as_os_str().is_empty() && Operations::LIST.has(request.operation);
+        is_folder || (request.operation != Operation::Exec && self.policy.settings.devices.iter().any(named))
+    }
+}
+
+impl Judge for Decider {
+    fn judge(&self, request: &Request<'_>) -> Verdict {
+        let verdict = self.policy.judge(request);
+        if !verdict.allowed && verdict.rule.is_none() && self.is_given(request) {
+            return Verdict { allowed: true, ..verdict };
+        }
+        verdict
+    }
+
+    fn decides(&self, operation: Operation) -> bool {
+        self.everything || self.policy.decides(operation)
+    }
+}
+
+/// The broker of a program, in a thread of its own.
+#[derive(Debug)]
+pub(crate) struct Brokered {
+    broker: Arc<Broker>,
+    serving: Option<JoinHandle<()>>,
+}
+
+impl Brokered {
+    /// Begins to answer. `end` is to kill the program.
+    pub(crate) fn start(
+        listener: OwnedFd,
+        decider: Decider,
+        watch: Watch,
+        end: impl Fn() + Send + Sync + 'static,
+    ) -> Result<Self> {
+        let policy = &decider.policy;
+        let log = watch.log.map(|to| Log::new(to, policy));
+        let options = Options {
+            inherited: streams()?,
+            arguments: argued(policy),
+            audit: log.map(|log| {
+                Box::new(move |record: &holdfast_broker::Record<'_>| log.write(record)) as holdfast_broker::Audit
+            }),
+            audit_allowed: watch.everything,
+            kill_after: watch.kill_after,
+            on_kill: Box::new(end),
+            address: addresses(&policy.settings.network)?,
+            ..Options::default()
+        };
+        let broker = Arc::new(Broker::new(listener, Arc::new(decider), options).map_err(failed)?);
+        let serving = broker.clone();
+        let serve = move || {
+            if let Err(error) = serving.run() {
+                // Calls that nobody answers fail.
+                eprintln!("holdfast: {error}");
+            }
+        };
+        let serving = std::thread::Builder::new().name("broker".into()).spawn(serve)?;
+        Ok(Self { broker, serving: Some(serving) })
+    }
+
+    pub(crate) fn set(&self, policy: Policy) -> Result<()> {
+        if !argued(&policy).is_empty() {
+            return Err(Error::new(ErrorKind::Unsupported, "a policy that names arguments takes a new start"));
+        }
+        self.broker.replace_judge(Arc::new(Decider::new(policy, false))).map_err(failed)
+    }
+
+    /// What happened, once the program has ended.
+    pub(crate) fn counters(&self) -> Counters {
+        self.broker.counters()
+    }
+}
+
+impl Drop for Brokered {
+    fn drop(&mut self) {
+        if let Some(serving) = self.serving.take() {
+            // It ends with the last process of the program, which is gone.
+            let _ = serving.join();
+        }
+    }
+}
+
+/// The program's standard streams, which are this process's.
+fn streams() -> Result<Vec<OwnedFd>> {
+    let (input, output, error) = (std::io::stdin(), std::io::stdout(), std::io::stderr());
+    let all = [input.as_fd(), output.as_fd(), error.as_fd()];
+    // One that is closed is none.
+    Ok(all.into_iter().filter_map(|one| one.try_clone_to_owned().ok()).collect())
+}
+
+fn addresses(network: &Network) -> Result<holdfast_broker::Addresses> {
+    match network {
+        // Of a network of its own, or of the machine's: the sandbox has decided which there is.
+        Network::None | Network::All => Ok(Box::new(|_, _| true)),
+        Network::Ports { .. } => Err(Error::new(
+            ErrorKind::Unsupported,
+            "ports together with rules that take a broker cannot be held: allow all of the network, or none",
+        )),
+    }
+}
+
+#[expect(clippy::needless_pass_by_value, reason = "it is for map_err")]
+fn failed(error: holdfast_broker::Error) -> Error {
+    let kind = match &error {
+        holdfast_broker::Error::Scope(_) | holdfast_broker::Error::Arguments(_) => ErrorKind::Unsupported,
+        _ => ErrorKind::Unavailable,
+    };
+    Error::new(kind, error.to_string())
+}
