@@ -2,5 +2,9 @@
 
 mod account;
 mod calls;
+mod life;
+mod paths;
 mod programs;
+mod races;
+mod streams;
 mod support;
