@@ -4,6 +4,7 @@ use crate::core::{Core, locked_read};
 use crate::error::Error;
 use crate::pool;
 use crate::record::{Counters, Record};
+use crate::sys;
 use holdfast_policy::{Judge, Operation};
 use std::fmt;
 use std::os::fd::OwnedFd;
@@ -65,6 +66,9 @@ impl fmt::Debug for Options {
     }
 }
 
+/// Since then a filter can ask for calls that only a deadly signal takes back from whoever serves them, as the sandbox's does.
+const KERNEL_MIN: (u32, u32) = (5, 19);
+
 /// Decided once, when a file is opened.
 const AT_OPEN: [Operation; 4] = [Operation::Read, Operation::Write, Operation::Mmap, Operation::Readdir];
 
@@ -84,6 +88,9 @@ impl fmt::Debug for Broker {
 impl Broker {
     /// Makes a broker for a sandbox that was started with the [`crate::calls`] of this judge.
     pub fn new(listener: OwnedFd, judge: Arc<dyn Judge>, options: Options) -> Result<Self, Error> {
+        if sys::kernel() < KERNEL_MIN {
+            return Err(Error::Kernel);
+        }
         if !(1..=THREADS_MAX).contains(&options.threads) {
             return Err(Error::Option("a broker has from 1 to 64 threads"));
         }
@@ -109,6 +116,11 @@ impl Broker {
     /// The judge that decides now.
     pub fn judge(&self) -> Arc<dyn Judge> {
         Arc::clone(&locked_read(&self.core.judge))
+    }
+
+    /// To be called when mounts of the sandbox have been changed: what is open in one that is gone has no path any more, and is refused from then on.
+    pub fn view_changed(&self) {
+        self.core.forget_mounts();
     }
 
     /// What has happened so far.

@@ -112,8 +112,7 @@ impl<'a> Job<'a> {
         let fd = self.descriptor(number)?;
         let flags = rustix::fs::fcntl_getfl(&fd)?;
         let mode = flags & rustix::fs::OFlags::ACCMODE;
-        let access =
-            Access { read: mode != rustix::fs::OFlags::WRONLY, write: mode != rustix::fs::OFlags::RDONLY };
+        let access = Access { read: mode != rustix::fs::OFlags::WRONLY, write: mode != rustix::fs::OFlags::RDONLY };
         let kind = self.core.kind_of(&fd, self.target, access)?;
         Ok(Pinned { fd, kind })
     }

@@ -29,6 +29,7 @@ use rustix::io::Errno;
 use rustix::process::{Pid, Signal, kill_process};
 use std::ffi::CString;
 use std::os::fd::OwnedFd;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// Interpreters of interpreters that the kernel goes through.
 const SCRIPTS_MAX: usize = 5;
@@ -40,7 +41,8 @@ const FIRST_PROGRAM: i32 = 2;
 /// Whether this is the sandbox itself that is about to execute the program: its first process but one, which has executed nothing yet. Nobody but the sandbox's own code is in
 /// it, and which program that executes was chosen outside.
 pub(crate) fn is_the_start(core: &Core, notice: &Notice) -> Result<bool, Errno> {
-    if !matches!(notice.number, libc::SYS_execve | libc::SYS_execveat) {
+    if core.top().is_ok() || !matches!(notice.number, libc::SYS_execve | libc::SYS_execveat) {
+        // A program has been served already, or makes another call.
         return Ok(false);
     }
     let target = Target { thread: notice.thread };
@@ -144,7 +146,9 @@ fn go_on(job: &Job<'_>, is_lawful: impl Fn(Stop, &Traced, Target) -> Result<bool
     };
     // A thread that executes gets the number of its process.
     let target = Target { thread: traced.thread() };
-    if !is_lawful(stop, &traced, target).unwrap_or(false) {
+    // A judge of somebody else's may panic; nobody but this thread can let the program go.
+    let lawful = catch_unwind(AssertUnwindSafe(|| is_lawful(stop, &traced, target)));
+    if !matches!(lawful, Ok(Ok(true))) {
         count(&job.core.counting.killed);
         kill(target);
     }

@@ -51,10 +51,7 @@ pub(crate) fn mknod(job: &Job<'_>, at: &At, bits: u32, device: u32) -> Outcome {
     job.ask(operation, &slot.path, Arguments { device: device_argument, ..mode(bits & 0o7777) })?;
     take_umask(job)?;
     let (bits, device) = (u64::from(bits), u64::from(device));
-    call(
-        libc::SYS_mknodat,
-        &mut [(&slot.folder).into(), slot.name.as_c_str().into(), bits.into(), device.into()],
-    )?;
+    call(libc::SYS_mknodat, &mut [(&slot.folder).into(), slot.name.as_c_str().into(), bits.into(), device.into()])?;
     DONE
 }
 

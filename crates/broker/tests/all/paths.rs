@@ -11,7 +11,9 @@ use std::sync::Arc;
 /// Nothing may be read below a folder.
 fn no_reading_below(folder: &Path) -> Arc<dyn Judge> {
     let folder = folder.to_owned();
-    Arc::new(By(move |request: &Request<'_>| request.operation != Operation::Read || !request.path.starts_with(&folder)))
+    Arc::new(By(move |request: &Request<'_>| {
+        request.operation != Operation::Read || !request.path.starts_with(&folder)
+    }))
 }
 
 /// Two equal folders, `may` and `no`, with a file, a folder and links.
@@ -24,7 +26,11 @@ fn two() -> tempfile::TempDir {
         std::os::unix::fs::symlink("f", side.join("s")).expect("a link");
         std::os::unix::fs::symlink("d/../s", side.join("s2")).expect("a link");
         std::os::unix::fs::symlink(&side, side.join("d/up")).expect("a link");
-        std::fs::hard_link(side.join("f"), folder.path().join(format!("hard-{}", side.file_name().and_then(OsStr::to_str).expect("a name")))).expect("a name");
+        std::fs::hard_link(
+            side.join("f"),
+            folder.path().join(format!("hard-{}", side.file_name().and_then(OsStr::to_str).expect("a name"))),
+        )
+        .expect("a name");
     }
     folder
 }
@@ -61,7 +67,8 @@ fn a_file_is_refused_by_whatever_way_it_is_reached_and_another_by_none() {
     for side in ["may", "no"] {
         program += &format!("P = {}\n", literal(&folder.path().join(side)));
         for spelling in SPELLINGS {
-            program += &format!("say({:?}, lambda: os.read(os.open({spelling}, 0), 9))\n", format!("{side} {spelling}"));
+            program +=
+                &format!("say({:?}, lambda: os.read(os.open({spelling}, 0), 9))\n", format!("{side} {spelling}"));
         }
         let dirfd = "say(SIDE + ' dirfd', lambda: os.open('../f', 0, dir_fd=os.open(P + '/d', 0)))\n";
         program += &dirfd.replace("SIDE", &format!("{side:?}"));
@@ -113,7 +120,8 @@ fn links_that_lead_round_end_as_the_kernel_ends_them() {
     std::os::unix::fs::symlink("round", folder.path().join("round")).expect("a link");
     std::os::unix::fs::symlink("/dev/null", folder.path().join("l0")).expect("a link");
     for number in 1..=41 {
-        std::os::unix::fs::symlink(format!("l{}", number - 1), folder.path().join(format!("l{number}"))).expect("a link");
+        std::os::unix::fs::symlink(format!("l{}", number - 1), folder.path().join(format!("l{number}")))
+            .expect("a link");
     }
     let program = format!(
         "P = {}\nfor name in ['round', 'l39', 'l40', 'round/x', 'l0/x']: say(name, lambda: os.open(P + '/' + name, 0))\nsay('itself', lambda: os.lstat(P + '/round'))\n\

@@ -16,7 +16,9 @@ fn same(script: &str) {
 
 #[test]
 fn a_shell_says_what_it_says_alone() {
-    same("echo one; cd /usr; pwd; ls -l /usr; for x in 1 2 3; do echo $x; done; test -e /etc/passwd && echo there; head -c 9 /etc/passwd");
+    same(
+        "echo one; cd /usr; pwd; ls -l /usr; for x in 1 2 3; do echo $x; done; test -e /etc/passwd && echo there; head -c 9 /etc/passwd",
+    );
 }
 
 #[test]
@@ -26,7 +28,9 @@ fn listing_a_tree_gives_the_same() {
 
 #[test]
 fn python_walks_a_tree_and_finds_the_same() {
-    same("python3 -c 'import os,sys\nfor a,b,c in os.walk(\"/usr/lib/python3\"): print(a, sorted(b), sorted(c), [os.lstat(os.path.join(a, x)).st_size for x in sorted(c)])'");
+    same(
+        "python3 -c 'import os,sys\nfor a,b,c in os.walk(\"/usr/lib/python3\"): print(a, sorted(b), sorted(c), [os.lstat(os.path.join(a, x)).st_size for x in sorted(c)])'",
+    );
 }
 
 #[test]

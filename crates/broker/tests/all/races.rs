@@ -187,6 +187,13 @@ fn read(descriptor: i32) -> Vec<u8> {
     content[..usize::try_from(length).expect("it can be read")].to_vec()
 }
 
+/// What can be opened is what may be.
+fn open_often(open: impl Fn() -> i32) {
+    for fd in (0..CALLS).map(|_| open()).filter(|fd| *fd >= 0) {
+        assert_eq!(read(fd), b"ok");
+    }
+}
+
 /// Runs something in processes of their own, none of which may end with 7.
 fn in_processes(what: impl Fn() -> i32) {
     for _ in 0..PROCESSES {
@@ -214,7 +221,7 @@ fn plays_its_part() {
     match part.to_str().expect("text") {
         "open" => {
             let path = flipped("f");
-            path.while_it_flips(|| (0..CALLS).map(|_| open(path.pointer(), 0)).filter(|fd| *fd >= 0).for_each(|fd| assert_eq!(read(fd), b"ok")));
+            path.while_it_flips(|| open_often(|| open(path.pointer(), 0)));
         }
         "unlink" => {
             let (path, fresh) = (flipped("f"), folder.join("ok/f"));
@@ -229,10 +236,11 @@ fn plays_its_part() {
         }
         "link" | "way" => {
             let path = CString::new(folder.join(&part).join("f").as_os_str().as_bytes()).expect("no zeros");
-            (0..CALLS).map(|_| open(path.as_ptr(), 0)).filter(|fd| *fd >= 0).for_each(|fd| assert_eq!(read(fd), b"ok"));
+            open_often(|| open(path.as_ptr(), 0));
         }
         "exec" => {
-            let (path, marker) = (flipped("x"), CString::new(folder.join("marker").as_os_str().as_bytes()).expect("no zeros"));
+            let (path, marker) =
+                (flipped("x"), CString::new(folder.join("marker").as_os_str().as_bytes()).expect("no zeros"));
             let arguments = [c"x".as_ptr(), marker.as_ptr(), std::ptr::null()];
             // SAFETY: as above, and the list ends with a null pointer.
             path.while_it_flips(|| in_processes(|| unsafe { libc::execv(path.pointer(), arguments.as_ptr()) }));

@@ -40,7 +40,10 @@ fn opening_a_stream_again_gives_no_more_than_it_had() {
     std::fs::write(&path, "handed over").expect("a file");
     let input = File::open(&path).expect("a file");
     let options = handed(&[&input]);
-    let script = format!("cat /proc/self/fd/0; echo no >/proc/self/fd/0; chmod 777 /proc/self/fd/0; cat {}; cat /dev/stdin", path.display());
+    let script = format!(
+        "cat /proc/self/fd/0; echo no >/proc/self/fd/0; chmod 777 /proc/self/fd/0; cat {}; cat /dev/stdin",
+        path.display()
+    );
     let mut sandbox = shell(&script);
     sandbox.stdin = Stream::Given(input.into());
     let done = run_with(nothing_below(folder.path()), sandbox, options);
@@ -55,7 +58,9 @@ fn a_stream_that_nobody_spoke_of_is_not_looked_at() {
     let folder = folder();
     let path = folder.path().join("from");
     std::fs::write(&path, "handed over").expect("a file");
-    let mut sandbox = crate::support::python("say('fstat', lambda: os.fstat(0))\nsay('read', lambda: os.read(0, 9))\nsay('again', lambda: os.open('/proc/self/fd/0', 0))\n");
+    let mut sandbox = crate::support::python(
+        "say('fstat', lambda: os.fstat(0))\nsay('read', lambda: os.read(0, 9))\nsay('again', lambda: os.open('/proc/self/fd/0', 0))\n",
+    );
     sandbox.stdin = Stream::Given(File::open(&path).expect("a file").into());
     let done = run_with(nothing_below(Path::new("/nowhere")), sandbox, Options::default());
     assert_eq!(done.said, "fstat EPERM\nread ok\nagain EPERM\n");
