@@ -295,3 +295,55 @@ fn descriptors_close_when_they_are_asked_to() {
     let program = "import fcntl\nfor flags in 0, os.O_CLOEXEC, os.O_PATH, os.O_PATH | os.O_CLOEXEC: print(fcntl.fcntl(call(257, -100, b'/usr', flags, 0), 1))\n";
     assert_eq!(said(all(), python(program)), "0\n1\n0\n1\n");
 }
+
+#[test]
+fn many_threads_and_processes_are_served_at_once() {
+    let folder = folder();
+    let program = format!(
+        "import subprocess\nP = {}\n\
+         def work(number):\n    for round in range(15):\n        os.stat(P); os.close(os.open(P, os.O_PATH)); os.close(os.open('%s/%d' % (P, number), 0o102))\n        \
+         subprocess.run(['/bin/sh', '-c', 'cd /usr && cd /tmp && exec /bin/true'], check=True)\n\
+         threads = [threading.Thread(target=work, args=(number,)) for number in range(8)]\n\
+         for thread in threads: thread.start()\nfor thread in threads: thread.join()\nprint('done')\n",
+        literal(folder.path())
+    );
+    let done = run(all(), python(&program));
+    assert_eq!((done.said.as_str(), done.counters.killed, done.counters.unserved), ("done\n", 0, 0), "{done:?}");
+}
+
+#[test]
+fn a_program_that_executes_from_a_thread_becomes_another_one() {
+    let program = "\
+def execute(): os.execv('/bin/echo', ['echo', 'it runs'])
+other = threading.Thread(target=lambda: [os.chdir('/usr') for _ in range(10**9)], daemon=True); other.start()
+thread = threading.Thread(target=execute); thread.start(); thread.join()
+";
+    let done = run(all(), python(program));
+    assert_eq!((done.said.as_str(), done.counters.killed), ("it runs\n", 0), "{done:?}");
+}
+
+#[test]
+fn a_program_that_is_frozen_amid_what_is_held_goes_on_when_it_is_thawed() {
+    let program = "\
+print('begun', flush=True)
+for _ in range(150):
+    pid = os.posix_spawn('/bin/true', ['true'], {})
+    os.chdir('/usr'); os.close(os.open('/usr', os.O_PATH))
+    if os.waitpid(pid, 0)[1]: print('failed')
+print('done', flush=True)
+";
+    let (running, broker, mut output, _input) = start(all(), program, Options::default());
+    std::thread::scope(|scope| {
+        let served = scope.spawn(|| broker.run());
+        assert_eq!(line(&mut output), "begun\n");
+        for _ in 0..200 {
+            // It may have ended.
+            let _ = running.freeze();
+            std::thread::yield_now();
+            let _ = running.thaw();
+        }
+        assert_eq!(line(&mut output), "done\n");
+        assert!(running.wait().expect("an end").success());
+        assert_eq!(served.join().expect("no panic").expect("it served").killed, 0);
+    });
+}
