@@ -13,7 +13,7 @@ use std::sync::{Arc, PoisonError};
 /// Threads that may be asked for; each serves one call at a time, and more than processors only help against slow file systems.
 pub const THREADS_MAX: usize = 64;
 
-/// Is told of decisions.
+/// Is told of decisions, by the threads that serve: it must be quick, and start no processes.
 pub type Audit = Box<dyn Fn(&Record<'_>) + Send + Sync>;
 
 /// Decides about addresses that are no paths.
@@ -27,7 +27,7 @@ pub struct Options {
     pub inherited: Vec<OwnedFd>,
     /// Operations of whose calls rules name arguments. For reading, writing, mapping and listing that cannot be held, and [`Broker::new`] says so.
     pub arguments: Vec<Operation>,
-    /// Is told of each denial, and of each decision if `audit_allowed` is set. Called by the thread that serves: it must be quick.
+    /// Is told of each denial, and of each decision if `audit_allowed` is set.
     pub audit: Option<Audit>,
     /// Whether the audit is told of what is allowed, too.
     pub audit_allowed: bool,

@@ -105,6 +105,14 @@ impl Core {
         Errno::PERM
     }
 
+    /// Tells of a denial and counts it.
+    pub(crate) fn deny(&self, record: &Record<'_>) {
+        self.tell(record);
+        if self.options.kill_after == Some(count(&self.counting.denied)) {
+            (self.options.on_kill)();
+        }
+    }
+
     pub(crate) fn tell(&self, record: &Record<'_>) {
         if let Some(audit) = &self.options.audit {
             audit(record);

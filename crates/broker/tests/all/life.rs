@@ -204,6 +204,13 @@ fn so_many_denials_call_for_the_end_once() {
     let judge = all_but(Operation::Lookup, Path::new("/nothing"));
     let done = run_with(judge, python("for _ in range(9): say('stat', lambda: os.stat('/nothing'))"), options);
     assert_eq!((done.counters.denied, called.load(Ordering::Relaxed)), (9, 1), "{done:?}");
+    // A call that would gain rights is a denial as well, also when it is the last one that is waited for.
+    let folder = folder();
+    std::fs::write(folder.path().join("f"), "content").expect("a file");
+    let options = Options { kill_after: Some(1), on_kill: Box::new(|| panic!("as it should")), ..Options::default() };
+    let program = format!("P = {}\nsay('move', lambda: os.rename(P + '/f', P + '/g'))", literal(folder.path()));
+    let done = run_with(all_but(Operation::Read, &folder.path().join("f")), python(&program), options);
+    assert_eq!(done.said, "move EPERM\n");
 }
 
 #[test]
@@ -346,4 +353,27 @@ print('done', flush=True)
         assert!(running.wait().expect("an end").success());
         assert_eq!(served.join().expect("no panic").expect("it served").killed, 0);
     });
+}
+
+#[test]
+fn a_script_is_executed_only_if_its_interpreter_may_be() {
+    let folder = folder();
+    let script = folder.path().join("script");
+    std::fs::write(&script, "#! /bin/sh -e\necho ran\n").expect("a file");
+    std::fs::set_permissions(&script, std::os::unix::fs::PermissionsExt::from_mode(0o755)).expect("it is ours");
+    let program = format!("say('script', lambda: os.execv({0}, [{0}]))", literal(&script));
+    let shell = Path::new("/bin/sh").canonicalize().expect("a shell");
+    let done = run(all_but(Operation::Exec, &shell), python(&program));
+    assert_eq!(done.said, "script EACCES\n");
+    assert!(done.told.iter().any(|told| told.operation == Operation::Exec && told.path == shell), "{:?}", done.told);
+    assert_eq!(said(all(), python(&program)), "ran\n");
+}
+
+#[test]
+fn a_program_of_memory_is_not_executed_where_execution_can_be_refused() {
+    let program = "\
+fd = os.memfd_create('m'); os.write(fd, open('/bin/true', 'rb').read())
+say('memory', lambda: os.execve(fd, ['true'], {}))
+";
+    assert_eq!(said(all(), python(program)), "memory EPERM\n");
 }
