@@ -119,6 +119,12 @@ impl Core {
         }
     }
 
+    /// Counts a call that is refused as if the kernel did not have it.
+    pub(crate) fn absent(&self) -> Errno {
+        count(&self.counting.unserved);
+        Errno::NOSYS
+    }
+
     /// Opens a path of the sandbox as it is written, through no symbolic link.
     pub(crate) fn open_exact(&self, path: &[u8]) -> Result<OwnedFd, Errno> {
         let path = CString::new(path).map_err(|_| Errno::INVAL)?;

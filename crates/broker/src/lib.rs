@@ -35,7 +35,8 @@
 //! - The kernel's rules for sticky folders (`fs.protected_symlinks`, `fs.protected_regular`, `fs.protected_fifos`) do not hold for what is opened, and settings of
 //!   namespaces in `/proc/sys` read as those of the broker.
 //! - Local datagram sockets, handles of files (`name_to_handle_at`), requests that change attributes (`ioctl`) and calls that came with Linux 6.17
-//!   are refused where they would get around a rule. The memory of processes (`/proc/PID/mem`) and `/dev/tty` cannot be opened.
+//!   are refused where they would get around a rule. The memory of processes (`/proc/PID/mem`) and `/dev/tty` cannot be
+//!   opened, and `openat2` does not pin (`O_PATH`).
 
 mod broker;
 mod core;

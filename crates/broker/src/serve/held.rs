@@ -14,7 +14,8 @@
 //! Asked are the file and, if it is a script, its interpreters. The dynamic linker is not asked about: to name it as the program is. A script can be exchanged for
 //! another between question and call; that is started by the interpreter that was asked about, which has to open it.
 //!
-//! Limits: an executable that the user cannot read, and formats that the kernel has somebody else run (`binfmt_misc`), are not executed.
+//! Limits: a process that shares its working directory or its descriptors with the one that is killed (`CLONE_FS`, `CLONE_FILES`) keeps what was won, and learns by that
+//! that a folder or a file is there; whatever it does with it is asked about. An executable that the user cannot read, and formats that the kernel has somebody else run (`binfmt_misc`), are not executed.
 
 use crate::core::Core;
 use crate::job::{At, Job, Outcome, Refers};
@@ -116,12 +117,15 @@ pub(crate) fn change_folder(job: &Job<'_>, at: &At) -> Outcome {
     })
 }
 
-/// `open` for a descriptor that only pins a file (`O_PATH`), which the kernel gives nobody through a listener.
+/// `open` and `openat` for a descriptor that only pins a file (`O_PATH`), which the kernel gives nobody through a listener. That this is all they do is in a register.
 pub(crate) fn pin(job: &Job<'_>, object: &Pinned) -> Outcome {
     let expected = key_of(&look(&object.fd)?);
     go_on(job, |_, traced, target| {
         let Ok(number @ 0..) = i32::try_from(traced.returned()?) else { return Ok(true) };
         let now = target.descriptor(number)?;
+        if !rustix::fs::fcntl_getfl(&now)?.contains(rustix::fs::OFlags::PATH) {
+            return Ok(false);
+        }
         if key_of(&look(&now)?) == expected {
             return Ok(true);
         }

@@ -273,12 +273,13 @@ for request in 0x40086602, 0x401c5820, 0x5000940e, 0x5000940f, 0x40806685: say('
 say('flags', lambda: call(16, folder, 0x80086601, buffer))
 say('terminal', lambda: call(16, folder, 0x5401, buffer))
 say('sync', lambda: os.sync())
+say('pin', lambda: call(437, -100, b'/usr', struct.pack('QQQ', os.O_PATH, 0, 0), 24))
 say('abstract', lambda: socket.socket(socket.AF_UNIX).bind('\\0name'))
 ";
     let done = run(all(), python(program));
     let attributes = "attributes EPERM\n".repeat(5);
     let expected = format!(
-        "handle EPERM\ndatagrams EPERM\npair of datagrams EPERM\nstream ok\n{attributes}flags ok\nterminal ENOTTY\nsync ok\nabstract EPERM\n"
+        "handle EPERM\ndatagrams EPERM\npair of datagrams EPERM\nstream ok\n{attributes}flags ok\nterminal ENOTTY\nsync ok\npin ENOSYS\nabstract EPERM\n"
     );
     assert_eq!(done.said.replace("flags ENOTTY", "flags ok"), expected);
 }

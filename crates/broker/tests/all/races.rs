@@ -76,8 +76,8 @@ fn links_that_change_between_question_and_call_open_nothing_refused() {
                 }
             }
         });
+        let _end = End(&ended);
         let done = race("link", Operation::Read, folder.path());
-        ended.store(true, Ordering::Relaxed);
         assert!(done.counters.denied > 0 && done.counters.killed == 0, "{:?}", done.counters);
     });
 }
@@ -97,8 +97,8 @@ fn folders_that_are_exchanged_between_question_and_call_open_nothing_refused() {
                 std::fs::rename(at("no/way"), at("way")).expect("a move");
             }
         });
+        let _end = End(&ended);
         let done = race("way", Operation::Read, folder.path());
-        ended.store(true, Ordering::Relaxed);
         assert!(done.counters.allowed > 0 && done.counters.killed == 0, "{:?}", done.counters);
     });
 }
@@ -124,6 +124,15 @@ fn a_file_that_is_exchanged_between_question_and_pinning_is_not_held() {
     let folder = two();
     let done = race("pin", Operation::Lookup, folder.path());
     assert!(done.counters.killed > 0 && done.counters.denied > 0, "{:?}", done.counters);
+}
+
+/// Tells a thread to end, also when a test fails.
+struct End<'a>(&'a AtomicBool);
+
+impl Drop for End<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
 }
 
 /// A path in shared memory, whose side another thread keeps changing.
@@ -170,8 +179,8 @@ impl Flipped {
                     }
                 }
             });
+            let _end = End(&ended);
             what();
-            ended.store(true, Ordering::Relaxed);
         });
     }
 }
