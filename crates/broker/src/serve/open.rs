@@ -95,7 +95,8 @@ pub(crate) fn openat2(job: &Job<'_>) -> Outcome {
     }
     let flags = i32::try_from(flags).map_err(|_| Errno::INVAL)?;
     if flags & libc::O_PATH != 0 {
-        // The program would have to make the call itself, whose flags in its memory could be others by then. Libraries fall back to `openat`, whose flags are in a register.
+        // The program would have to make the call itself, whose flags in its memory could be others by then. Libraries fall back to `openat`, whose
+        // flags are in a register.
         return Err(job.core.absent());
     }
     let mode = u32::try_from(mode).map_err(|_| Errno::INVAL)?;

@@ -19,8 +19,8 @@ enum Kind {
 use Kind::{Changes, Tells};
 use Operation as O;
 
-/// Name, operation that is refused, kind, and what is done. In the folder are `F`, a file; `D`, a folder; `S`, a link to the file; `X`, a program; and `N` is not there. `H` is a
-/// descriptor of the folder, and a name in lower case is the one in it. `new()` is a file that is open for writing.
+/// Name, operation that is refused, kind, and what is done. In the folder are `F`, a file; `D`, a folder; `S`, a link to the file; `X`, a program; `R`, a
+/// script; and `N` is not there. `H` is a descriptor of the folder, and a name in lower case is the one in it.
 const CASES: &[(&str, Operation, Kind, &str)] = &[
     ("open", O::Read, Tells, "os.read(call(2, F, 0, 0), 9)"),
     ("open through a link", O::Read, Tells, "os.read(call(2, S, 0, 0), 9)"),

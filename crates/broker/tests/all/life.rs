@@ -109,7 +109,8 @@ fn arguments_are_those_of_the_call() {
         true
     });
     let program = format!(
-        "P = {}\nos.mkdir(P + '/d', 0o711)\nfd = os.open(P + '/f', 0o102, 0o604)\nos.ftruncate(fd, 77)\nos.lseek(fd, 5, 1)\nos.fchmod(fd, 0o640)\nos.fchown(fd, os.getuid(), -1)\nos.rename(P + '/f', P + '/g')\nos.symlink('to', P + '/s')\n",
+        "P = {}\nos.mkdir(P + '/d', 0o711)\nfd = os.open(P + '/f', 0o102, 0o604)\nos.ftruncate(fd, 77)\nos.lseek(fd, 5, 1)\nos.fchmod(fd, 0o640)\n\
+        os.fchown(fd, os.getuid(), -1)\nos.rename(P + '/f', P + '/g')\nos.symlink('to', P + '/s')\n",
         literal(folder.path())
     );
     assert_eq!(said(Arc::new(judge), python(&program)), "");
@@ -220,7 +221,8 @@ fn opens_that_wait_hold_nobody_up_and_end_with_their_process() {
     let program = format!(
         "P = {}\nos.mkfifo(P)\nthreads = [threading.Thread(target=lambda: os.open(P, os.O_RDONLY)) for _ in range(20)]\nfor thread in threads: thread.start()\n\
          for _ in range(200): os.stat('/usr')\nsay('other', lambda: os.open(P, os.O_WRONLY))\nfor thread in threads: thread.join()\n\
-         threads = [threading.Thread(target=lambda: os.open(P + '2', os.O_WRONLY)) for _ in range(20)]\nos.mkfifo(P + '2')\nfor thread in threads: thread.start()\nprint('waiting', flush=True)\nsys.stdin.readline()\n",
+         threads = [threading.Thread(target=lambda: os.open(P + '2', os.O_WRONLY)) for _ in range(20)]\nos.mkfifo(P + '2')\n\
+         for thread in threads: thread.start()\nprint('waiting', flush=True)\nsys.stdin.readline()\n",
         literal(&fifo)
     );
     let (running, broker, mut output, _input) = start(all(), &program, Options::default());
@@ -238,7 +240,8 @@ fn opens_that_wait_hold_nobody_up_and_end_with_their_process() {
 fn processes_that_are_killed_amid_calls_leave_nothing_behind() {
     let folder = folder();
     let program = format!(
-        "P = {}\nfor round in range(40):\n    pid = os.fork()\n    if pid == 0:\n        while True:\n            os.stat('/usr'); os.close(os.open(P + '/f', 0o102)); os.chdir(P)\n    for _ in range(round): os.stat('/usr')\n    os.kill(pid, 9); os.waitpid(pid, 0)\nprint('done')\n",
+        "P = {}\nfor round in range(40):\n    pid = os.fork()\n    if pid == 0:\n        while True:\n            os.stat('/usr'); \
+        os.close(os.open(P + '/f', 0o102)); os.chdir(P)\n    for _ in range(round): os.stat('/usr')\n    os.kill(pid, 9); os.waitpid(pid, 0)\nprint('done')\n",
         literal(folder.path())
     );
     let descriptors = || std::fs::read_dir("/proc/self/fd").expect("ours").count();

@@ -137,7 +137,8 @@ fn an_open_file_without_a_name_is_asked_about_by_its_last_one() {
     let folder = folder();
     let path = folder.path().join("gone");
     let program = format!(
-        "fd = os.open({0}, 0o102)\nos.unlink({0})\nsay('fstat', lambda: os.fstat(fd))\nsay('ftruncate', lambda: os.ftruncate(fd, 5))\nsay('again', lambda: os.open('/proc/self/fd/%d' % fd, 0))\n\
+        "fd = os.open({0}, 0o102)\nos.unlink({0})\nsay('fstat', lambda: os.fstat(fd))\nsay('ftruncate', lambda: os.ftruncate(fd, 5))\n\
+        say('again', lambda: os.open('/proc/self/fd/%d' % fd, 0))\n\
          say('pipe', lambda: os.fstat(os.pipe()[0]))\nsay('memory', lambda: os.ftruncate(os.memfd_create('m'), 5))\n",
         literal(&path)
     );
@@ -149,7 +150,8 @@ fn an_open_file_without_a_name_is_asked_about_by_its_last_one() {
 #[test]
 fn processes_see_themselves_in_proc() {
     let program = "\
-print(os.readlink('/proc/self'), os.getpid(), os.readlink('/proc/thread-self'), os.readlink('/proc/self/exe'), os.readlink('/proc/self/cwd'), os.readlink('/proc/self/root'))
+print(os.readlink('/proc/self'), os.getpid(), os.readlink('/proc/thread-self'), os.readlink('/proc/self/exe'))
+print(os.readlink('/proc/self/cwd'), os.readlink('/proc/self/root'))
 print(open('/proc/self/comm').read().strip(), open('/proc/self/stat').read().split()[0])
 def inside(): print(os.readlink('/proc/thread-self'), threading.get_native_id())
 thread = threading.Thread(target=inside); thread.start(); thread.join()
@@ -181,7 +183,8 @@ fn what_the_account_may_not_the_program_may_not() {
     std::os::unix::fs::chown(&secret, Some(12345), Some(12345)).expect("we are root");
     std::fs::set_permissions(&secret, std::os::unix::fs::PermissionsExt::from_mode(0o600)).expect("we are root");
     let program = format!(
-        "P = {}\nsay('read', lambda: os.open(P, 0))\nsay('chmod', lambda: os.chmod(P, 0o666))\nsay('chown', lambda: os.chown(P, 0, 0))\nsay('access', lambda: call(21, P.encode(), 4))\n\
+        "P = {}\nsay('read', lambda: os.open(P, 0))\nsay('chmod', lambda: os.chmod(P, 0o666))\nsay('chown', lambda: os.chown(P, 0, 0))\n\
+        say('access', lambda: call(21, P.encode(), 4))\n\
          say('device', lambda: os.mknod(P + '2', 0o20600, os.makedev(1, 3)))\nprint(os.stat(P).st_uid)\n",
         literal(&secret)
     );
@@ -193,7 +196,8 @@ fn what_the_account_may_not_the_program_may_not() {
 fn a_move_that_would_gain_rights_is_refused_unless_that_is_wanted() {
     let folder = two();
     let program = format!(
-        "P = {}\nsay('move', lambda: os.rename(P + '/no/f', P + '/may/g'))\nsay('link', lambda: os.link(P + '/no/f', P + '/may/h'))\nsay('folder', lambda: os.rename(P + '/no', P + '/yes'))\n\
+        "P = {}\nsay('move', lambda: os.rename(P + '/no/f', P + '/may/g'))\nsay('link', lambda: os.link(P + '/no/f', P + '/may/h'))\n\
+        say('folder', lambda: os.rename(P + '/no', P + '/yes'))\n\
          say('back', lambda: os.rename(P + '/may/f', P + '/no/g'))\n",
         literal(folder.path())
     );
