@@ -2,12 +2,10 @@
 //!
 //! Nobody can do these for another process, so the kernel makes the call itself once the judge has said yes, and reads the path again: another thread can have
 //! changed it, or a rename what is there. So nothing rests on that yes. The thread is seized before it goes on (`ptrace`(2)), stops as it comes out
-//! of the call, before
-//! its next instruction, and what became of it is compared:
+//! of the call, before its next instruction, and what became of it is compared:
 //! - after `execve`, its executable must be the very file that was asked about;
 //! - after `open` with `O_PATH`, the descriptor must be of the file that was asked about, or the judge must allow that one as well. (What is done by
-//!   such a descriptor is asked
-//!   about then; having it tells that the file is there.)
+//!   such a descriptor is asked about then; having it tells that the file is there.)
 //! - after `chdir`, its working directory must be the one it was in or the one that was asked about, or the judge must allow it as well (another thread may have
 //!   changed it lawfully).
 //!
@@ -17,9 +15,8 @@
 //! another between question and call; that is started by the interpreter that was asked about, which has to open it.
 //!
 //! Limits: a process that shares its working directory or its descriptors with the one that is killed (`CLONE_FS`, `CLONE_FILES`) keeps what was won,
-//! and learns by that
-//! that a folder or a file is there; whatever it does with it is asked about. An executable that the user cannot read, and formats that the kernel
-//! has somebody else run (`binfmt_misc`), are not executed.
+//! and learns by that that a folder or a file is there; whatever it does with it is asked about. An executable that the user cannot read, and formats
+//! that the kernel has somebody else run (`binfmt_misc`), are not executed.
 
 use crate::core::Core;
 use crate::job::{At, Job, Outcome, Refers};

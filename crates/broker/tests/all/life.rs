@@ -381,3 +381,23 @@ say('memory', lambda: os.execve(fd, ['true'], {}))
 ";
     assert_eq!(said(all(), python(program)), "memory EPERM\n");
 }
+
+#[test]
+fn a_policy_of_patterns_and_single_operations_is_held() {
+    let folder = folder();
+    std::fs::create_dir(folder.path().join("keep")).expect("a folder");
+    let at = folder.path().display();
+    let text = format!(
+        "default = \"allow\"\n[[rule]]\ndeny = [\"write\"]\npath = \"{at}/*.log\"\n[[rule]]\ndeny = [\"unlink\"]\ndir = \"{at}/keep\"\n"
+    );
+    let policy = holdfast_policy::Policy::from_toml("p.toml", Path::new("/"), text.as_bytes()).expect("a policy");
+    let program = format!(
+        "P = {}\nfor name in 'a.txt', 'a.log', 'keep/a': say(name, lambda: os.open(P + '/' + name, 0o101))\n\
+         for name in 'a.txt', 'keep/a': say(name, lambda: os.unlink(P + '/' + name))\n\
+         say('move', lambda: os.rename(P + '/keep/a', P + '/a'))\nsay('read', lambda: os.open(P + '/a.log', 0o100))\n",
+        literal(folder.path())
+    );
+    let done = run(Arc::new(policy), python(&program));
+    assert_eq!(done.said, "a.txt ok\na.log EACCES\nkeep/a ok\na.txt ok\nkeep/a EACCES\nmove EXDEV\nread ok\n");
+    assert!(folder.path().join("keep/a").exists(), "{done:?}");
+}
