@@ -4,6 +4,7 @@ use crate::core::{Core, locked_read};
 use crate::error::Error;
 use crate::pool;
 use crate::record::{Counters, Record};
+use crate::sys;
 use holdfast_policy::{Judge, Operation};
 use std::fmt;
 use std::os::fd::OwnedFd;
@@ -12,7 +13,7 @@ use std::sync::{Arc, PoisonError};
 /// Threads that may be asked for; each serves one call at a time, and more than processors only help against slow file systems.
 pub const THREADS_MAX: usize = 64;
 
-/// Is told of decisions.
+/// Is told of decisions, by the threads that serve: it must be quick, and start no processes.
 pub type Audit = Box<dyn Fn(&Record<'_>) + Send + Sync>;
 
 /// Decides about addresses that are no paths.
@@ -26,7 +27,7 @@ pub struct Options {
     pub inherited: Vec<OwnedFd>,
     /// Operations of whose calls rules name arguments. For reading, writing, mapping and listing that cannot be held, and [`Broker::new`] says so.
     pub arguments: Vec<Operation>,
-    /// Is told of each denial, and of each decision if `audit_allowed` is set. Called by the thread that serves: it must be quick.
+    /// Is told of each denial, and of each decision if `audit_allowed` is set.
     pub audit: Option<Audit>,
     /// Whether the audit is told of what is allowed, too.
     pub audit_allowed: bool,
@@ -65,6 +66,9 @@ impl fmt::Debug for Options {
     }
 }
 
+/// Since then a filter can ask for calls that only a deadly signal takes back from whoever serves them, as the sandbox's does.
+const KERNEL_MIN: (u32, u32) = (5, 19);
+
 /// Decided once, when a file is opened.
 const AT_OPEN: [Operation; 4] = [Operation::Read, Operation::Write, Operation::Mmap, Operation::Readdir];
 
@@ -84,6 +88,9 @@ impl fmt::Debug for Broker {
 impl Broker {
     /// Makes a broker for a sandbox that was started with the [`crate::calls`] of this judge.
     pub fn new(listener: OwnedFd, judge: Arc<dyn Judge>, options: Options) -> Result<Self, Error> {
+        if sys::kernel() < KERNEL_MIN {
+            return Err(Error::Kernel);
+        }
         if !(1..=THREADS_MAX).contains(&options.threads) {
             return Err(Error::Option("a broker has from 1 to 64 threads"));
         }
@@ -109,6 +116,11 @@ impl Broker {
     /// The judge that decides now.
     pub fn judge(&self) -> Arc<dyn Judge> {
         Arc::clone(&locked_read(&self.core.judge))
+    }
+
+    /// To be called when mounts of the sandbox have been changed: what is open in one that is gone has no path any more, and is refused from then on.
+    pub fn view_changed(&self) {
+        self.core.forget_mounts();
     }
 
     /// What has happened so far.

@@ -1,10 +1,10 @@
 //! What all threads of a broker share.
 
 use crate::broker::Options;
-use crate::pool::Replace;
 use crate::error::Error;
 use crate::listener::Listener;
 use crate::place::{Key, key_of, look, magic};
+use crate::pool::Replace;
 use crate::record::{Counting, Record, count};
 use crate::scope::Scope;
 use crate::sys::{self, Arg, call_fd};
@@ -105,10 +105,24 @@ impl Core {
         Errno::PERM
     }
 
+    /// Tells of a denial and counts it.
+    pub(crate) fn deny(&self, record: &Record<'_>) {
+        self.tell(record);
+        if self.options.kill_after == Some(count(&self.counting.denied)) {
+            (self.options.on_kill)();
+        }
+    }
+
     pub(crate) fn tell(&self, record: &Record<'_>) {
         if let Some(audit) = &self.options.audit {
             audit(record);
         }
+    }
+
+    /// Counts a call that is refused as if the kernel did not have it.
+    pub(crate) fn absent(&self) -> Errno {
+        count(&self.counting.unserved);
+        Errno::NOSYS
     }
 
     /// Opens a path of the sandbox as it is written, through no symbolic link.
@@ -129,6 +143,11 @@ impl Core {
         Ok(found)
     }
 
+    /// Has the table of mounts read again.
+    pub(crate) fn forget_mounts(&self) {
+        locked(&self.mounts).clear();
+    }
+
     fn users(&self, target: Target) -> Result<&(Map, Map), Errno> {
         if let Some(known) = self.users.get() {
             return Ok(known);
@@ -144,7 +163,10 @@ impl Core {
     /// Whether users have the same numbers for the program as for us.
     pub(crate) fn same_users(&self, target: Target) -> Result<bool, Errno> {
         let (users, groups) = self.users(target)?;
-        Ok([users, groups].into_iter().flatten().all(|(inside, outside, count)| inside == outside && *count > u32::MAX / 2))
+        Ok([users, groups]
+            .into_iter()
+            .flatten()
+            .all(|(inside, outside, count)| inside == outside && *count > u32::MAX / 2))
     }
 
     /// A user and a group as the program sees them.
@@ -186,4 +208,3 @@ pub(crate) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 pub(crate) fn locked_read<T>(lock: &RwLock<T>) -> std::sync::RwLockReadGuard<'_, T> {
     lock.read().unwrap_or_else(PoisonError::into_inner)
 }
-

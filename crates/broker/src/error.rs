@@ -20,6 +20,9 @@ pub enum Error {
     /// Rules name arguments that are not looked at.
     #[error("rules that name arguments of {} cannot be held: it is decided once, when a file is opened", .0.name())]
     Arguments(Operation),
+    /// The kernel cannot be told not to interrupt a call that is served.
+    #[error("a broker needs Linux 5.19 or later")]
+    Kernel,
     /// An option is out of its bounds.
     #[error("{0}")]
     Option(&'static str),

@@ -112,8 +112,7 @@ impl<'a> Job<'a> {
         let fd = self.descriptor(number)?;
         let flags = rustix::fs::fcntl_getfl(&fd)?;
         let mode = flags & rustix::fs::OFlags::ACCMODE;
-        let access =
-            Access { read: mode != rustix::fs::OFlags::WRONLY, write: mode != rustix::fs::OFlags::RDONLY };
+        let access = Access { read: mode != rustix::fs::OFlags::WRONLY, write: mode != rustix::fs::OFlags::RDONLY };
         let kind = self.core.kind_of(&fd, self.target, access)?;
         Ok(Pinned { fd, kind })
     }
@@ -263,22 +262,18 @@ impl<'a> Job<'a> {
             return Ok(());
         }
         let verdict = locked_read(&core.judge).judge(&Request { program, operation, path, arguments });
-        let allowed = verdict.allowed;
+        let (pid, allowed) = (self.notice.thread, verdict.allowed);
         let errno = (!allowed).then_some(libc::EACCES);
-        if !allowed || core.options.audit_allowed {
-            let record =
-                Record { pid: self.notice.thread, program, operation, path, rule: verdict.rule, allowed, errno };
+        let record = Record { pid, program, operation, path, rule: verdict.rule, allowed, errno };
+        if !allowed {
+            core.deny(&record);
+            return Err(Errno::ACCESS);
+        }
+        count(&core.counting.allowed);
+        if core.options.audit_allowed {
             core.tell(&record);
         }
-        if allowed {
-            count(&core.counting.allowed);
-            return Ok(());
-        }
-        let denied = count(&core.counting.denied);
-        if core.options.kill_after == Some(denied) {
-            (core.options.on_kill)();
-        }
-        Err(Errno::ACCESS)
+        Ok(())
     }
 
     /// Whether the judge would allow it; nothing is told of this.

@@ -18,16 +18,28 @@
 //!   ([`Options::inherited`]) and what never had a name (pipes, sockets, memory) is not asked about; to open it again by `/proc/self/fd` gives no more than
 //!   the descriptor had.
 //!
-//! Two calls nobody can make for another process: `execve` and `chdir`. The kernel makes them when the judge has said yes, and the thread is held (`ptrace`(2)) as it
-//! comes out of the call, before its next instruction: if it runs, or is in, something that it may not, the sandbox's process is killed. See `serve::held`.
+//! Three calls nobody can make for another process: `execve`, `chdir`, and `open` with `O_PATH`. The kernel makes them when the judge has said yes,
+//! and the thread is held (`ptrace`(2)) as it comes out of the call, before its next instruction: if it runs, is in, or has something that it may not,
+//! its process is killed. See `serve::held`.
 //! The first program is not asked about: whoever starts the sandbox chose it.
 //!
-//! What it needs: Linux 5.19 or later (a call that is served must not be interrupted), `/proc` of a PID namespace above the program's, the same user and group as the
-//! program, and that this user made the program's user namespace. Its threads give up their capabilities, and the permission checks are those of the user without them.
+//! What it needs: Linux 5.19 or later (a call that is served must not be interrupted), `/proc` of a PID namespace above the program's, the same user
+//! and group as the program, and that this user made the program's user namespace. Its threads give up their capabilities, and the permission checks are
+//! those of the user without them.
 //!
-//! Limits: Landlock's rules hold the program and not the broker, so a view's mounts have to say what its Landlock rules say. A script that is exchanged while it
-//! is started is started by the interpreter that was asked about. Local datagram sockets, handles of files (`name_to_handle_at`) and calls that came with Linux 6.17
-//! are refused where they would get around a rule. The memory of processes (`/proc/PID/mem`) and `/dev/tty` cannot be opened.
+//! Limits:
+//! - Landlock's rules hold the program and not the broker, so a view's mounts have to say what its Landlock rules say, and [`Options::address`] what
+//!   they say of ports and abstract sockets. By default no address that is no path is allowed.
+//! - A script that is exchanged while it is started is started by the interpreter that was asked about; and to have a file run by an interpreter or the dynamic
+//!   linker is to read it.
+//! - A call that is served is interrupted by nothing but what kills its process, so a handler of signals runs after it.
+//! - A file system that does not answer stops one of the threads that serve for each call to it. FIFOs and sockets that wait do not, up to 64 of
+//!   them; more fail with `EAGAIN`.
+//! - The kernel's rules for sticky folders (`fs.protected_symlinks`, `fs.protected_regular`, `fs.protected_fifos`) do not hold for what is opened, and settings of
+//!   namespaces in `/proc/sys` read as those of the broker.
+//! - Local datagram sockets, handles of files (`name_to_handle_at`), requests that change attributes (`ioctl`) and calls that came with Linux 6.17
+//!   are refused where they would get around a rule. The memory of processes (`/proc/PID/mem`) and `/dev/tty` cannot be
+//!   opened, and `openat2` does not pin (`O_PATH`).
 
 mod broker;
 mod core;

@@ -127,4 +127,3 @@ pub(crate) enum Ready {
     Call,
     End,
 }
-

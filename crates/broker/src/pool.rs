@@ -143,10 +143,7 @@ fn answer(core: &Core, notice: Notice) {
     let _ = core.listener.answer(notice.id, outcome);
 }
 
-/// Whether the kernel wakes whoever receives when nobody is left (6.11).
+/// Whether the kernel wakes whoever receives when nobody is left.
 fn wakes_at_the_end() -> bool {
-    let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
-    let mut numbers = release.split(['.', '-']).map(|part| part.trim().parse::<u32>().unwrap_or(0));
-    let version = (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0));
-    version >= (6, 11)
+    sys::kernel() >= (6, 11)
 }

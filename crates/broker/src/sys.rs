@@ -109,7 +109,8 @@ fn transfer(pid: i32, number: libc::c_long, ours: *mut u8, length: usize, theirs
         at = next;
     }
     // SAFETY: the local vector is the caller's buffer, and nothing else of ours is touched; the remote ones are only looked at by the kernel.
-    let count = unsafe { libc::syscall(number, i64::from(pid), &raw const local, 1_u64, remote.as_ptr(), remote.len(), 0_u64) };
+    let count =
+        unsafe { libc::syscall(number, i64::from(pid), &raw const local, 1_u64, remote.as_ptr(), remote.len(), 0_u64) };
     usize::try_from(count).map_err(|_| last())
 }
 
@@ -135,13 +136,29 @@ pub(crate) fn umask(mask: u32) {
     let _ = unsafe { libc::umask(mask) };
 }
 
-/// Gives the calling thread a working directory and a umask of its own, and takes its capabilities away for good.
+/// Gives the calling thread a working directory and a umask of its own, and takes its capabilities away for good. No signal is handled by it, and none of those
+/// that its calls can cause (a limit of the size of files) ends the process.
 pub(crate) fn settle_thread() -> Result<(), Errno> {
+    let mut every: libc::sigset_t = zeroed();
+    // SAFETY: the set outlives both calls.
+    unsafe {
+        libc::sigfillset(&raw mut every);
+        libc::pthread_sigmask(libc::SIG_BLOCK, &raw const every, std::ptr::null_mut());
+    }
     // SAFETY: descriptors stay shared, which is all that memory safety asks for.
     unsafe { rustix::thread::unshare_unsafe(rustix::thread::UnshareFlags::FS) }?;
     let none = rustix::thread::CapabilitySet::empty();
     let sets = rustix::thread::CapabilitySets { effective: none, permitted: none, inheritable: none };
     rustix::thread::set_capabilities(None, sets)
+}
+
+/// The largest file that another process may make.
+pub(crate) fn file_limit(pid: i32) -> Result<u64, Errno> {
+    let mut both = [0_u64; 2];
+    let (pid, resource) = (i64::from(pid), u64::from(libc::RLIMIT_FSIZE));
+    // SAFETY: nothing is set, and what is written is two numbers, to memory that outlives the call.
+    let result = unsafe { libc::syscall(libc::SYS_prlimit64, pid, resource, 0_u64, both.as_mut_ptr()) };
+    if result < 0 { Err(last()) } else { Ok(both[0]) }
 }
 
 /// The calling thread's effective user and group.
@@ -254,4 +271,12 @@ fn ptrace(request: libc::c_uint, thread: i32, data: u64) -> Result<(), Errno> {
     // SAFETY: the requests made here take numbers and touch no memory of ours.
     let result = unsafe { libc::syscall(libc::SYS_ptrace, u64::from(request), i64::from(thread), 0_u64, data) };
     if result < 0 { Err(last()) } else { Ok(()) }
+}
+
+/// The version of the kernel.
+pub(crate) fn kernel() -> (u32, u32) {
+    let name = rustix::system::uname();
+    let mut numbers = name.release().to_bytes().split(|byte| !byte.is_ascii_digit());
+    let mut number = || std::str::from_utf8(numbers.next()?).ok()?.parse().ok();
+    (number().unwrap_or(0), number().unwrap_or(0))
 }

@@ -113,8 +113,7 @@ impl Poke {
                 let path = magic(fifo);
                 let flags = libc::O_RDWR | libc::O_NONBLOCK | libc::O_CLOEXEC;
                 // Closed at once: it was only to be there.
-                let _ =
-                    call_fd(libc::SYS_openat, &mut [libc::AT_FDCWD.into(), path.as_c_str().into(), flags.into()]);
+                let _ = call_fd(libc::SYS_openat, &mut [libc::AT_FDCWD.into(), path.as_c_str().into(), flags.into()]);
             }
             Poke::Socket(socket) => {
                 let _ = call(libc::SYS_shutdown, &mut [socket.into(), libc::SHUT_RDWR.into()]);

@@ -2,7 +2,7 @@
 
 use crate::job::{At, Job, Outcome, Refers};
 use crate::listener::Reply;
-use crate::place::{Pinned, file_type, look, magic};
+use crate::place::{Kind, Pinned, file_type, look, magic};
 use crate::serve::attributes::refers;
 use crate::sys::{self, Arg, bytes_of, call};
 use crate::walk::Base;
@@ -47,10 +47,7 @@ pub(crate) fn chown_object(job: &Job<'_>, object: &Pinned, user: u32, group: u32
     job.still_there()?;
     let (user, group) = (u64::from(user), u64::from(group));
     let flags = libc::AT_EMPTY_PATH;
-    call(
-        libc::SYS_fchownat,
-        &mut [(&object.fd).into(), c"".into(), user.into(), group.into(), flags.into()],
-    )?;
+    call(libc::SYS_fchownat, &mut [(&object.fd).into(), c"".into(), user.into(), group.into(), flags.into()])?;
     DONE
 }
 
@@ -112,6 +109,10 @@ fn utimes_object(job: &Job<'_>, object: &Pinned, times: &Times) -> Outcome {
 /// `truncate`.
 pub(crate) fn truncate(job: &Job<'_>, at: &At, size: u64) -> Outcome {
     let object = job.existing(at, Refers::Followed)?;
+    if matches!(object.kind, Kind::Inherited(access) if !access.write) {
+        // What was handed over to be read is not more by its name.
+        return Err(job.core.unserved());
+    }
     ask_size(job, &object, size)?;
     let path = magic(&object.fd);
     call(libc::SYS_truncate, &mut [path.as_c_str().into(), size.into()])?;
@@ -126,9 +127,13 @@ pub(crate) fn truncate_open(job: &Job<'_>) -> Outcome {
     DONE
 }
 
+/// Whether it may, and whether the program's own limit lets it (`RLIMIT_FSIZE`), since the kernel would look at the broker's.
 fn ask_size(job: &Job<'_>, object: &Pinned, size: u64) -> Result<(), Errno> {
     job.ask_of(Operation::Truncate, &object.kind, Arguments { size: Some(size), ..Arguments::default() })?;
-    job.still_there()
+    let is_above = size > sys::file_limit(job.target.thread)?;
+    job.still_there()?;
+    // A negative size is the kernel's to refuse.
+    if is_above && i64::try_from(size).is_ok() { Err(Errno::FBIG) } else { Ok(()) }
 }
 
 /// `fallocate`: where it may change the size that is asked; that it may write was asked when the file was opened.
@@ -150,10 +155,29 @@ pub(crate) fn allocate(job: &Job<'_>) -> Outcome {
     DONE
 }
 
-/// Requests that change attributes of a file that need not be open for writing (`linux/fs.h`): flags, in both widths, the extended ones, the version.
-const ATTRIBUTE_REQUESTS: [u32; 4] = [0x4008_6602, 0x4004_6602, 0x401c_5820, 0x4008_7602];
+/// Types of requests (`_IOC_TYPE`): of many file systems, of their versions, of btrfs and for sharing blocks.
+const OF_FILES: u32 = 0x66;
+const OF_VERSIONS: u32 = 0x76;
+const OF_BTRFS: u32 = 0x94;
+/// Whether a request takes something (`_IOC_WRITE`).
+const TAKES: u32 = 1 << 30;
+/// `FS_IOC_FIEMAP`, which only tells; `FICLONE`, `FICLONERANGE` and `FIDEDUPERANGE`, which need a file that is open for writing.
+const HARMLESS: [u32; 4] = [0xc020_660b, 0x4004_9409, 0x4020_940d, 0xc018_9436];
+/// `FS_IOC_FSSETXATTR` and `FS_IOC_SET_ENCRYPTION_POLICY`.
+const HARMFUL: [u32; 2] = [0x401c_5820, 0x800c_6613];
 
-/// `ioctl`: by the request's number alone, which nobody can change.
+/// Operations that requests to a file system can come to, of files that need not be open for writing.
+pub(crate) const CONTROLS: &[Operation] =
+    &[Operation::Setattr, Operation::Create, Operation::Mkdir, Operation::Rmdir, Operation::Unlink];
+
+/// `ioctl`: by the request's number alone, which nobody can change. What is refused sets attributes, or makes and removes subvolumes.
 pub(crate) fn control(job: &Job<'_>) -> Outcome {
-    if ATTRIBUTE_REQUESTS.contains(&job.unsigned(1)) { Err(job.core.unserved()) } else { Ok(Reply::Continue) }
+    let request = job.unsigned(1);
+    let changes = match request >> 8 & 0xff {
+        OF_FILES | OF_VERSIONS => request & TAKES != 0,
+        OF_BTRFS => true,
+        _ => false,
+    };
+    let refused = HARMFUL.contains(&request) || changes && !HARMLESS.contains(&request);
+    if refused { Err(job.core.unserved()) } else { Ok(Reply::Continue) }
 }

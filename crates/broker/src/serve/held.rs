@@ -1,11 +1,11 @@
 //! Executing, changing the working directory, and pinning.
 //!
 //! Nobody can do these for another process, so the kernel makes the call itself once the judge has said yes, and reads the path again: another thread can have
-//! changed it, or a rename what is there. So nothing rests on that yes. The thread is seized before it goes on (`ptrace`(2)), stops as it comes out of the call, before
-//! its next instruction, and what became of it is compared:
+//! changed it, or a rename what is there. So nothing rests on that yes. The thread is seized before it goes on (`ptrace`(2)), stops as it comes out
+//! of the call, before its next instruction, and what became of it is compared:
 //! - after `execve`, its executable must be the very file that was asked about;
-//! - after `open` with `O_PATH`, the descriptor must be of the file that was asked about, or the judge must allow that one as well. (What is done by such a descriptor is asked
-//!   about then; having it tells that the file is there.)
+//! - after `open` with `O_PATH`, the descriptor must be of the file that was asked about, or the judge must allow that one as well. (What is done by
+//!   such a descriptor is asked about then; having it tells that the file is there.)
 //! - after `chdir`, its working directory must be the one it was in or the one that was asked about, or the judge must allow it as well (another thread may have
 //!   changed it lawfully).
 //!
@@ -14,7 +14,9 @@
 //! Asked are the file and, if it is a script, its interpreters. The dynamic linker is not asked about: to name it as the program is. A script can be exchanged for
 //! another between question and call; that is started by the interpreter that was asked about, which has to open it.
 //!
-//! Limits: an executable that the user cannot read, and formats that the kernel has somebody else run (`binfmt_misc`), are not executed.
+//! Limits: a process that shares its working directory or its descriptors with the one that is killed (`CLONE_FS`, `CLONE_FILES`) keeps what was won,
+//! and learns by that that a folder or a file is there; whatever it does with it is asked about. An executable that the user cannot read, and formats
+//! that the kernel has somebody else run (`binfmt_misc`), are not executed.
 
 use crate::core::Core;
 use crate::job::{At, Job, Outcome, Refers};
@@ -29,6 +31,7 @@ use rustix::io::Errno;
 use rustix::process::{Pid, Signal, kill_process};
 use std::ffi::CString;
 use std::os::fd::OwnedFd;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// Interpreters of interpreters that the kernel goes through.
 const SCRIPTS_MAX: usize = 5;
@@ -37,10 +40,12 @@ const HEAD_BYTES: usize = 256;
 /// The number of the first program in its namespace; the first process is the sandbox's own.
 const FIRST_PROGRAM: i32 = 2;
 
-/// Whether this is the sandbox itself that is about to execute the program: its first process but one, which has executed nothing yet. Nobody but the sandbox's own code is in
+/// Whether this is the sandbox itself that is about to execute the program: its first process but one, which has executed nothing yet. Nobody but the
+/// sandbox's own code is in
 /// it, and which program that executes was chosen outside.
 pub(crate) fn is_the_start(core: &Core, notice: &Notice) -> Result<bool, Errno> {
-    if !matches!(notice.number, libc::SYS_execve | libc::SYS_execveat) {
+    if core.top().is_ok() || !matches!(notice.number, libc::SYS_execve | libc::SYS_execveat) {
+        // A program has been served already, or makes another call.
         return Ok(false);
     }
     let target = Target { thread: notice.thread };
@@ -114,12 +119,16 @@ pub(crate) fn change_folder(job: &Job<'_>, at: &At) -> Outcome {
     })
 }
 
-/// `open` for a descriptor that only pins a file (`O_PATH`), which the kernel gives nobody through a listener.
+/// `open` and `openat` for a descriptor that only pins a file (`O_PATH`), which the kernel gives nobody through a listener. That this is all they do
+/// is in a register.
 pub(crate) fn pin(job: &Job<'_>, object: &Pinned) -> Outcome {
     let expected = key_of(&look(&object.fd)?);
     go_on(job, |_, traced, target| {
         let Ok(number @ 0..) = i32::try_from(traced.returned()?) else { return Ok(true) };
         let now = target.descriptor(number)?;
+        if !rustix::fs::fcntl_getfl(&now)?.contains(rustix::fs::OFlags::PATH) {
+            return Ok(false);
+        }
         if key_of(&look(&now)?) == expected {
             return Ok(true);
         }
@@ -144,7 +153,9 @@ fn go_on(job: &Job<'_>, is_lawful: impl Fn(Stop, &Traced, Target) -> Result<bool
     };
     // A thread that executes gets the number of its process.
     let target = Target { thread: traced.thread() };
-    if !is_lawful(stop, &traced, target).unwrap_or(false) {
+    // A judge of somebody else's may panic; nobody but this thread can let the program go.
+    let lawful = catch_unwind(AssertUnwindSafe(|| is_lawful(stop, &traced, target)));
+    if !matches!(lawful, Ok(Ok(true))) {
         count(&job.core.counting.killed);
         kill(target);
     }

@@ -2,8 +2,8 @@
 
 pub(crate) mod attributes;
 pub(crate) mod change;
-pub(crate) mod held;
 pub(crate) mod files;
+pub(crate) mod held;
 pub(crate) mod names;
 pub(crate) mod open;
 pub(crate) mod sockets;

@@ -9,7 +9,7 @@
 use crate::job::{At, Job, Outcome, Refers, path_of};
 use crate::listener::Reply;
 use crate::place::{Kind, Slot, join, magic};
-use crate::record::{Record, count};
+use crate::record::Record;
 use crate::sys::{self, call};
 use holdfast_policy::{Arguments, Operation};
 use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, openat, statat};
@@ -51,10 +51,7 @@ pub(crate) fn mknod(job: &Job<'_>, at: &At, bits: u32, device: u32) -> Outcome {
     job.ask(operation, &slot.path, Arguments { device: device_argument, ..mode(bits & 0o7777) })?;
     take_umask(job)?;
     let (bits, device) = (u64::from(bits), u64::from(device));
-    call(
-        libc::SYS_mknodat,
-        &mut [(&slot.folder).into(), slot.name.as_c_str().into(), bits.into(), device.into()],
-    )?;
+    call(libc::SYS_mknodat, &mut [(&slot.folder).into(), slot.name.as_c_str().into(), bits.into(), device.into()])?;
     DONE
 }
 
@@ -186,10 +183,8 @@ fn no_gain(job: &Job<'_>, operation: Operation, from: &Path, to: &Path) -> Resul
     }
     for asked in Operation::ALL.into_iter().filter(|operation| core.scope.decides(*operation)) {
         if job.would_allow(asked, to)? && !job.would_allow(asked, from)? {
-            count(&core.counting.denied);
-            let (program, errno) = (job.program()?, Some(libc::EXDEV));
-            let pid = job.notice.thread;
-            core.tell(&Record { pid, program, operation, path: from, rule: None, allowed: false, errno });
+            let (program, errno, pid) = (job.program()?, Some(libc::EXDEV), job.notice.thread);
+            core.deny(&Record { pid, program, operation, path: from, rule: None, allowed: false, errno });
             return Err(Errno::XDEV);
         }
     }

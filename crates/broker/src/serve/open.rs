@@ -94,6 +94,11 @@ pub(crate) fn openat2(job: &Job<'_>) -> Outcome {
         return Err(Errno::AGAIN);
     }
     let flags = i32::try_from(flags).map_err(|_| Errno::INVAL)?;
+    if flags & libc::O_PATH != 0 {
+        // The program would have to make the call itself, whose flags in its memory could be others by then. Libraries fall back to `openat`, whose
+        // flags are in a register.
+        return Err(job.core.absent());
+    }
     let mode = u32::try_from(mode).map_err(|_| Errno::INVAL)?;
     open(job, &at, &How { flags, mode, resolve })
 }
@@ -103,7 +108,7 @@ pub(crate) fn open(job: &Job<'_>, at: &At, how: &How) -> Outcome {
     let follow = if how.has(libc::O_NOFOLLOW) || exclusive { Refers::Itself } else { Refers::Followed };
     for _ in 0..TRIES_MAX {
         match job.find(at, follow, how.resolve)? {
-            Found::There(pinned) => return open_pinned(job, at, pinned, how),
+            Found::There(pinned) => return open_pinned(job, at, &pinned, how),
             Found::Missing { folder, path, name, as_folder } => {
                 if !how.has(libc::O_CREAT) || how.is_path() {
                     return Err(Errno::NOENT);
@@ -149,17 +154,17 @@ fn ask_access(job: &Job<'_>, kind: &Kind, how: &How, reading: Operation) -> Resu
     Ok(())
 }
 
-fn open_pinned(job: &Job<'_>, at: &At, pinned: Pinned, how: &How) -> Outcome {
+fn open_pinned(job: &Job<'_>, at: &At, pinned: &Pinned, how: &How) -> Outcome {
     let statx = look(&pinned.fd)?;
     let is_folder = file_type(&statx) == libc::S_IFDIR;
     if how.is_path() {
         if how.has(libc::O_DIRECTORY) && !is_folder {
             return Err(Errno::NOTDIR);
         }
-        return super::held::pin(job, &pinned);
+        return super::held::pin(job, pinned);
     }
     if how.has(libc::O_TMPFILE) {
-        return open_unnamed(job, &pinned, how);
+        return open_unnamed(job, pinned, how);
     }
     if how.has(libc::O_CREAT) {
         match () {
@@ -182,7 +187,7 @@ fn open_pinned(job: &Job<'_>, at: &At, pinned: Pinned, how: &How) -> Outcome {
             return Err(job.core.unserved());
         }
     }
-    refuse_what_is_ours(job, &pinned, &statx)?;
+    refuse_what_is_ours(job, pinned, &statx)?;
     ask_access(job, &pinned.kind, how, if is_folder { Operation::Readdir } else { Operation::Read })?;
     if how.has(libc::O_TRUNC) && file_type(&statx) == libc::S_IFREG {
         job.ask_of(Operation::Truncate, &pinned.kind, Arguments { size: Some(0), ..how.arguments() })?;
@@ -224,7 +229,6 @@ fn open_unnamed(job: &Job<'_>, pinned: &Pinned, how: &How) -> Outcome {
     // `O_EXCL` says here that it may never get a name.
     let flags = how.reopening() | how.flags & libc::O_EXCL;
     let path = magic(&pinned.fd);
-    let arguments =
-        &mut [libc::AT_FDCWD.into(), path.as_c_str().into(), flags.into(), u64::from(how.mode).into()];
+    let arguments = &mut [libc::AT_FDCWD.into(), path.as_c_str().into(), flags.into(), u64::from(how.mode).into()];
     Ok(Reply::Fd(call_fd(libc::SYS_openat, arguments)?, how.close()))
 }

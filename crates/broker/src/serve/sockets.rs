@@ -38,7 +38,8 @@ fn address(job: &Job<'_>) -> Result<Address, Errno> {
     }
     let bytes = job.bytes(job.register(1), length)?;
     let family = bytes.get(..FAMILY_BYTES).map(|family| u16::from_ne_bytes([family[0], family[1]]));
-    let is_path = family.map(i32::from) == Some(libc::AF_UNIX) && bytes.get(FAMILY_BYTES).is_some_and(|byte| *byte != 0);
+    let is_path =
+        family.map(i32::from) == Some(libc::AF_UNIX) && bytes.get(FAMILY_BYTES).is_some_and(|byte| *byte != 0);
     if !is_path {
         return Ok(Address::Other(bytes));
     }

@@ -124,9 +124,7 @@ const ENTRIES: &[Entry] = &[
     entry!(libc::SYS_mkdirat, MKDIR, |job| names::mkdir(job, &job.at(0, 1)?, job.unsigned(2))),
     entry!(libc::SYS_mknodat, MKNOD, |job| names::mknod(job, &job.at(0, 1)?, job.unsigned(2), job.unsigned(3))),
     entry!(libc::SYS_symlinkat, SYMLINK, |job| names::symlink(job, 0, &job.at(1, 2)?)),
-    entry!(libc::SYS_linkat, &Operation::ALL, |job| {
-        names::link(job, &job.at(0, 1)?, &job.at(2, 3)?, job.int(4))
-    }),
+    entry!(libc::SYS_linkat, &Operation::ALL, |job| { names::link(job, &job.at(0, 1)?, &job.at(2, 3)?, job.int(4)) }),
     entry!(libc::SYS_renameat2, &Operation::ALL, |job| {
         names::rename(job, &job.at(0, 1)?, &job.at(2, 3)?, job.unsigned(4))
     }),
@@ -162,11 +160,13 @@ const ENTRIES: &[Entry] = &[
     entry!(libc::SYS_bind, SOCKETS, sockets::bind),
     entry!(libc::SYS_socket, SOCKETS, sockets::make),
     entry!(libc::SYS_socketpair, SOCKETS, sockets::make),
-    entry!(libc::SYS_ioctl, &[Operation::Setattr], change::control),
+    entry!(libc::SYS_ioctl, change::CONTROLS, change::control),
     // Handles and marks lead past names, and these calls are rare.
     entry!(libc::SYS_name_to_handle_at, &[Operation::Lookup], refused),
     entry!(libc::SYS_fanotify_mark, &[Operation::Lookup], refused),
     entry!(libc::SYS_msync, FSYNC, refused),
+    // It can sync.
+    entry!(libc::SYS_io_submit, FSYNC, refused),
     entry!(SYS_STATMOUNT, &[Operation::Statfs], refused),
     entry!(SYS_FILE_GETATTR, GETATTR, refused),
     entry!(SYS_FILE_SETATTR, SETATTR, refused),
@@ -180,9 +180,8 @@ const ENTRIES: &[Entry] = &[
 
 /// Those that newer architectures have no more.
 #[cfg(not(target_arch = "x86_64"))]
-const OLD: &[Entry] = &[entry!(libc::SYS_renameat, &Operation::ALL, |job| {
-    names::rename(job, &job.at(0, 1)?, &job.at(2, 3)?, 0)
-})];
+const OLD: &[Entry] =
+    &[entry!(libc::SYS_renameat, &Operation::ALL, |job| { names::rename(job, &job.at(0, 1)?, &job.at(2, 3)?, 0) })];
 #[cfg(target_arch = "x86_64")]
 const OLD: &[Entry] = &[
     entry!(libc::SYS_open, OPENS, |job| {

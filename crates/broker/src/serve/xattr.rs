@@ -100,14 +100,7 @@ fn name_at(job: &Job<'_>, address: u64) -> Result<CString, Errno> {
 }
 
 /// A call that fills a buffer, or says how long it should be if it has none.
-fn fill(
-    job: &Job<'_>,
-    number: libc::c_long,
-    path: &CString,
-    name: Option<&CString>,
-    to: u64,
-    size: usize,
-) -> Outcome {
+fn fill(job: &Job<'_>, number: libc::c_long, path: &CString, name: Option<&CString>, to: u64, size: usize) -> Outcome {
     let mut buffer = vec![0; size.min(VALUE_BYTES_MAX)];
     let length = buffer.len() as u64;
     let mut arguments = vec![path.as_c_str().into()];

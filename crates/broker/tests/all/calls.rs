@@ -19,8 +19,8 @@ enum Kind {
 use Kind::{Changes, Tells};
 use Operation as O;
 
-/// Name, operation that is refused, kind, and what is done. In the folder are `F`, a file; `D`, a folder; `S`, a link to the file; `X`, a program; and `N` is not there. `H` is a
-/// descriptor of the folder, and a name in lower case is the one in it. `new()` is a file that is open for writing.
+/// Name, operation that is refused, kind, and what is done. In the folder are `F`, a file; `D`, a folder; `S`, a link to the file; `X`, a program; `R`, a
+/// script; and `N` is not there. `H` is a descriptor of the folder, and a name in lower case is the one in it.
 const CASES: &[(&str, Operation, Kind, &str)] = &[
     ("open", O::Read, Tells, "os.read(call(2, F, 0, 0), 9)"),
     ("open through a link", O::Read, Tells, "os.read(call(2, S, 0, 0), 9)"),
@@ -92,7 +92,12 @@ const CASES: &[(&str, Operation, Kind, &str)] = &[
     ("utimes", O::Setattr, Changes, "call(235, F, struct.pack('qqqq', 1, 2, 3, 4))"),
     ("futimesat", O::Setattr, Changes, "call(261, H, f, struct.pack('qqqq', 1, 2, 3, 4))"),
     ("utimensat", O::Setattr, Changes, "call(280, H, f, struct.pack('qqqq', 1, 2, 3, 4), 0)"),
-    ("utimensat of a descriptor", O::Setattr, Changes, "call(280, os.open(F, 0), 0, struct.pack('qqqq', 1, 2, 3, 4), 0)"),
+    (
+        "utimensat of a descriptor",
+        O::Setattr,
+        Changes,
+        "call(280, os.open(F, 0), 0, struct.pack('qqqq', 1, 2, 3, 4), 0)",
+    ),
     ("truncate", O::Truncate, Changes, "call(76, F, 1)"),
     ("ftruncate", O::Truncate, Changes, "call(77, os.open(F, 1), 1)"),
     ("fallocate", O::Truncate, Changes, "call(285, os.open(F, 1), 0, 0, 9999)"),
@@ -116,7 +121,12 @@ const CASES: &[(&str, Operation, Kind, &str)] = &[
     ("lseek", O::Llseek, Tells, "call(8, os.open(F, 0), 1, 0)"),
     ("execve", O::Exec, Tells, "execute(lambda: os.execv(X, [X]))"),
     ("execveat", O::Exec, Tells, "execute(lambda: call(322, H, b'x', pointers(b'x'), pointers(), 0))"),
-    ("execveat of a descriptor", O::Exec, Tells, "execute(lambda: call(322, os.open(X, os.O_PATH), b'', pointers(b'x'), pointers(), 0x1000))"),
+    (
+        "execveat of a descriptor",
+        O::Exec,
+        Tells,
+        "execute(lambda: call(322, os.open(X, os.O_PATH), b'', pointers(b'x'), pointers(), 0x1000))",
+    ),
     ("execve of a script", O::Exec, Tells, "execute(lambda: os.execv(R, [R]))"),
     ("execve in a new process by vfork", O::Exec, Tells, "os.waitpid(os.posix_spawn(X, [X], {}), 0)"),
 ];
@@ -161,8 +171,11 @@ fn prepare(folder: &Path) {
     rustix::fs::setxattr(folder.join("f"), "user.was", b"here", rustix::fs::XattrFlags::empty()).expect("an attribute");
 }
 
+/// Name, numbers, content and attributes.
+type Entry = (OsString, [u64; 5], Vec<u8>, Vec<u8>);
+
 /// All that can be different about a folder.
-fn state(folder: &Path) -> Vec<(OsString, [u64; 5], Vec<u8>, Vec<u8>)> {
+fn state(folder: &Path) -> Vec<Entry> {
     let entries = std::fs::read_dir(folder).expect("a folder").map(|entry| entry.expect("an entry"));
     let one = |entry: std::fs::DirEntry| {
         let found = entry.metadata().expect("it is there");
@@ -188,7 +201,10 @@ fn each_call_does_what_it_does_where_it_may_and_nothing_where_it_may_not() {
         for side in ["may", "may not"] {
             prepare(&place(side, name));
             before.push(state(&place(side, name)));
-            program += &format!("print({side:?}, {name:?}, case({}, {what:?}), sep=':', flush=True)\n", literal(&place(side, name)));
+            program += &format!(
+                "print({side:?}, {name:?}, case({}, {what:?}), sep=':', flush=True)\n",
+                literal(&place(side, name))
+            );
         }
     }
     let refused = folder.path().join("may not");
@@ -214,7 +230,8 @@ fn each_call_does_what_it_does_where_it_may_and_nothing_where_it_may_not() {
             if answer != Some(expected) || (changed != should && !(may_be && *kind == Tells)) {
                 wrong.push(format!("{prefix} {answer:?}, changed: {changed}"));
             }
-            let told = done.told.iter().any(|told| told.operation == *operation && told.path.starts_with(place(side, name)));
+            let told =
+                done.told.iter().any(|told| told.operation == *operation && told.path.starts_with(place(side, name)));
             if told != (side == "may not") {
                 wrong.push(format!("{prefix} told: {told}"));
             }
