@@ -8,7 +8,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Where decisions are written.
-pub struct Log {
+pub(crate) struct Log {
     to: Mutex<Box<dyn Write + Send>>,
     rules: Vec<String>,
 }

@@ -92,7 +92,7 @@ impl Brokered {
         let policy = &decider.policy;
         let log = watch.log.map(|to| Log::new(to, policy));
         let options = Options {
-            inherited: streams()?,
+            inherited: streams(),
             arguments: argued(policy),
             audit: log.map(|log| {
                 Box::new(move |record: &holdfast_broker::Record<'_>| log.write(record)) as holdfast_broker::Audit
@@ -138,11 +138,11 @@ impl Drop for Brokered {
 }
 
 /// The program's standard streams, which are this process's.
-fn streams() -> Result<Vec<OwnedFd>> {
+fn streams() -> Vec<OwnedFd> {
     let (input, output, error) = (std::io::stdin(), std::io::stdout(), std::io::stderr());
     let all = [input.as_fd(), output.as_fd(), error.as_fd()];
     // One that is closed is none.
-    Ok(all.into_iter().filter_map(|one| one.try_clone_to_owned().ok()).collect())
+    all.into_iter().filter_map(|one| one.try_clone_to_owned().ok()).collect()
 }
 
 fn addresses(network: &Network) -> Result<holdfast_broker::Addresses> {

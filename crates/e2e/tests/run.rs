@@ -157,12 +157,12 @@ fn a_program_sees_and_changes_what_its_policy_names_and_nothing_else() -> Outcom
 #[test]
 fn what_cannot_be_enforced_exactly_is_refused_by_name_and_nothing_starts() -> Outcome {
     as_each(|ground| {
-        let rule = "[[rule]]\ndeny = [\"unlink\"]\npath = \"/usr/*.log\"\n";
+        let rule = "[[rule]]\nallow = [\"read\"]\npath = \"/usr\"\narguments = { length = 10 }\n";
         ground.policy("policy.toml", &(ground.usual() + rule))?;
         let output = ground.run(&["sh", "-c", "touch ran"])?;
         assert_eq!(output.status.code(), Some(64), "{output:?}");
         let errors = text(&output.stderr);
-        assert!(errors.contains("/usr/*.log") && errors.contains("pattern"), "{errors}");
+        assert!(errors.contains("length") && errors.contains("when a file is opened"), "{errors}");
         assert!(!ground.path("work/ran").exists());
         ground.policy("policy.toml", &ground.usual().replace("\"all\"", "\"al\""))?;
         let output = ground.run(&["sh", "-c", "touch ran"])?;
@@ -172,6 +172,83 @@ fn what_cannot_be_enforced_exactly_is_refused_by_name_and_nothing_starts() -> Ou
             "{errors}"
         );
         assert!(!ground.path("work/ran").exists());
+        Ok(())
+    })
+}
+
+/// Patterns and single operations, which mounts cannot hold.
+#[test]
+fn a_broker_holds_what_mounts_cannot_and_writes_down_what_it_refuses() -> Outcome {
+    as_each(|ground| {
+        let work = ground.path("work");
+        let rules = format!(
+            "[[rule]]\ndeny = [\"unlink\", \"rename\"]\npath = \"{0}/*.log\"\n[[rule]]\ndeny = [\"read\"]\npath = \"{0}/*.key\"\nprogram = \"cat\"\n",
+            work.display()
+        );
+        ground.policy("policy.toml", &(ground.usual() + &rules))?;
+        let [policy, audit] = ["policy.toml", "runtime/audit"].map(|name| ground.path(name).display().to_string());
+        let explained = ground.json(&["policy", "explain", &policy])?;
+        assert_eq!((&explained["mechanism"], &explained["exact"]), (&Value::from("broker"), &Value::from(true)));
+        let script = "echo 1 > a.log; echo 2 > b; echo 3 > c.key; rm a.log; mv a.log d; rm b; cat c.key; head -n1 c.key; cat a.log; cat kept/file; echo x > kept/file; cat /etc/passwd; ls /home; cat /proc/self/comm; echo x > /dev/null";
+        let output =
+            ground.command(&["run", "--policy", &policy, "--audit", &audit, "--", "sh", "-c", script]).output()?;
+        let (said, errors) = (text(&output.stdout), text(&output.stderr));
+        assert_eq!(said, "3\n1\nkept\ncat\n", "{errors}");
+        assert!(work.join("a.log").exists() && !work.join("b").exists() && !work.join("d").exists(), "{errors}");
+        assert_eq!(fs::read_to_string(work.join("kept/file"))?, "kept\n");
+        let lines: Vec<Value> =
+            fs::read_to_string(&audit)?.lines().map(serde_json::from_str).collect::<Result<_, _>>()?;
+        assert!(lines.iter().all(|line| line["allowed"] == false), "{lines:?}");
+        let refused = |operation: &str, path: &str| {
+            let is_it = |line: &&Value| {
+                line["operation"] == operation && line["path"].as_str().is_some_and(|at| at.ends_with(path))
+            };
+            lines.iter().find(is_it).cloned().ok_or_else(|| format!("{operation} {path}: {lines:#?}"))
+        };
+        let unlink = refused("unlink", "/a.log")?;
+        assert!(
+            unlink["rule"]["number"].is_u64() && unlink["program"].as_str().is_some_and(|it| it.ends_with("/rm")),
+            "{unlink}"
+        );
+        refused("rename", "/a.log")?;
+        refused("read", "/c.key")?;
+        refused("write", "kept/file").or_else(|_| refused("truncate", "kept/file"))?;
+        refused("lookup", "/etc/passwd")?;
+        Ok(())
+    })
+}
+
+#[test]
+fn under_a_broker_streams_are_handed_over_another_policy_holds_at_once_and_refusals_have_an_end() -> Outcome {
+    as_each(|ground| {
+        let work = ground.path("work").display().to_string();
+        let rule = |denied: &str| format!("[[rule]]\ndeny = [\"{denied}\"]\npath = \"{work}/*.log\"\n");
+        ground.policy("policy.toml", &(ground.usual() + &rule("unlink")))?;
+        let policy = ground.path("policy.toml").display().to_string();
+        let (from, to) = (ground.path("hidden/secret"), ground.path("out"));
+        let mut command = ground.command(&["run", "--policy", &policy, "--", "cat"]);
+        let output = command.stdin(fs::File::open(from)?).stdout(fs::File::create(&to)?).output()?;
+        assert!(output.status.success(), "{output:?}");
+        assert_eq!(fs::read_to_string(to)?, "secret\n");
+        let script =
+            "while :; do echo x > x.log; rm x.log 2>/dev/null || echo kept >> told; sleep 0.01; done # brokered";
+        let mut child = ground.start(&[], script)?;
+        until("a refusal", || Ok(ground.path("work/told").exists()))?;
+        let id = ground.under_way("# brokered")?.ok_or("it is not listed")?["id"].to_string();
+        ground.policy("looser.toml", &(ground.usual() + &rule("setattr")))?;
+        let looser = ground.path("looser.toml").display().to_string();
+        let set = ground.command(&["run", "policy", "set", &id, &looser]).output()?;
+        assert!(set.status.success(), "{set:?}");
+        until("no more refusals", || {
+            let before = fs::metadata(ground.path("work/told"))?.len();
+            std::thread::sleep(Duration::from_millis(200));
+            Ok(fs::metadata(ground.path("work/told"))?.len() == before)
+        })?;
+        ground.command(&["run", "kill", &id]).status()?;
+        assert_eq!(child.wait()?.code(), Some(128 + 9));
+        let mut child = ground.start(&["--kill-after", "5"], "trap '' TERM; while :; do cat /etc/passwd; done")?;
+        assert_eq!(child.wait()?.code(), Some(128 + 9));
+        assert!(text(&child.wait_with_output()?.stderr).contains("it was killed"));
         Ok(())
     })
 }
