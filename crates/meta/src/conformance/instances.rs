@@ -95,7 +95,7 @@ pub async fn an_instance_that_was_given_up_can_do_no_harm(catalogue: &Place) {
     let (at, guard) = (path("f"), stage.guard());
     let commit = |content| catalogue.commit_file(stage.space, &at, content, 0, &guard);
     let staged = NewContent::Staged { content: upload, size: 1_000, tag: [8; 16] };
-    assert_eq!(kind(commit(staged).await), ErrorKind::Unavailable);
+    assert_eq!(kind(commit(staged).await), ErrorKind::NotFound);
     assert_eq!(kind(commit(blocks(vec![written(2, pack)])).await), ErrorKind::Unavailable);
     catalogue.seal_pack(pack, 2_000).await.expect("seals");
     assert_eq!(kind(commit(blocks(vec![written(2, pack)])).await), ErrorKind::Unavailable);

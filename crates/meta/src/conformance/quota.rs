@@ -64,7 +64,7 @@ pub async fn reserved_bytes_count(catalogue: &Place) {
     catalogue.abandon_upload(upload).await.expect("gives up");
     assert_eq!(stage.usage().await.reserved_bytes, 0);
     stage.write("f", 100).await;
-    assert_eq!(kind(catalogue.reserve_more(upload, 1).await), ErrorKind::Unavailable);
+    assert_eq!(kind(catalogue.reserve_more(upload, 1).await), ErrorKind::NotFound);
 }
 
 pub async fn what_was_reserved_can_be_committed(catalogue: &Place) {

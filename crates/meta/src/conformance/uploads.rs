@@ -60,9 +60,9 @@ pub async fn an_upload_arrives_in_runs(catalogue: &Place) {
     assert_eq!((read.size, read.blocks, read.tag), (2_500, 3, [8; 16]));
     let chunk = catalogue.manifest_chunk(upload, 0).await.expect("reads").expect("is there");
     assert_eq!(chunk.blocks, [block(0), block(1), block(2)]);
-    assert_eq!(kind(commit(&stage, "g", content).await), ErrorKind::Unavailable);
+    assert_eq!(kind(commit(&stage, "g", content).await), ErrorKind::NotFound);
     assert_eq!(kind(catalogue.abandon_upload(upload).await), ErrorKind::NotFound);
-    assert_eq!(kind(catalogue.stage(upload, run(3, vec![written(3, pack)])).await), ErrorKind::Unavailable);
+    assert_eq!(kind(catalogue.stage(upload, run(3, vec![written(3, pack)])).await), ErrorKind::NotFound);
 }
 
 pub async fn missing_blocks_are_named(catalogue: &Place) {

@@ -7,7 +7,6 @@ use super::query as sql;
 use super::seam::{Link, Value};
 use super::state::SpaceState;
 use super::tx::Tx;
-use super::uploads;
 use crate::types::{NewContent, StagedRun};
 use holdfast_base::limits::{BLOCK_BYTES_MAX, FILE_BYTES_MAX};
 use holdfast_base::{ContentId, Error, ErrorKind};
@@ -149,11 +148,11 @@ fn finish_upload(tx: &Tx<'_>, space: &mut SpaceState, content: ContentId, size: 
     Ok(Bytes { content: Some(content), size })
 }
 
-/// Removes an upload's row and answers what it had reserved; `Unavailable` if it is not under way in this space.
+/// Removes an upload's row and answers what it had reserved; `NotFound` if it is not under way in this space.
 pub(super) fn take_upload(tx: &Tx<'_>, space: &SpaceState, content: ContentId) -> Done<i64> {
     let sql = "SELECT reserved_bytes FROM upload WHERE content_id = ?1 AND space_id = ?2";
     let reserved = sql::first(tx, sql, (content.0, space.id.0), |row| row.get(0))?;
-    let reserved = reserved.ok_or_else(uploads::gone)?;
+    let reserved = reserved.ok_or_else(|| Error::not_found("the upload is not under way any more"))?;
     sql::put(tx, "DELETE FROM upload WHERE content_id = ?1", [content.0])?;
     Ok(reserved)
 }

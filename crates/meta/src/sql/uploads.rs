@@ -4,7 +4,7 @@ use super::blocks::append_run;
 use super::codec::signed;
 use super::contents::{self, Row};
 use super::engine::{Engine, Ops, Reading, Scope};
-use super::fault::{Done, refuse};
+use super::fault::{Done, Fault, refuse};
 use super::query as sql;
 use super::resumable;
 use super::seam::Link;
@@ -53,16 +53,16 @@ impl<E: Engine> Ops<'_, E> {
     }
 
     pub(super) async fn abandon_upload(&self, upload: ContentId) -> Result<()> {
-        let find = move |link: &dyn Link| match upload_space(link, upload)? {
-            Some(space) => Ok(Some(space)),
-            None => resumable::space_of(link, upload),
+        let find = move |link: &dyn Link| match space_of(link, upload) {
+            Ok(space) => Ok(Some(space)),
+            Err(Fault::Refused(_)) => resumable::space_of(link, upload),
+            Err(fault) => Err(fault),
         };
-        let not_there = || Error::not_found("the upload is not under way any more");
-        let space = self.0.read(Reading::Point, find).await?.ok_or_else(not_there)?;
+        let space = self.0.read(Reading::Point, find).await?.ok_or_else(gone)?;
         let work = move |tx: &Tx<'_>| {
             tx.lock_space(space)?;
-            if resumable::space_of(tx, upload)?.is_none() && upload_space(tx, upload)?.is_none() {
-                return Err(not_there().into());
+            if resumable::space_of(tx, upload)?.is_none() {
+                still_there(tx, upload)?;
             }
             abandon(tx, upload)
         };
@@ -104,18 +104,13 @@ fn check_reservation(bytes: u64) -> Done<()> {
 }
 
 /// The space of an upload, which never changes.
-fn upload_space(link: &dyn Link, upload: ContentId) -> Done<Option<SpaceId>> {
-    let space = sql::first(link, "SELECT space_id FROM upload WHERE content_id = ?1", [upload.0], |row| row.get(0))?;
-    Ok(space.map(SpaceId))
-}
-
 fn space_of(link: &dyn Link, upload: ContentId) -> Done<SpaceId> {
-    upload_space(link, upload)?.ok_or_else(|| gone().into())
+    let space = sql::first(link, "SELECT space_id FROM upload WHERE content_id = ?1", [upload.0], |row| row.get(0))?;
+    space.map(SpaceId).ok_or_else(|| gone().into())
 }
 
-/// Nobody ends an upload of one request but who began it, unless its node slept through its own end: trying again helps.
 pub(super) fn gone() -> Error {
-    Error::new(ErrorKind::Unavailable, "the upload was given up, since its node was not heard of; try again")
+    Error::not_found("the upload is not under way any more")
 }
 
 /// What was found before the space was locked may be gone after.
