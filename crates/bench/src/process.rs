@@ -83,6 +83,12 @@ pub(crate) fn peak_rss_bytes(roots: &[u32]) -> Option<u64> {
     (!peaks.is_empty()).then(|| peaks.iter().sum::<u64>() * 1024)
 }
 
+/// Sum of what these trees have resident now, in bytes. A page they share counts for each.
+pub(crate) fn rss_bytes(roots: &[u32]) -> u64 {
+    let resident = |pid: u32| kib_field(&fs::read_to_string(format!("/proc/{pid}/status")).ok()?, "VmRSS");
+    tree(roots).into_iter().filter_map(resident).sum::<u64>() * 1024
+}
+
 /// A line such as `VmHWM:   1234 kB`.
 pub(crate) fn kib_field(text: &str, name: &str) -> Option<u64> {
     let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))?;
@@ -117,7 +123,7 @@ pub(crate) fn warm_memory(bytes: u64) {
 }
 
 /// Memory that can be used without swapping.
-fn available_bytes() -> u64 {
+pub(crate) fn available_bytes() -> u64 {
     let text = fs::read_to_string(Path::new("/proc/meminfo")).unwrap_or_default();
     kib_field(&text, "MemAvailable").unwrap_or(0) * 1024
 }
