@@ -126,7 +126,7 @@ pub(crate) enum Command {
     Job(job::JobCommand),
     /// Run a program that may do what a policy names, and nothing else; look after such programs.
     #[command(
-        override_usage = "holdfast run --policy <FILE> [OPTIONS] -- <COMMAND>...\n       holdfast run <ps|freeze|thaw|kill|policy> ..."
+        override_usage = "holdfast run --policy <FILE> [OPTIONS] -- <COMMAND>...\n       holdfast run <ps|freeze|thaw|kill|policy|diff|patch|commit|discard> ..."
     )]
     Run(run::RunLine),
     /// Check, explain, convert and compare policies for such programs.

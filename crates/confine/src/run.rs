@@ -1,23 +1,16 @@
 //! Starting a program under a policy.
 
+use crate::copy::Copy;
 use crate::plan::{Plan, Unheld, access_of};
 use crate::settings;
 use holdfast_base::{Error, ErrorKind, Result};
 use holdfast_policy::{Access, Policy};
-use holdfast_sandbox::{Mount, Outcome, Root, Running, Sandbox, Source};
+use holdfast_sandbox::{Mount, Outcome, Root, Running, Sandbox, Source, Step, WITHOUT_NAMESPACES};
+use rustix::io::Errno;
 use std::ffi::OsString;
 use std::os::fd::BorrowedFd;
 use std::path::PathBuf;
 use std::sync::Mutex;
-
-/// A folder whose changes are kept apart.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Copy {
-    /// The folder, which stays as it is.
-    pub path: PathBuf,
-    /// An existing folder, outside of the other, for what is changed.
-    pub changes: PathBuf,
-}
 
 /// What is to be run.
 #[derive(Clone, Debug)]
@@ -32,6 +25,8 @@ pub struct Command {
     pub terminal: bool,
     /// Whether another policy may allow more than the first while it runs. Then mounts alone hold the view, without Landlock behind them.
     pub widen: bool,
+    /// Whether, on a machine without user namespaces, what Landlock and seccomp alone hold is enough. [`Confined::weaker`] lists what is missing then.
+    pub allow_degraded: bool,
 }
 
 /// A program that runs under a policy. Dropping it kills everything in it.
@@ -40,6 +35,7 @@ pub struct Confined {
     running: Running,
     root: Root,
     copies: Vec<Copy>,
+    weaker: &'static [&'static str],
     /// Entries of the view as they are now.
     view: Mutex<Vec<Mount>>,
 }
@@ -51,9 +47,24 @@ impl Confined {
     /// `Unsupported` if the policy cannot be held here, with each rule that cannot; else what kept the sandbox from starting.
     pub fn start(policy: &Policy, command: &Command) -> Result<Self> {
         let plan = Plan::of(policy).map_err(|unheld| refused(policy, &unheld))?;
-        let sandbox = sandbox(policy, &plan, command)?;
-        let running = sandbox.start().map_err(failed)?;
-        Ok(Self { running, root: plan.root, copies: command.copies.clone(), view: Mutex::new(plan.view) })
+        let (started, weaker) = match sandbox(policy, &plan, command)?.start() {
+            Err(error) if are_no_namespaces(&error) && command.allow_degraded => {
+                let mut alone = sandbox(policy, &plan, command)?;
+                (alone.no_namespaces, alone.proc) = (true, false);
+                (alone.start(), WITHOUT_NAMESPACES.as_slice())
+            }
+            Err(error) if are_no_namespaces(&error) => {
+                return Err(failed(error).context("nothing was started (--allow-degraded lets Landlock and seccomp alone hold the policy, where they can, and lists what is weaker then)"));
+            }
+            started => (started, [].as_slice()),
+        };
+        let running = started.map_err(failed)?;
+        Ok(Self { running, root: plan.root, copies: command.copies.clone(), weaker, view: Mutex::new(plan.view) })
+    }
+
+    /// What is not held as the policy says, because this machine has no user namespaces; empty where it has.
+    pub fn weaker(&self) -> &'static [&'static str] {
+        self.weaker
     }
 
     /// Waits until everything in it has ended.
@@ -138,6 +149,17 @@ fn changes(before: &[Mount], after: &[Mount]) -> Vec<Mount> {
     changes
 }
 
+/// Whether this machine, or the way it is set up, has no user namespaces for this account.
+fn are_no_namespaces(error: &holdfast_sandbox::Error) -> bool {
+    use holdfast_sandbox::Error::Step as Failed;
+    let Failed { step: Step::Namespaces | Step::Account | Step::Private | Step::Root, why, .. } = error else {
+        return false;
+    };
+    [Errno::PERM, Errno::ACCESS, Errno::NOSPC, Errno::NOSYS, Errno::INVAL]
+        .iter()
+        .any(|errno| why.raw_os_error() == Some(errno.raw_os_error()))
+}
+
 fn sandbox(policy: &Policy, plan: &Plan, command: &Command) -> Result<Sandbox> {
     let settings = &policy.settings;
     let mut sandbox = Sandbox::new(&command.words);
@@ -190,6 +212,7 @@ fn refused(policy: &Policy, unheld: &[Unheld]) -> Error {
     )
 }
 
+#[expect(clippy::needless_pass_by_value, reason = "it is for map_err")]
 fn failed(error: holdfast_sandbox::Error) -> Error {
     use holdfast_sandbox::Error as Failure;
     let kind = match &error {
@@ -197,6 +220,11 @@ fn failed(error: holdfast_sandbox::Error) -> Error {
         Failure::Missing { .. } | Failure::Ended => ErrorKind::NotFound,
         Failure::Unsupported { .. } | Failure::NeedsNamespaces(_) => ErrorKind::Unsupported,
         Failure::Busy(_) | Failure::Change { .. } => ErrorKind::Conflict,
+        Failure::Step { step: Step::Execute, why, .. } => match why.kind() {
+            std::io::ErrorKind::NotFound => ErrorKind::NotFound,
+            std::io::ErrorKind::PermissionDenied => ErrorKind::Forbidden,
+            _ => ErrorKind::InvalidInput,
+        },
         Failure::Step { .. } | Failure::Killed => ErrorKind::Unavailable,
     };
     Error::new(kind, error.to_string())

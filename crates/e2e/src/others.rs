@@ -1,9 +1,10 @@
 //! The suites of other people's clients (`tests/third-party`), run on a drive that is there.
 
 use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use holdfast_testkit::services::{need, workspace};
+use holdfast_testkit::services::{find_program, need, workspace};
 
 use crate::Outcome;
 use crate::rig::{HOME, NAME, PASSWORD};
@@ -51,3 +52,13 @@ impl Suite {
         if output.status.success() { Ok(()) } else { Err(format!("{name}: {said}").into()) }
     }
 }
+
+/// A program that cargo installed.
+pub fn cargo_program(name: &str) -> Outcome<PathBuf> {
+    let home = std::env::var_os("HOME").map(|home| Path::new(&home).join(".cargo/bin").join(name));
+    let found = find_program(name).or(home.filter(|path| path.is_file()));
+    Ok(found.ok_or_else(|| format!("{name} is not installed: scripts/need.sh {name}"))?)
+}
+
+/// What pjdfstest has to be told: what there is to be tried, and accounts that are on any machine.
+pub const PJDFSTEST_SETTINGS: &str = "[features]\nposix_fallocate = {}\nutime_now = {}\nutimensat = {}\nrename_ctime = {}\n[settings]\nnaptime = 0.02\n[dummy_auth]\nentries = [[\"nobody\", \"nogroup\"], [\"daemon\", \"daemon\"], [\"bin\", \"bin\"]]\n";

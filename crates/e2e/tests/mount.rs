@@ -3,7 +3,6 @@
 use std::fs::{self, File, Permissions};
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
-use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 
@@ -13,11 +12,12 @@ use holdfast_e2e::care::expect_clean;
 use holdfast_e2e::filesystem::{behaves, errno, operations_are_the_same, same_trees};
 use holdfast_e2e::knob::knob;
 use holdfast_e2e::mounted::{Ground, run};
+use holdfast_e2e::others::{PJDFSTEST_SETTINGS, cargo_program};
 use holdfast_e2e::rig::{HOME, NAME, PASSWORD};
 use holdfast_meta::sqlite::{self, SqliteCatalogue};
 use holdfast_meta::{Catalogue, Expect, Guard};
 use holdfast_testkit::rng::Prng;
-use holdfast_testkit::services::{find_program, need};
+use holdfast_testkit::services::need;
 
 #[test]
 fn files_and_folders_are_what_they_are_on_any_file_system() -> Outcome {
@@ -247,13 +247,6 @@ fn fsx_finds_no_fault() -> Outcome {
     })
 }
 
-/// A program that cargo installed.
-fn cargo_program(name: &str) -> Outcome<PathBuf> {
-    let home = std::env::var_os("HOME").map(|home| Path::new(&home).join(".cargo/bin").join(name));
-    let found = find_program(name).or(home.filter(|path| path.is_file()));
-    Ok(found.ok_or_else(|| format!("{name} is not installed: scripts/need.sh {name}"))?)
-}
-
 /// What of pjdfstest fails: all that makes hard links, which are refused, and one order to cut off a program that runs while opening it for
 /// reading, which the kernel does not look at where the file system cuts files off itself.
 const PJDFSTEST_FAILS: [&str; 7] = [
@@ -272,10 +265,7 @@ fn pjdfstest_finds_what_is_documented_and_nothing_else() -> Outcome {
     let pjdfstest = cargo_program("pjdfstest")?;
     let ground = Ground::new()?;
     let settings = ground.scratch().join("pjdfstest.toml");
-    let features = "posix_fallocate = {}\nutime_now = {}\nutimensat = {}\nrename_ctime = {}\n";
-    let accounts =
-        "[dummy_auth]\nentries = [[\"nobody\", \"nogroup\"], [\"daemon\", \"daemon\"], [\"bin\", \"bin\"]]\n";
-    fs::write(&settings, format!("[features]\n{features}[settings]\nnaptime = 0.02\n{accounts}"))?;
+    fs::write(&settings, PJDFSTEST_SETTINGS)?;
     ground.with_mount(&["--allow-other"], |at| {
         let output = Command::new(&pjdfstest).arg("-c").arg(&settings).arg("-p").arg(at).output()?;
         let said = String::from_utf8_lossy(&output.stdout);

@@ -176,7 +176,7 @@ fn freed(session: &BackgroundSession, at: &Path) -> bool {
     loop {
         match unmount(at, UnmountFlags::empty()) {
             Err(Errno::BUSY) if !session.guard.is_finished() && Instant::now() < deadline => {
-                std::thread::sleep(IN_USE_AGAIN)
+                std::thread::sleep(IN_USE_AGAIN);
             }
             ended => return ended.is_ok(),
         }

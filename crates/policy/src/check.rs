@@ -2,7 +2,7 @@
 
 use crate::mistake::{Mistake, Mistakes};
 use crate::pair::{self, PairOptions};
-use crate::{Arguments, Operation, Operations, Policy, Rule, Scope, glob};
+use crate::{Arguments, Judge, Operation, Operations, Policy, Request, Rule, Scope, glob};
 use std::collections::HashMap;
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -69,7 +69,13 @@ impl Policy {
                 warn(format!("changes nothing: without it the same is decided about {}", rule.scope));
             }
             arguments_missing(rule).into_iter().for_each(&mut warn);
-            self.needs(rule).into_iter().for_each(&mut warn);
+            if number < NEEDS_MAX {
+                self.needs(rule).into_iter().for_each(&mut warn);
+            }
+        }
+        if self.rules().len() > NEEDS_MAX {
+            let text = format!("only the first {NEEDS_MAX} rules were looked at for what they need beside themselves");
+            warnings.push(Mistake { file: file.to_owned(), line: 0, column: 0, text });
         }
         warnings
     }
@@ -144,7 +150,11 @@ impl Policy {
         if !content.is_empty() && !allowed.has(Operation::Lookup) {
             missing.push(format!("{content} without `lookup`: what cannot be found cannot be opened"));
         }
-        let closed = path.ancestors().skip(1).find(|above| !ask(above).has(Operation::Lookup));
+        let found = |path: &Path| {
+            let arguments = rule.conditions.sample();
+            self.judge(&Request { program: &program, operation: Operation::Lookup, path, arguments }).allowed
+        };
+        let closed = path.ancestors().skip(1).find(|above| !found(above));
         if let Some(closed) = closed {
             let text = format!("cannot be reached: `lookup` is refused at {}, which is on the way", closed.display());
             missing.push(text);
@@ -152,6 +162,9 @@ impl Policy {
         missing
     }
 }
+
+/// For as many rules it is looked at what they need: each asks the policy some hundred times, and not every policy answers at once.
+const NEEDS_MAX: usize = 2000;
 
 /// With more rules than this nobody looks for one that repeats another: it would take each with each.
 const PLAIN_MAX: usize = 1000;

@@ -8,8 +8,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-/// How many places, programs and arguments are asked about together at most: half a minute's work. Beyond, the difference says that it is not complete.
-pub const ASKED_MAX: usize = 1_000_000;
+/// How many places, programs and arguments are asked about together at most: some seconds' work. Beyond, the difference says that it is not complete.
+pub const ASKED_MAX: usize = 200_000;
+/// As many rules for one place cost nothing beside the rest of an answer.
+const CROWD: usize = 50;
+/// How many bytes the paths of the places may have together, for the same reason.
+const PLACES_MAX_BYTES: usize = 4 << 20;
 
 /// A program nobody names.
 const NOBODY: &str = "/\u{1}";
@@ -78,14 +82,16 @@ impl fmt::Display for Difference {
 
 /// What changes from one policy to another.
 pub fn diff(before: &Policy, after: &Policy) -> Difference {
-    let places = places(before, after);
+    let (places, all) = places(before, after);
     let who = programs(before, after);
     let how = arguments(before, after);
     let mut difference = Difference { settings: settings(&before.settings, &after.settings), ..Difference::default() };
     let each = (who.len() * how.len()).max(1);
-    difference.complete = places.len() * each <= ASKED_MAX;
+    // Where many rules are for one place, each answer takes longer.
+    let most = ASKED_MAX / (before.crowd().max(after.crowd()) / CROWD).max(1);
+    difference.complete = all && places.len() * each <= most;
     let mut below = BTreeMap::new();
-    for (path, kind) in places.iter().take(ASKED_MAX / each) {
+    for (path, kind) in places.iter().take(most / each) {
         let asked = if *kind { &child(path, &places) } else { path };
         let general = change(before, after, asked, Path::new(NOBODY), Arguments::default());
         let above = path.parent().and_then(|parent| nearest(&below, if *kind { parent } else { path }));
@@ -126,14 +132,22 @@ fn change(before: &Policy, after: &Policy, path: &Path, program: &Path, argument
     (after.without(before), before.without(after))
 }
 
-/// Paths by themselves (`false`) and folders for what is below them (`true`), folders before what is in them.
-fn places(before: &Policy, after: &Policy) -> BTreeSet<(PathBuf, bool)> {
+/// Paths by themselves (`false`) and folders for what is below them (`true`), folders before what is in them; and whether those are all.
+fn places(before: &Policy, after: &Policy) -> (BTreeSet<(PathBuf, bool)>, bool) {
+    let mut bytes = 0;
     let mut places = BTreeSet::from([("/".into(), false), ("/".into(), true)]);
     for rule in before.rules().iter().chain(after.rules()) {
         let folder = rule.scope.folder();
         let below = !matches!(rule.scope, Scope::Exact(_));
         for above in folder.ancestors() {
-            places.insert((above.to_owned(), false));
+            let new = places.insert((above.to_owned(), false));
+            bytes += if new { above.as_os_str().len() } else { 0 };
+            if !new {
+                break;
+            }
+        }
+        if bytes > PLACES_MAX_BYTES {
+            return (places, false);
         }
         if let Scope::Glob(pattern) = &rule.scope {
             places.extend(glob::sample(pattern).map(|path| (path, false)));
@@ -142,7 +156,7 @@ fn places(before: &Policy, after: &Policy) -> BTreeSet<(PathBuf, bool)> {
             places.insert((folder, true));
         }
     }
-    places
+    (places, true)
 }
 
 /// A name in a folder that neither policy has.

@@ -1,7 +1,8 @@
 //! Learns a policy from what a program did: requests are noted while everything is allowed, and the policy that allows them is written.
 //!
-//! What is noted is exact: a path with the operations it was asked for. Written, it is what people would write: a folder of which enough entries were used in the same way
-//! becomes one line, files become lines of the short form, and what only lies on the way is left out. With `rounded`, operations become the smallest word that
+//! What is noted is exact: a path with the operations it was asked for. Written, it is what people would write: a folder of which enough entries were used
+//! in the same way becomes one line, files become lines of the short form, and what only lies on the way is left out. With `rounded`, operations
+//! become the smallest word that
 //! holds them, which allows more than was seen.
 
 use crate::form::{operations_written, quoted};

@@ -75,6 +75,11 @@ impl Policy {
         Operation::ALL.into_iter().filter(may).collect()
     }
 
+    /// The most rules that are for one place.
+    pub(crate) fn crowd(&self) -> usize {
+        self.index.crowd()
+    }
+
     /// Each rule in words, in order.
     pub fn describe(&self) -> Vec<String> {
         self.rules.iter().map(ToString::to_string).collect()

@@ -80,6 +80,11 @@ impl Programs {
         }
     }
 
+    /// The bytes of those named by path, and of those named by file name.
+    pub(crate) fn literal(&self) -> (impl Iterator<Item = &[u8]>, impl Iterator<Item = &[u8]>) {
+        (self.paths.iter().map(|path| path.as_os_str().as_bytes()), self.names.iter().map(|name| name.as_bytes()))
+    }
+
     /// The ways in which it names programs.
     pub fn ways(&self) -> impl Iterator<Item = Who> {
         let ways = [

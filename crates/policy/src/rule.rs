@@ -116,18 +116,6 @@ impl Rule {
     pub fn is_unconditional(&self) -> bool {
         self.programs.is_none() && self.conditions == Conditions::default()
     }
-
-    /// Whether another rule is about the same place, programs and arguments, with the same rank.
-    pub fn rivals(&self, other: &Self) -> bool {
-        let places = |a: &Scope, b: &Scope| match (a, b) {
-            (Scope::Tree(a) | Scope::Below(a), Scope::Tree(b) | Scope::Below(b)) => a == b,
-            _ => a == b,
-        };
-        places(&self.scope, &other.scope)
-            && self.entry == other.entry
-            && self.programs == other.programs
-            && self.conditions == other.conditions
-    }
 }
 
 /// The normal form that `explain` shows.

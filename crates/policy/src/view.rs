@@ -93,11 +93,12 @@ impl Policy {
         if !beyond.is_empty() {
             return Err(beyond);
         }
-        let paths = self.turning_points();
-        if paths.len() > VIEW_PATHS_MAX {
-            let reason = format!("{} paths are more than the {VIEW_PATHS_MAX} a view may have", paths.len());
+        let Some(paths) = self.turning_points() else {
+            let reason = format!(
+                "its rules have more than the {VIEW_PATHS_MAX} paths, with those above them, that a view may have"
+            );
             return Err(vec![NotAView { rule: None, reason }]);
-        }
+        };
         let entries = self.entries(&paths)?;
         self.prove(&entries, &paths)?;
         Ok(entries)
@@ -122,8 +123,8 @@ impl Policy {
             .collect()
     }
 
-    /// Where decisions can change: the paths that are named, and all above them; with the kind of place each is.
-    fn turning_points(&self) -> BTreeMap<PathBuf, Named> {
+    /// Where decisions can change: the paths that are named, and all above them; with the kind of place each is. `None` if they are too many.
+    fn turning_points(&self) -> Option<BTreeMap<PathBuf, Named>> {
         let mut paths = BTreeMap::from([(PathBuf::from("/"), Named { folder: true, ..Named::default() })]);
         for rule in self.rules() {
             let path = rule.scope.folder();
@@ -133,8 +134,11 @@ impl Policy {
             let named = paths.entry(path).or_default();
             named.folder |= !matches!(rule.scope, Scope::Exact(_));
             named.exact |= matches!(rule.scope, Scope::Exact(_));
+            if paths.len() > VIEW_PATHS_MAX {
+                return None;
+            }
         }
-        paths
+        Some(paths)
     }
 
     fn entries(&self, paths: &BTreeMap<PathBuf, Named>) -> Result<Vec<ViewEntry>, Vec<NotAView>> {

@@ -179,16 +179,26 @@ impl Step {
             (Step::Namespaces, Some(libc::ENOSPC)) => {
                 " (too many namespaces: see the sysctls user.max_user_namespaces, user.max_mnt_namespaces and their like)"
             }
-            (Step::Namespaces | Step::Fork, Some(libc::EAGAIN)) => " (too many processes of this account: see ulimit -u)",
+            (Step::Namespaces | Step::Fork, Some(libc::EAGAIN)) => {
+                " (too many processes of this account: see ulimit -u)"
+            }
             (Step::Account | Step::Private | Step::Root, Some(libc::EPERM | libc::EACCES)) => {
                 " (a security module gives user namespaces no rights: on Ubuntu see the sysctl kernel.apparmor_restrict_unprivileged_userns)"
             }
             (Step::Overlay, Some(libc::EINVAL)) => {
                 " (the folder has mounts in it, or the file system of the changes has no extended attributes or is an overlay itself)"
             }
-            (Step::Proc, Some(libc::EPERM)) => " (a container runtime covers parts of /proc: start it without masked paths)",
-            (Step::Execute, Some(libc::ENOENT)) => " (the program, or the interpreter or loader it names, is not in the view)",
-            (Step::Execute, Some(libc::EACCES)) => " (not executable, or its entry of the view does not allow to execute)",
+            (Step::Proc, Some(libc::EPERM)) => {
+                " (a container runtime covers parts of /proc: start it without masked paths)"
+            }
+            (Step::Execute, Some(libc::ENOENT)) => {
+                " (the program, or the interpreter or loader it names, is not in the view)"
+            }
+            (Step::Execute, Some(libc::EACCES)) => {
+                " (not executable, or its entry of the view does not allow to execute)"
+            }
+            (Step::Execute, Some(libc::ENOSYS)) => " (whoever was to be asked about it does not answer)",
+            (_, Some(libc::ENOSYS)) => " (this kernel is too old: Linux 5.12 or later is needed)",
             _ => "",
         }
     }

@@ -13,6 +13,8 @@ pub(crate) struct Wanted<'a> {
     pub(crate) denied: &'a [Denied],
     pub(crate) sockets: Sockets,
     pub(crate) notify: &'a [i64],
+    /// Whether attributes of files cannot be changed.
+    pub(crate) attributes_stay: bool,
 }
 
 /// Which sockets may be made.
@@ -22,6 +24,8 @@ pub(crate) enum Sockets {
     All,
     /// Those that a network namespace holds in; others, such as those to a hypervisor, know no namespaces.
     Own,
+    /// Those with a path.
+    Local,
     /// TCP, and those with a path if abstract ones are held otherwise.
     Tcp { local: bool },
 }
@@ -93,12 +97,52 @@ const FORBIDDEN: &[libc::c_long] = &[
     libc::SYS_modify_ldt,
 ];
 
+/// What changes attributes of files, for when no mount protects them.
+const ATTRIBUTES: &[libc::c_long] = &[
+    libc::SYS_fchmod,
+    libc::SYS_fchmodat,
+    SYS_FCHMODAT2,
+    libc::SYS_fchown,
+    libc::SYS_fchownat,
+    libc::SYS_utimensat,
+    libc::SYS_setxattr,
+    libc::SYS_lsetxattr,
+    libc::SYS_fsetxattr,
+    libc::SYS_removexattr,
+    libc::SYS_lremovexattr,
+    libc::SYS_fremovexattr,
+    SYS_SETXATTRAT,
+    SYS_REMOVEXATTRAT,
+    SYS_FILE_SETATTR,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_chmod,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_chown,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_lchown,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_utime,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_utimes,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_futimesat,
+];
+
+/// Numbers of newer calls, one on all architectures (`asm-generic/unistd.h`).
+const SYS_FCHMODAT2: libc::c_long = 452;
+const SYS_SETXATTRAT: libc::c_long = 463;
+const SYS_REMOVEXATTRAT: libc::c_long = 466;
+const SYS_FILE_SETATTR: libc::c_long = 469;
+
+/// `FS_IOC_SETFLAGS` and `FS_IOC_FSSETXATTR` (`linux/fs.h`), the first also as 32-bit programs number it.
+const ATTRIBUTE_REQUESTS: [u32; 3] = [0x4008_6602, 0x401c_5820, 0x4004_6602];
+
 /// Since Linux 6.15; one number on all architectures (`asm-generic/unistd.h`).
 const SYS_OPEN_TREE_ATTR: libc::c_long = 467;
 
 /// Calls that the last steps before the program need, and that therefore nobody can be asked about.
-pub(crate) const RESERVED: [libc::c_long; 4] =
-    [libc::SYS_sendmsg, libc::SYS_exit_group, libc::SYS_exit, libc::SYS_rt_sigreturn];
+pub(crate) const RESERVED: [libc::c_long; 5] =
+    [libc::SYS_sendmsg, libc::SYS_close, libc::SYS_exit_group, libc::SYS_exit, libc::SYS_rt_sigreturn];
 
 /// All flags of `clone` and `unshare` that make a namespace, but that of time, which only `unshare` takes.
 const NAMESPACES: u32 = 0x7e02_0000;
@@ -145,12 +189,13 @@ pub(crate) fn assemble(wanted: &Wanted<'_>) -> Vec<sock_filter> {
     #[cfg(target_arch = "x86_64")]
     program.extend([at_least(X32, 0, 1), answer(refuse(libc::ENOSYS))]);
     let _ = at_least;
-    for &call in FORBIDDEN.iter().chain(denied(wanted.denied).iter()) {
+    let attributes = if wanted.attributes_stay { ATTRIBUTES } else { &[] };
+    for &call in FORBIDDEN.iter().chain(attributes).chain(denied(wanted.denied).iter()) {
         program.extend([equal(number(call), 0, 1), answer(refuse(libc::EPERM))]);
     }
     // Its flags are behind a pointer; libraries fall back to `clone`.
     program.extend([equal(number(libc::SYS_clone3), 0, 1), answer(refuse(libc::ENOSYS))]);
-    for (call, mut body) in by_argument(wanted.sockets) {
+    for (call, mut body) in by_argument(wanted) {
         // What the arguments do not forbid may still be somebody's question.
         let rest = if wanted.notify.contains(&call) { NOTIFY } else { ALLOW };
         body.push(answer(rest));
@@ -191,20 +236,28 @@ fn denied(denied: &[Denied]) -> Vec<libc::c_long> {
 }
 
 /// Calls that are refused for some arguments: the tests, which fall through to what else is to be answered.
-fn by_argument(sockets: Sockets) -> Vec<(libc::c_long, Vec<sock_filter>)> {
+fn by_argument(wanted: &Wanted<'_>) -> Vec<(libc::c_long, Vec<sock_filter>)> {
     let refused = || answer(refuse(libc::EPERM));
     let flags = |mask| vec![load(argument(0)), any_bit(mask, 0, 1), refused()];
     // Keys typed into the terminal by a program would be read by the shell that started it.
     let typing = [libc::TIOCSTI, libc::TIOCLINUX].map(|what| u32::try_from(what).unwrap_or(u32::MAX));
-    let ioctl = vec![load(argument(1)), equal(typing[0], 1, 0), equal(typing[1], 0, 1), refused()];
+    let requests = if wanted.attributes_stay { &ATTRIBUTE_REQUESTS[..] } else { &[] };
+    let mut ioctl = vec![load(argument(1))];
+    for &request in typing.iter().chain(requests) {
+        ioctl.extend([equal(request, 0, 1), refused()]);
+    }
     let mut calls = vec![
         (libc::SYS_clone, flags(NAMESPACES)),
         (libc::SYS_unshare, flags(NAMESPACES | TIME_NAMESPACE)),
         (libc::SYS_ioctl, ioctl),
     ];
     let unknown = || answer(refuse(libc::EAFNOSUPPORT));
-    match sockets {
+    match wanted.sockets {
         Sockets::All => {}
+        Sockets::Local => {
+            let local = equal(family(libc::AF_UNIX), 1, 0);
+            calls.push((libc::SYS_socket, vec![load(argument(0)), local, unknown()]));
+        }
         Sockets::Own => calls.push((libc::SYS_socket, own_sockets(unknown()))),
         Sockets::Tcp { local } => {
             calls.push((libc::SYS_socket, tcp_sockets(local, unknown())));
@@ -282,7 +335,12 @@ mod tests {
     }
 
     fn ask(sockets: Sockets, call: libc::c_long, arguments: [u32; 6]) -> u32 {
-        let wanted = Wanted { denied: &[Denied::Llseek], sockets, notify: &[libc::SYS_openat, libc::SYS_clone] };
+        let wanted = Wanted {
+            denied: &[Denied::Llseek],
+            sockets,
+            notify: &[libc::SYS_openat, libc::SYS_clone],
+            attributes_stay: false,
+        };
         run(&assemble(&wanted), ARCHITECTURE, number(call), arguments)
     }
 
@@ -311,9 +369,13 @@ mod tests {
         let socket = |sockets, domain: i32, kind, protocol| {
             ask(sockets, libc::SYS_socket, [family(domain), kind, protocol, 0, 0, 0])
         };
-        for (domain, expected) in
-            [(libc::AF_UNIX, ALLOW), (libc::AF_INET, ALLOW), (libc::AF_INET6, ALLOW), (libc::AF_NETLINK, ALLOW), (libc::AF_VSOCK, unknown)]
-        {
+        for (domain, expected) in [
+            (libc::AF_UNIX, ALLOW),
+            (libc::AF_INET, ALLOW),
+            (libc::AF_INET6, ALLOW),
+            (libc::AF_NETLINK, ALLOW),
+            (libc::AF_VSOCK, unknown),
+        ] {
             assert_eq!(socket(Sockets::Own, domain, 1, 0), expected, "{domain}");
         }
         let tcp = Sockets::Tcp { local: true };
@@ -331,7 +393,7 @@ mod tests {
 
     #[test]
     fn calls_of_another_kind_of_program_are_not_let_through() {
-        let program = assemble(&Wanted { denied: &[], sockets: Sockets::All, notify: &[] });
+        let program = assemble(&Wanted { denied: &[], sockets: Sockets::All, notify: &[], attributes_stay: false });
         assert_eq!(run(&program, 0x4000_0003, 5, [0; 6]), KILL);
         #[cfg(target_arch = "x86_64")]
         assert_eq!(run(&program, ARCHITECTURE, X32 | 2, [0; 6]), refuse(libc::ENOSYS));

@@ -25,9 +25,12 @@ impl Group {
     /// A group of at most so many processes, the first one of the sandbox not counted.
     pub(crate) fn new(processes: u64) -> Result<Self, Error> {
         static NUMBER: AtomicU64 = AtomicU64::new(0);
-        let unsupported = |why: String| Error::Unsupported { what: "a limit of processes for the account root".to_owned(), why };
+        let unsupported =
+            |why: String| Error::Unsupported { what: "a limit of processes for the account root".to_owned(), why };
         let above = above().ok_or_else(|| {
-            unsupported("it needs a control group that counts processes (the controller pids), and there is none".to_owned())
+            unsupported(
+                "it needs a control group that counts processes (the controller pids), and there is none".to_owned(),
+            )
         })?;
         sweep(&above);
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
@@ -64,7 +67,7 @@ fn above() -> Option<PathBuf> {
         let mut fields = place.split(' ').skip(3);
         let (Some(root), Some(at)) = (fields.next(), fields.next()) else { continue };
         let mut kind = kind.split(' ');
-        match (kind.next(), kind.last()) {
+        match (kind.next(), kind.next_back()) {
             (Some("cgroup"), Some(options)) if options.split(',').any(|option| option == "pids") => {
                 let controlled = |line: &str| {
                     let (controllers, path) = line.split_once(':')?.1.split_once(':')?;

@@ -7,9 +7,10 @@
 
 use crate::sandbox::{Access, Network};
 use crate::sys;
+use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, openat2};
 use rustix::io::Errno;
 use std::ffi::CString;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::AsFd;
 
 const EXECUTE: u64 = 1;
 const WRITE_FILE: u64 = 1 << 1;
@@ -65,13 +66,27 @@ fn granted(access: Access) -> u64 {
     }
 }
 
+/// Whether one access grants all that another does.
+pub(crate) fn includes(access: Access, other: Access) -> bool {
+    granted(other) & !granted(access) == 0
+}
+
 impl Ruleset {
     /// An empty one; `None` where the kernel has no Landlock.
     pub(crate) fn new(abi: u32, files: bool, network: &Network) -> Option<Self> {
         if abi == 0 {
             return None;
         }
-        let mut set = Self { bytes: if abi < WITH_PORTS { 8 } else if abi < WITH_SCOPES { 16 } else { 24 }, ..Self::default() };
+        let mut set = Self {
+            bytes: if abi < WITH_PORTS {
+                8
+            } else if abi < WITH_SCOPES {
+                16
+            } else {
+                24
+            },
+            ..Self::default()
+        };
         if files && abi >= WITH_REFER {
             set.handled[0] = known(abi);
         }
@@ -100,17 +115,17 @@ impl Ruleset {
         }
     }
 
-    /// Grants reading and writing of the devices that are there.
-    pub(crate) fn grant_devices(&mut self, path: CString) {
-        self.rights(path, READ_FILE | READ_DIR | WRITE_FILE | IOCTL_DEV, true);
+    /// Grants reading and writing of a device, or of those in a folder.
+    pub(crate) fn grant_devices(&mut self, path: CString, folder: bool) {
+        self.rights(path, READ_FILE | READ_DIR | WRITE_FILE | IOCTL_DEV, folder);
     }
 
     /// Restricts the calling process. Only system calls: it runs between fork and exec.
     pub(crate) fn enforce(&self) -> Result<(), Errno> {
         let set = sys::landlock_create(&self.handled, self.bytes)?;
         for (path, rights) in &self.rules {
-            let flags = rustix::fs::OFlags::PATH | rustix::fs::OFlags::CLOEXEC;
-            let at: OwnedFd = rustix::fs::open(path.as_c_str(), flags, rustix::fs::Mode::empty())?;
+            let (flags, resolve) = (OFlags::PATH | OFlags::CLOEXEC, ResolveFlags::NO_SYMLINKS);
+            let at = openat2(CWD, path.as_c_str(), flags, Mode::empty(), resolve)?;
             sys::landlock_allow_path(set.as_fd(), at.as_fd(), *rights)?;
         }
         for &(port, rights) in &self.ports {

@@ -40,6 +40,16 @@ impl Outcome {
     }
 }
 
+impl fmt::Display for Limit {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(match self {
+            Limit::Cpu => "processor time",
+            Limit::Wall => "time by the clock",
+            Limit::FileSize => "the size of a file",
+        })
+    }
+}
+
 impl fmt::Display for Status {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -62,13 +72,15 @@ impl Status {
 
 impl Limit {
     /// What a status says, with microseconds of processor time used and seconds allowed.
-    pub(crate) fn of(status: i32, cpu_us: u64, cpu_s: Option<u64>, out_of_time: bool) -> Option<Self> {
+    pub(crate) fn of(status: i32, cpu_us: u64, allowed_s: Option<u64>, out_of_time: bool) -> Option<Self> {
         match Status::of(status) {
             Status::Signalled(_) if out_of_time => Some(Limit::Wall),
             Status::Signalled(libc::SIGXCPU) => Some(Limit::Cpu),
             Status::Signalled(libc::SIGXFSZ) => Some(Limit::FileSize),
             // The hard limit is as low as the soft one, so the kernel may kill at once.
-            Status::Signalled(libc::SIGKILL) if cpu_s.is_some_and(|most| cpu_us >= most.saturating_mul(1_000_000)) => {
+            Status::Signalled(libc::SIGKILL)
+                if allowed_s.is_some_and(|most| cpu_us >= most.saturating_mul(1_000_000)) =>
+            {
                 Some(Limit::Cpu)
             }
             _ => None,

@@ -30,6 +30,8 @@ pub struct Running {
     paths: Vec<std::path::PathBuf>,
     listener: Option<OwnedFd>,
     view: Mutex<View>,
+    /// Without namespaces.
+    alone: bool,
     _locks: Vec<Lock>,
     _group: Option<Group>,
 }
@@ -41,8 +43,8 @@ struct Control {
     ended: Option<(i32, u32)>,
 }
 
-fn errno(error: std::io::Error) -> Errno {
-    Errno::from_io_error(&error).unwrap_or(Errno::IO)
+fn errno(error: &std::io::Error) -> Errno {
+    Errno::from_io_error(error).unwrap_or(Errno::IO)
 }
 
 fn failed(step: Step) -> impl Fn(Errno) -> Error {
@@ -53,9 +55,6 @@ impl Sandbox {
     /// Starts the program. When this returns it is being executed; or, with [`Sandbox::notify`], waits to be, and whether it could be is told by
     /// [`Running::wait`].
     pub fn start(self) -> Result<Running, Error> {
-        if self.no_namespaces {
-            return Err(crate::tier::refuse(&self));
-        }
         let plan = Plan::new(&self)?;
         let mut locks = Vec::new();
         for entry in plan.entries.iter().filter(|entry| is_copy(&entry.source)) {
@@ -63,7 +62,7 @@ impl Sandbox {
                 locks.push(crate::layer::prepare(&entry.path, changes)?);
             }
         }
-        let streams = streams(&self).map_err(|why| failed(Step::Streams)(errno(why)))?;
+        let streams = streams(&self).map_err(|why| failed(Step::Streams)(errno(&why)))?;
         // The kernel counts the processes of every account but root.
         let counted = self.limits.processes.filter(|_| sys::account().0 == 0);
         let group = counted.map(Group::new).transpose()?;
@@ -122,10 +121,21 @@ impl Running {
         }
         sys::restore_signals(&before);
         let Forked::Parent(pid, process) = forked.map_err(&in_step)? else { unreachable!("the child never returns") };
-        let Plan { paths, entries, .. } = plan;
+        let Plan { paths, entries, root, widen, namespaces, .. } = plan;
         let control = Mutex::new(Control { socket: control, ended: None });
-        let view = Mutex::new(View::new(entries));
-        Ok(Self { pid, process, control, report, paths, listener: None, view, _locks: locks, _group: group })
+        let view = Mutex::new(View::new(&entries, root, widen));
+        Ok(Self {
+            pid,
+            process,
+            control,
+            report,
+            paths,
+            listener: None,
+            view,
+            alone: namespaces == 0,
+            _locks: locks,
+            _group: group,
+        })
     }
 
     /// Hears what setting up says, until the program is executed.
@@ -225,6 +235,12 @@ impl Running {
 
     /// Kills everything in the sandbox, whatever it ignores. [`Running::wait`] says when it is gone.
     pub fn kill(&self) {
+        if self.alone {
+            // Its first process must live to find the others.
+            let _ = tell(self.control().socket.as_fd(), Message::Kill, &[]);
+            let _ = pidfd_send_signal(&self.process, Signal::CONT);
+            return;
+        }
         // It may have ended.
         let _ = pidfd_send_signal(&self.process, Signal::KILL);
     }
@@ -232,6 +248,10 @@ impl Running {
     /// Stops every process in the sandbox, at once: the kernel sends all of them a signal in one step, in which none can be started, and that no process can refuse.
     /// Each stops before its next instruction; one inside of a system call when that returns or can be interrupted. Time by the clock goes on.
     pub fn freeze(&self) -> Result<(), Error> {
+        if self.alone {
+            let why = "only a namespace finds all processes in one step".to_owned();
+            return Err(Error::Unsupported { what: "freezing without namespaces".to_owned(), why });
+        }
         self.ask(Message::Freeze(true))
     }
 
@@ -248,14 +268,18 @@ impl Running {
         self.ask(Message::Signal(signal))
     }
 
-    /// Changes what the running program may do with paths, without stopping it. Entries are those of the view, with the rights that they shall have from now on, or new ones
-    /// inside of it; what is not named stays as it is.
+    /// Changes what the running program may do with paths, without stopping it. Entries are those of the view, with the rights that they shall have from now on, or
+    /// new ones inside of it; what is not named stays as it is.
     ///
-    /// Rights of an entry are changed in place, so they hold for working directories and open folders as well. A file that is open stays open as it was opened. A path that
-    /// has become [`crate::Access::Hidden`] is covered: what is open in it, or whose working directory is, still sees it. Rights cannot go beyond those at the start unless
-    /// [`Sandbox::widen`] was set. On an error, entries before the one that it names have been changed.
+    /// Rights of an entry are changed in place, so they hold for working directories and open folders as well. A file that is open stays open as it was opened. A
+    /// path that has become [`crate::Access::Hidden`] is covered: what is open in it, or whose working directory is, still sees it. Rights cannot go beyond those
+    /// at the start unless [`Sandbox::widen`] was set. On an error, entries before the one that it names have been changed.
     pub fn change_view(&self, entries: &[Mount]) -> Result<(), Error> {
-        self.view.lock().unwrap_or_else(PoisonError::into_inner).change(entries)
+        if self.alone {
+            let why = "without namespaces Landlock holds the view, and cannot be changed".to_owned();
+            return Err(Error::Unsupported { what: "a change of the view".to_owned(), why });
+        }
+        self.view.lock().unwrap_or_else(PoisonError::into_inner).change(self.pid, entries)
     }
 
     fn control(&self) -> MutexGuard<'_, Control> {

@@ -229,7 +229,8 @@ pub struct Sandbox {
     /// Whether [`crate::Running::change_view`] may ever allow more than the view does at the start. Landlock's rules for files cannot be widened, so there are none then,
     /// and the mounts alone hold the view.
     pub widen: bool,
-    /// Do not use namespaces, as if the kernel had none: Landlock and seccomp alone, for views that they can hold.
+    /// Do not use namespaces, as if the kernel had none: Landlock and seccomp alone, for views that they can hold. What is weaker then is listed in
+    /// [`crate::WITHOUT_NAMESPACES`]; what was asked for and cannot be held is refused by name ([`crate::Error::NeedsNamespaces`]).
     pub no_namespaces: bool,
 }
 

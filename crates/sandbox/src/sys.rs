@@ -67,6 +67,43 @@ pub(crate) unsafe fn fork(namespaces: u64, exit_signal: i32) -> Result<Forked, E
     }
 }
 
+/// Bytes of the stack for what [`spawn`] runs: some calls deep, with buffers of some hundred bytes, and built without optimisation in tests.
+const STACK_BYTES: usize = 256 * 1024;
+
+/// Bytes of the lowest page, which nobody may touch.
+const GUARD_BYTES: usize = 64 * 1024;
+
+/// Runs something in a new process that shares this one's memory, on a stack of its own, and returns when that has executed a program or ended.
+///
+/// # Safety
+/// It must not return, nor write to memory that this process goes on to use, and this process has one thread.
+pub(crate) unsafe fn spawn<Work: Fn()>(work: &Work) -> Result<i32, Errno> {
+    extern "C" fn start<Work: Fn()>(work: *mut c_void) -> c_int {
+        // SAFETY: the pointer is the reference below, whose owner waits.
+        (unsafe { &*work.cast::<Work>() })();
+        1
+    }
+    let (access, kind) =
+        (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_STACK);
+    // SAFETY: a new mapping at a place that the kernel chooses.
+    let stack = unsafe { libc::mmap(null_mut(), STACK_BYTES + GUARD_BYTES, access, kind, -1, 0) };
+    if stack == libc::MAP_FAILED {
+        return Err(last());
+    }
+    // SAFETY: the part is of the mapping above, which nobody uses yet; the stack begins at its upper end, which is aligned to a page. What is handed over outlives
+    // the other process's use of it, because this one only goes on when that has executed or ended (CLONE_VFORK).
+    let pid = unsafe {
+        checked(c_long::from(libc::mprotect(stack, GUARD_BYTES, libc::PROT_NONE)))?;
+        let top = stack.byte_add(STACK_BYTES + GUARD_BYTES);
+        let flags = libc::CLONE_VM | libc::CLONE_VFORK | libc::SIGCHLD;
+        libc::clone(start::<Work>, top, flags, std::ptr::from_ref(work).cast_mut().cast())
+    };
+    let pid = checked(c_long::from(pid));
+    // SAFETY: nobody runs on it any more.
+    unsafe { libc::munmap(stack, STACK_BYTES + GUARD_BYTES) };
+    pid.map(|pid| i32::try_from(pid).unwrap_or(i32::MAX))
+}
+
 /// Handlers of the parent are not the child's (`linux/sched.h`).
 const CLONE_CLEAR_SIGHAND: u64 = 0x1_0000_0000;
 
@@ -165,12 +202,7 @@ pub(crate) fn exit(code: i32) -> ! {
 }
 
 /// `struct mount_attr` (`mount_setattr`(2)): sets and clears attributes of a mount, and of those below if `recursive`.
-pub(crate) fn set_mount_attributes(
-    mount: BorrowedFd<'_>,
-    set: u64,
-    clear: u64,
-    recursive: bool,
-) -> Result<(), Errno> {
+pub(crate) fn set_mount_attributes(mount: BorrowedFd<'_>, set: u64, clear: u64, recursive: bool) -> Result<(), Errno> {
     let attributes = [set, clear, 0_u64, 0];
     let flags = libc::AT_EMPTY_PATH | if recursive { libc::AT_RECURSIVE } else { 0 };
     // SAFETY: the empty path and the structure outlive the call, whose size is said.
@@ -253,7 +285,8 @@ pub(crate) fn execute(path: &CStr, arguments: &[*const c_char], environment: &[*
 /// Switches the loopback device of this network namespace on.
 pub(crate) fn loopback_up() -> Result<(), Errno> {
     // SAFETY: numbers only.
-    let socket = descriptor(c_long::from(unsafe { libc::socket(libc::AF_INET, libc::SOCK_DGRAM | libc::SOCK_CLOEXEC, 0) }))?;
+    let socket =
+        descriptor(c_long::from(unsafe { libc::socket(libc::AF_INET, libc::SOCK_DGRAM | libc::SOCK_CLOEXEC, 0) }))?;
     // SAFETY: it is bytes, numbers and a pointer that is not used; zeros are valid for all of them.
     let mut request: libc::ifreq = unsafe { zeroed() };
     for (place, byte) in request.ifr_name.iter_mut().zip(*b"lo") {
@@ -261,7 +294,8 @@ pub(crate) fn loopback_up() -> Result<(), Errno> {
     }
     request.ifr_ifru.ifru_flags = 1; // IFF_UP
     // SAFETY: the request takes a pointer to this structure, which outlives the call.
-    checked(c_long::from(unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCSIFFLAGS, &raw const request) })).map(|_| ())
+    checked(c_long::from(unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCSIFFLAGS, &raw const request) }))
+        .map(|_| ())
 }
 
 /// The version of Landlock's interface; 0 where there is none.
@@ -284,7 +318,8 @@ pub(crate) fn landlock_allow_path(set: BorrowedFd<'_>, path: BorrowedFd<'_>, rig
     }
     let rule = Beneath { rights, parent: path.as_raw_fd() };
     // SAFETY: the structure is the one that this kind of rule takes, and outlives the call.
-    checked(unsafe { libc::syscall(libc::SYS_landlock_add_rule, set.as_raw_fd(), 1, &raw const rule, 0_u32) }).map(|_| ())
+    checked(unsafe { libc::syscall(libc::SYS_landlock_add_rule, set.as_raw_fd(), 1, &raw const rule, 0_u32) })
+        .map(|_| ())
 }
 
 pub(crate) fn landlock_allow_port(set: BorrowedFd<'_>, port: u64, rights: u64) -> Result<(), Errno> {
@@ -316,4 +351,33 @@ pub(crate) fn now_ns() -> u64 {
 pub(crate) fn duplicate(from: RawFd, place: RawFd) -> Result<(), Errno> {
     // SAFETY: numbers only. The caller is the only one in its process, and owns the place.
     checked(c_long::from(unsafe { libc::dup2(from, place) })).map(|_| ())
+}
+
+/// Whether filters can ask somebody (`SECCOMP_GET_NOTIF_SIZES`).
+pub(crate) fn can_notify() -> bool {
+    let mut sizes = [0_u16; 3];
+    // SAFETY: the structure is three numbers, and outlives the call.
+    let result = unsafe { libc::syscall(libc::SYS_seccomp, libc::SECCOMP_GET_NOTIF_SIZES, 0_u32, sizes.as_mut_ptr()) };
+    result == 0
+}
+
+/// Whether a process is a child of this one, ended or not.
+pub(crate) fn is_child(pid: i32) -> bool {
+    // SAFETY: the structure is numbers and a union of numbers.
+    let mut info: libc::siginfo_t = unsafe { zeroed() };
+    let options = libc::WEXITED | libc::WNOHANG | libc::WNOWAIT;
+    // SAFETY: the pointer outlives the call, which leaves the child as it is.
+    pid > 0 && unsafe { libc::waitid(libc::P_PID, pid.unsigned_abs(), &raw mut info, options) } == 0
+}
+
+/// Waits for any child to end. Says whether there was one.
+pub(crate) fn reap_one() -> bool {
+    loop {
+        // SAFETY: nothing is written.
+        match checked(c_long::from(unsafe { libc::waitpid(-1, null_mut(), 0) })) {
+            Ok(_) => return true,
+            Err(Errno::INTR) => {}
+            Err(_) => return false,
+        }
+    }
 }

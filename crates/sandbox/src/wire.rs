@@ -47,6 +47,8 @@ pub(crate) enum Message {
     Freeze(bool),
     /// Send the program a signal.
     Signal(i32),
+    /// Kill everybody.
+    Kill,
     /// What was asked for was done, or not.
     Done(i32),
 }
@@ -64,6 +66,7 @@ impl Message {
             Message::Freeze(on) => (6, 0, i32::from(on), 0),
             Message::Signal(signal) => (7, 0, signal, 0),
             Message::Done(errno) => (8, 0, errno, 0),
+            Message::Kill => (9, 0, 0, 0),
         };
         let mut record = [0; RECORD_BYTES];
         record[0] = kind;
@@ -74,8 +77,9 @@ impl Message {
     }
 
     fn decode(record: [u8; RECORD_BYTES]) -> Option<Self> {
-        let [kind, step, _, _, a, b, c, d, e, f, g, h] = record;
-        let (number, other) = (i32::from_ne_bytes([a, b, c, d]), u32::from_ne_bytes([e, f, g, h]));
+        let [kind, step, ..] = record;
+        let word = |at: usize| -> Option<[u8; 4]> { record[at..at + 4].try_into().ok() };
+        let (number, other) = (i32::from_ne_bytes(word(4)?), u32::from_ne_bytes(word(8)?));
         Some(match kind {
             1 => {
                 let step = Step::from_number(step)?;
@@ -88,6 +92,7 @@ impl Message {
             6 => Message::Freeze(number != 0),
             7 => Message::Signal(number),
             8 => Message::Done(number),
+            9 => Message::Kill,
             _ => return None,
         })
     }
@@ -112,8 +117,11 @@ pub(crate) fn tell(to: BorrowedFd<'_>, message: Message, descriptors: &[Borrowed
     sendmsg(to, &[IoSlice::new(&message.encode())], &mut beside, flags).map(|_| ())
 }
 
+/// A record and the descriptors beside it.
+pub(crate) type Heard = (Message, [Option<OwnedFd>; 2]);
+
 /// What was told; `None` once nobody is there to tell anything.
-pub(crate) fn hear(from: BorrowedFd<'_>, flags: RecvFlags) -> Result<Option<(Message, [Option<OwnedFd>; 2])>, Errno> {
+pub(crate) fn hear(from: BorrowedFd<'_>, flags: RecvFlags) -> Result<Option<Heard>, Errno> {
     let mut record = [0; RECORD_BYTES];
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(2))];
     let mut beside = RecvAncillaryBuffer::new(&mut space);

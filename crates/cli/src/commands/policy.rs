@@ -25,7 +25,7 @@ pub(crate) struct PolicyArg {
 /// A pair of the older form.
 #[derive(Debug, Args)]
 pub(crate) struct PairArgs {
-    /// The model of a pair in the form of BoesFS (model.txt).
+    /// The model (model.txt) of a pair in the form of the system of report 002.
     #[arg(long, value_name = "FILE", requires = "rules")]
     model: Option<PathBuf>,
     /// The rules of the pair (policy.txt).
@@ -107,8 +107,8 @@ impl Pair {
         Ok(Some(Self(Text::of(model)?, Text::of(rules)?)))
     }
 
-    fn texts(&self) -> ((&str, &[u8]), (&str, &[u8])) {
-        ((&self.0.name, &self.0.bytes), (&self.1.name, &self.1.bytes))
+    fn texts(&self) -> [(&str, &[u8]); 2] {
+        [(&self.0.name, &self.0.bytes), (&self.1.name, &self.1.bytes)]
     }
 }
 
@@ -120,7 +120,7 @@ fn options<'a>(args: &'a PairArgs, launched: Option<&'a Path>) -> PairOptions<'a
 /// Reads a policy of either form. Of a pair, the subject is the program that is launched, where one is.
 pub(crate) fn read(file: Option<&Path>, pair: &PairArgs, launched: Option<&Path>) -> anyhow::Result<Policy> {
     if let Some(texts) = Pair::of(pair)? {
-        let (model, rules) = texts.texts();
+        let [model, rules] = texts.texts();
         let read = Policy::from_pair(model, rules, options(pair, launched));
         return Ok(read.map_err(|mistakes| Error::invalid(mistakes.to_string()))?);
     }
@@ -135,7 +135,7 @@ pub(crate) fn name_of(file: Option<&Path>, pair: &PairArgs) -> String {
 
 fn look(which: &PolicyArg, json: bool) -> anyhow::Result<ExitCode> {
     let report = if let Some(texts) = Pair::of(&which.pair)? {
-        let (model, rules) = texts.texts();
+        let [model, rules] = texts.texts();
         check_pair(model, rules, options(&which.pair, None))
     } else {
         let text = Text::of(which.file.as_deref().unwrap_or(Path::new("-")))?;
@@ -167,7 +167,7 @@ fn explain(which: &PolicyArg, json: bool) -> anyhow::Result<ExitCode> {
     let rules = policy.describe();
     match Plan::of(&policy) {
         Ok(plan) => {
-            let entries: Vec<_> = plan.lines.iter().map(|line| entry(line)).collect();
+            let entries: Vec<_> = plan.lines.iter().map(entry).collect();
             let told =
                 json!({ "default": default, "rules": rules, "exact": true, "mechanism": "view", "entries": entries });
             output::show(json, &told, |_| held(default, &rules, &plan))?;

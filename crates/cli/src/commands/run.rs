@@ -5,16 +5,15 @@ use crate::output::{self, table};
 use clap::{Args, Subcommand};
 use holdfast_base::{Clock, Error, SystemClock};
 use holdfast_confine::control::{self, About, Control, Request};
-use holdfast_confine::{Command, Confined, Copy, Outcome, Status};
+use holdfast_confine::{Change, Command, Confined, Copy, Outcome, Status};
 use serde_json::json;
 use std::ffi::OsString;
-use std::io::IsTerminal;
+use std::fs::File;
+use std::io::{BufWriter, IsTerminal};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
-use tokio::io::Interest;
-use tokio::io::unix::AsyncFd;
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 
 /// What a shell adds to the number of the signal that ended a program.
 const SIGNALLED: i32 = 128;
@@ -26,7 +25,7 @@ pub(crate) struct RunLine {
     #[command(subcommand)]
     command: Option<RunCommand>,
     #[command(flatten)]
-    begin: Option<RunArgs>,
+    begin: RunArgs,
 }
 
 /// Looking after programs that run. A program with such a name is written after --.
@@ -43,6 +42,20 @@ enum RunCommand {
     /// Change what one may do.
     #[command(subcommand)]
     Policy(PolicyChange),
+    /// Say what was changed in a folder that was kept as it is by --cow.
+    Diff(Layer),
+    /// Write such changes as an archive in the form of a layer of an image (tar, with whiteouts for what is gone).
+    Patch {
+        #[command(flatten)]
+        layer: Layer,
+        /// The archive; - is standard output. A file of this name is not overwritten.
+        #[arg(value_name = "FILE")]
+        to: PathBuf,
+    },
+    /// Make such changes in the folder itself, durably, and forget them. Killed at any point, it goes on when it is run again.
+    Commit(Layer),
+    /// Forget such changes.
+    Discard(Layer),
 }
 
 #[derive(Debug, Args)]
@@ -66,6 +79,13 @@ enum PolicyChange {
     },
 }
 
+#[derive(Debug, Args)]
+struct Layer {
+    /// The folder, and where its changes are, as --cow had them. Nothing may run with them now.
+    #[arg(value_name = "FOLDER=CHANGES", value_parser = parse_copy)]
+    of: Copy,
+}
+
 /// Options of `holdfast run`.
 #[derive(Debug, Args)]
 pub(crate) struct RunArgs {
@@ -80,6 +100,9 @@ pub(crate) struct RunArgs {
     /// Let `holdfast run policy set` allow more than the policy at the start. Then mounts alone hold the view, without Landlock behind them.
     #[arg(long)]
     widen: bool,
+    /// On a machine without user namespaces, be content with what Landlock and seccomp hold alone; what is weaker then is listed. Without this, nothing is started there.
+    #[arg(long)]
+    allow_degraded: bool,
     /// The program and its arguments.
     #[arg(value_name = "COMMAND", required = true, trailing_var_arg = true, allow_hyphen_values = true)]
     words: Vec<OsString>,
@@ -94,14 +117,20 @@ fn parse_copy(text: &str) -> Result<Copy, String> {
 
 /// Runs a program, or looks after those that run.
 pub(crate) fn run(line: RunLine, json: bool) -> anyhow::Result<ExitCode> {
-    match (line.command, line.begin) {
-        (Some(RunCommand::Ps), _) => list(json),
-        (Some(RunCommand::Freeze(which)), _) => tell(which.id, &Request::Freeze),
-        (Some(RunCommand::Thaw(which)), _) => tell(which.id, &Request::Thaw),
-        (Some(RunCommand::Kill(which)), _) => tell(which.id, &Request::Kill),
-        (Some(RunCommand::Policy(PolicyChange::Set { id, file })), _) => set(id, &file),
-        (None, Some(begin)) => start(begin),
-        (None, None) => Err(Error::invalid("what is to be run?").into()),
+    match line.command {
+        Some(RunCommand::Ps) => list(json),
+        Some(RunCommand::Freeze(which)) => tell(which.id, &Request::Freeze),
+        Some(RunCommand::Thaw(which)) => tell(which.id, &Request::Thaw),
+        Some(RunCommand::Kill(which)) => tell(which.id, &Request::Kill),
+        Some(RunCommand::Policy(PolicyChange::Set { id, file })) => set(id, &file),
+        Some(RunCommand::Diff(layer)) => changes(&holdfast_confine::changes(&layer.of)?, json),
+        Some(RunCommand::Patch { layer, to }) => patch(&layer.of, &to),
+        Some(RunCommand::Commit(layer)) => changes(&holdfast_confine::commit(&layer.of)?, json),
+        Some(RunCommand::Discard(layer)) => {
+            holdfast_confine::discard(&layer.of)?;
+            Ok(ExitCode::SUCCESS)
+        }
+        None => start(line.begin),
     }
 }
 
@@ -119,43 +148,63 @@ fn start(args: RunArgs) -> anyhow::Result<ExitCode> {
         copies: args.cow,
         terminal: std::io::stdin().is_terminal(),
         widen: args.widen,
+        allow_degraded: args.allow_degraded,
     };
-    // Before there are any threads.
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build().map_err(Error::from)?;
+    // Before the program is there, so that none is lost; and it is started before there are any threads.
+    let signals = runtime.block_on(async { Signals::catch() })?;
     let confined = Arc::new(Confined::start(&policy, &command)?);
+    for weaker in confined.weaker() {
+        eprintln!("holdfast: without user namespaces {weaker}");
+    }
     let control = Control::start(confined.clone(), about);
     let control =
         control.inspect_err(|error| tracing::info!(%error, "`holdfast run ps` will not find this program")).ok();
-    let outcome = supervise(&confined)?;
+    let outcome = runtime.block_on(signals.hand_on(&confined))?;
     drop(control);
     Ok(told(outcome))
 }
 
-/// Hands signals on until the program has ended.
-fn supervise(confined: &Confined) -> anyhow::Result<Outcome> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build().map_err(Error::from)?;
-    runtime.block_on(async {
+/// What the supervisor is told by the system, and tells the program.
+struct Signals {
+    hangup: Signal,
+    terminate: Signal,
+    interrupt: Signal,
+    quit: Signal,
+    /// Whether keys of the terminal tell the program as well.
+    terminal: bool,
+}
+
+impl Signals {
+    fn catch() -> anyhow::Result<Self> {
         let caught = |kind: SignalKind| signal(kind).map_err(Error::from);
-        let mut hangup = caught(SignalKind::hangup())?;
-        let mut terminate = caught(SignalKind::terminate())?;
-        // At a terminal the program has it from there; it decides whether it ends.
-        let mut interrupt = caught(SignalKind::interrupt())?;
-        let mut quit = caught(SignalKind::quit())?;
-        let terminal = std::io::stdin().is_terminal();
-        let ended = AsyncFd::with_interest(confined.process(), Interest::READABLE).map_err(Error::from)?;
+        Ok(Self {
+            hangup: caught(SignalKind::hangup())?,
+            terminate: caught(SignalKind::terminate())?,
+            interrupt: caught(SignalKind::interrupt())?,
+            quit: caught(SignalKind::quit())?,
+            terminal: std::io::stdin().is_terminal(),
+        })
+    }
+
+    /// Hands them on until the program has ended.
+    async fn hand_on(mut self, confined: &Arc<Confined>) -> anyhow::Result<Outcome> {
+        let waiting = confined.clone();
+        let mut ended = tokio::task::spawn_blocking(move || waiting.wait());
         loop {
             let (kind, is_the_terminals) = tokio::select! {
-                _ = ended.readable() => return Ok(confined.wait()?),
-                _ = hangup.recv() => (SignalKind::hangup(), false),
-                _ = terminate.recv() => (SignalKind::terminate(), false),
-                _ = interrupt.recv() => (SignalKind::interrupt(), true),
-                _ = quit.recv() => (SignalKind::quit(), true),
+                outcome = &mut ended => return Ok(outcome.map_err(|error| Error::internal(error.to_string()))??),
+                _ = self.hangup.recv() => (SignalKind::hangup(), false),
+                _ = self.terminate.recv() => (SignalKind::terminate(), false),
+                _ = self.interrupt.recv() => (SignalKind::interrupt(), true),
+                _ = self.quit.recv() => (SignalKind::quit(), true),
             };
-            if !(is_the_terminals && terminal) {
+            if !(is_the_terminals && self.terminal) {
                 // It may have ended this moment.
                 let _ = confined.signal(kind.as_raw_value());
             }
         }
-    })
+    }
 }
 
 fn told(outcome: Outcome) -> ExitCode {
@@ -196,4 +245,34 @@ fn set(id: u32, file: &Path) -> anyhow::Result<ExitCode> {
     let Text { name, base, bytes } = Text::of(file)?;
     let text = String::from_utf8(bytes).map_err(|_| Error::invalid(format!("{name} is not text")))?;
     tell(id, &Request::Policy { file: name, base, text })
+}
+
+fn patch(of: &Copy, to: &Path) -> anyhow::Result<ExitCode> {
+    if to == Path::new("-") {
+        holdfast_confine::patch(of, &mut std::io::stdout().lock())?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let at = |error: std::io::Error| Error::from(error).context(to.display());
+    let mut file = BufWriter::new(File::create_new(to).map_err(at)?);
+    holdfast_confine::patch(of, &mut file)?;
+    file.into_inner().map_err(|error| at(error.into_error()))?.sync_all().map_err(at)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn changes(changes: &[Change], json: bool) -> anyhow::Result<ExitCode> {
+    let told: Vec<_> = changes
+        .iter()
+        .map(|it| json!({ "path": it.path.display().to_string(), "change": it.kind.to_string() }))
+        .collect();
+    output::show(json, &told, |_| {
+        if changes.is_empty() {
+            return "nothing was changed".into();
+        }
+        changes
+            .iter()
+            .map(|it| format!("{:<10}{}", it.kind.to_string(), it.path.display()))
+            .collect::<Vec<_>>()
+            .join("\n")
+    })?;
+    Ok(ExitCode::SUCCESS)
 }

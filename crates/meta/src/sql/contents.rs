@@ -153,7 +153,7 @@ fn finish_upload(tx: &Tx<'_>, space: &mut SpaceState, content: ContentId, size: 
 pub(super) fn take_upload(tx: &Tx<'_>, space: &SpaceState, content: ContentId) -> Done<i64> {
     let sql = "SELECT reserved_bytes FROM upload WHERE content_id = ?1 AND space_id = ?2";
     let reserved = sql::first(tx, sql, (content.0, space.id.0), |row| row.get(0))?;
-    let reserved = reserved.ok_or_else(|| uploads::gone())?;
+    let reserved = reserved.ok_or_else(uploads::gone)?;
     sql::put(tx, "DELETE FROM upload WHERE content_id = ?1", [content.0])?;
     Ok(reserved)
 }

@@ -27,8 +27,12 @@ pub const TEXT_MAX_BYTES: usize = 1 << 20;
 pub const RULES_MAX: usize = 100_000;
 /// The longest path: that of Linux (`PATH_MAX`).
 pub const PATH_MAX_BYTES: usize = 4096;
+/// The most parts of a path: deeper than any tree people have, and each may be a node of the index, and a folder on the way that is asked about.
+pub const PATH_MAX_PARTS: usize = 256;
 /// The most patterns of a policy: each is part of an automaton that is in memory as long as the policy.
 pub const PATTERNS_MAX: usize = 1000;
+/// The most bytes of all patterns of a policy together: their automata are some hundred times as large.
+pub const PATTERNS_MAX_BYTES: usize = 64 << 10;
 
 /// The tables and keys of a policy.
 const KEYS: [&str; 10] =

@@ -137,7 +137,7 @@ impl Reader<'_> {
             "size" => wanted.size = self.number(name, value),
             "start" => wanted.start = self.number(name, value),
             "end" => wanted.end = self.number(name, value),
-            "other" => wanted.other = self.path_of(value, "`other`"),
+            "other" => wanted.other = self.text(value, name).and_then(|written| self.target(written, value.span())),
             "range" => match Self::several(value).as_slice() {
                 [start, end] => {
                     wanted.start = self.number("the start of a range", start);

@@ -1,7 +1,7 @@
 //! Paths and patterns in a policy.
 
 use super::reader::{Reader, Value};
-use super::{PATH_MAX_BYTES, PATTERNS_MAX};
+use super::{PATH_MAX_BYTES, PATH_MAX_PARTS, PATTERNS_MAX, PATTERNS_MAX_BYTES};
 use crate::{Scope, text};
 use std::ffi::OsStr;
 use std::ops::Range;
@@ -56,25 +56,42 @@ impl Reader<'_> {
         self.path(written, value.span())
     }
 
+    /// The other path of a call, as the call has it: the target of a symbolic link may be relative, and is compared as it is.
+    pub(super) fn target(&mut self, written: &str, at: Range<usize>) -> Option<PathBuf> {
+        match literal(written).and_then(bounded) {
+            Ok(bytes) => Some(PathBuf::from(OsStr::from_bytes(&bytes))),
+            Err(text) => {
+                self.wrong(at, text);
+                None
+            }
+        }
+    }
+
+    /// Said once, of the first that is too many.
+    fn too_many_patterns(&mut self, at: Range<usize>) {
+        if !std::mem::replace(&mut self.patterns_exceeded, true) {
+            self.wrong(
+                at,
+                format!("a policy has at most {PATTERNS_MAX} patterns, of {PATTERNS_MAX_BYTES} bytes together"),
+            );
+        }
+    }
+
     fn try_path(&self, written: &str) -> Result<PathBuf, String> {
-        let bytes = if let Some(literal) = written.strip_prefix(text::LITERAL) {
-            text::read_literal(literal)?
-        } else {
-            expanded_by_nobody(written)?;
-            written.as_bytes().to_vec()
-        };
+        let bytes = bounded(literal(written)?)?;
         normal(self.base, &bytes)
     }
 
     /// A pattern of absolute paths.
     pub(super) fn pattern(&mut self, written: &str, at: Range<usize>) -> Option<String> {
         self.patterns += 1;
-        if self.patterns == PATTERNS_MAX + 1 {
-            self.wrong(at.clone(), format!("a policy has at most {PATTERNS_MAX} patterns"));
+        self.pattern_bytes += self.base.as_os_str().len() + written.len();
+        if self.patterns > PATTERNS_MAX || self.pattern_bytes > PATTERNS_MAX_BYTES {
+            self.too_many_patterns(at);
+            return None;
         }
         match try_pattern(self.base, written) {
-            Ok(pattern) if self.patterns <= PATTERNS_MAX => Some(pattern),
-            Ok(_) => None,
+            Ok(pattern) => Some(pattern),
             Err(text) => {
                 self.wrong(at, text);
                 None
@@ -97,14 +114,31 @@ fn expanded_by_nobody(written: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// A path without `.`, double slashes and one at the end.
-fn normal(base: &Path, bytes: &[u8]) -> Result<PathBuf, String> {
+/// The bytes of a name that is written as text or as `bytes:`.
+fn literal(written: &str) -> Result<Vec<u8>, String> {
+    if let Some(literal) = written.strip_prefix(text::LITERAL) {
+        return text::read_literal(literal);
+    }
+    expanded_by_nobody(written)?;
+    Ok(written.as_bytes().to_vec())
+}
+
+/// What can be a path at all.
+fn bounded(bytes: Vec<u8>) -> Result<Vec<u8>, String> {
     if bytes.is_empty() {
         return Err("an empty path names nothing".into());
     }
     if bytes.contains(&0) {
         return Err("no path has a NUL in it".into());
     }
+    if bytes.len() > PATH_MAX_BYTES {
+        return Err(format!("{} bytes are more than the {PATH_MAX_BYTES} a path may have", bytes.len()));
+    }
+    Ok(bytes)
+}
+
+/// A path without `.`, double slashes and one at the end.
+fn normal(base: &Path, bytes: &[u8]) -> Result<PathBuf, String> {
     let path = Path::new(OsStr::from_bytes(bytes));
     if path.is_relative() && base.is_relative() {
         return Err("a relative path, and there is no folder it could begin at".into());
@@ -112,6 +146,9 @@ fn normal(base: &Path, bytes: &[u8]) -> Result<PathBuf, String> {
     let whole = base.join(path);
     if whole.as_os_str().len() > PATH_MAX_BYTES {
         return Err(format!("{} bytes are more than the {PATH_MAX_BYTES} a path may have", whole.as_os_str().len()));
+    }
+    if whole.components().count() > PATH_MAX_PARTS {
+        return Err(format!("more than the {PATH_MAX_PARTS} parts a path may have"));
     }
     let mut normal = PathBuf::from("/");
     for part in whole.components() {
@@ -147,6 +184,9 @@ fn try_pattern(base: &Path, written: &str) -> Result<String, String> {
     let parts: Vec<_> = whole.split('/').filter(|part| !part.is_empty() && *part != ".").collect();
     if parts.contains(&"..") {
         return Err("`..` in a pattern matches nothing; write the path out".into());
+    }
+    if parts.len() > PATH_MAX_PARTS {
+        return Err(format!("more than the {PATH_MAX_PARTS} parts a pattern may have"));
     }
     if parts.is_empty() {
         return Err("an empty pattern matches nothing".into());

@@ -21,11 +21,22 @@ pub(super) struct Reader<'a> {
     /// How many rules and patterns there are until now, against the limits.
     pub(super) rules: usize,
     pub(super) patterns: usize,
+    pub(super) pattern_bytes: usize,
+    pub(super) patterns_exceeded: bool,
 }
 
 impl<'a> Reader<'a> {
     pub(super) fn new(file: &'a str, base: &'a Path, text: &'a str) -> Self {
-        Self { file, base, lines: Lines::new(text), mistakes: Vec::new(), rules: 0, patterns: 0 }
+        Self {
+            file,
+            base,
+            lines: Lines::new(text),
+            mistakes: Vec::new(),
+            rules: 0,
+            patterns: 0,
+            pattern_bytes: 0,
+            patterns_exceeded: false,
+        }
     }
 
     /// Notes a mistake at a place.

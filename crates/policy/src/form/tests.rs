@@ -175,10 +175,11 @@ fn what_is_too_long_too_many_or_not_text_is_refused() {
     let long = "a".repeat(super::PATH_MAX_BYTES);
     assert!(wrong(&format!("[files]\n\"/{long}\" = \"all\"")).contains("bytes are more than the 4096"));
     assert!(read(&format!("[files]\n\"/{}\" = \"all\"", &long[1..])).is_ok());
+    assert!(wrong(&format!("[files]\n\"{}\" = \"all\"", "/a".repeat(256))).contains("more than the 256 parts"));
     let huge = "#".repeat(super::TEXT_MAX_BYTES + 1);
     assert!(wrong(&huge).contains("more than the 1048576"));
     let patterns: Vec<_> = (0..=super::PATTERNS_MAX).map(|number| format!("\"/{number}*\" = \"all\"")).collect();
-    assert!(wrong(&format!("[files]\n{}", patterns.join("\n"))).contains("at most 1000 patterns"));
+    assert!(wrong(&format!("[files]\n{}", patterns.join("\n"))).contains("at most 1000 patterns,"));
     let paths = vec!["\"/a\""; 50_001].join(",");
     let twice = format!(
         "[roles.operations]\nr = [\"lookup\", {{ operation = \"read\", arguments = {{ length = 1 }} }}]\n[[rule]]\nallow = [\"@r\"]\npath = [{paths}]"
@@ -203,4 +204,26 @@ fn relative_paths_begin_at_the_base_and_nowhere_else() {
     assert!(mistake.to_string().contains("no folder it could begin at"));
     let special = Policy::from_toml("p.toml", Path::new("/b[x]"), b"[files]\n\"*\" = \"all\"").unwrap();
     assert_eq!(special.allowed(Path::new("/p"), Path::new("/b[x]/y"), Arguments::default()), Operations::ALL);
+}
+
+#[test]
+fn long_dotted_keys_are_a_mistake_and_no_crash() {
+    let long = ".a".repeat(500_000);
+    for text in [format!("a{long} = 1"), format!("[a{long}]"), format!("[[a{long}]]")] {
+        assert!(read(&text).is_err());
+    }
+}
+
+#[test]
+fn patterns_as_long_as_allowed_are_read_and_longer_ones_refused() {
+    for piece in ["?", "*", "[a-c]", "{a,b}", "{a,{b,c}}*"] {
+        let pattern = piece.repeat(4000 / piece.len());
+        let lines =
+            |count| (0..count).map(|number| format!("\"/{number}{pattern}\" = \"all\"")).collect::<Vec<_>>().join("\n");
+        let policy = read(&format!("[files]\n{}", lines(16))).expect(piece);
+        assert!(!may(&policy, Operation::Read, &format!("/other/{}", "a/".repeat(1000))));
+        let mistake = wrong(&format!("[files]\n{}", lines(40)));
+        assert!(mistake.ends_with("a policy has at most 1000 patterns, of 65536 bytes together"), "{mistake}");
+        assert_eq!(mistake.lines().count(), 1);
+    }
 }

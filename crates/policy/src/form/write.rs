@@ -22,9 +22,20 @@ impl Policy {
     }
 }
 
-/// A text in quotes.
+/// A text in quotes, in one line: the library's own choice of quotes may be one that no key can have.
 pub(crate) fn quoted(text: &str) -> String {
-    toml::Value::from(text).to_string()
+    let mut out = String::from('"');
+    for letter in text.chars() {
+        match letter {
+            '"' | '\\' => out.extend(['\\', letter]),
+            letter if letter.is_control() => {
+                let _ = write!(out, "\\u{:04X}", u32::from(letter));
+            }
+            letter => out.push(letter),
+        }
+    }
+    out.push('"');
+    out
 }
 
 /// A list of texts.
@@ -56,7 +67,7 @@ fn shorts(rules: &[Rule]) -> Vec<bool> {
 /// The key of the short form; none for a pattern without wildcards, which would be read as a path.
 fn short_key(rule: &Rule) -> Option<String> {
     let (word, written) = rule.scope.written();
-    let key = word == "tree" || crate::text::is_pattern(&written) && !written.chars().any(char::is_control);
+    let key = word == "tree" || crate::text::is_pattern(&written);
     key.then_some(written)
 }
 

@@ -3,11 +3,14 @@
 use super::model::{Field, Match, Model};
 use super::words::{Word, arguments, names, word};
 use crate::Conditions;
-use crate::form::PATH_MAX_BYTES;
+use crate::form::{PATH_MAX_BYTES, PATH_MAX_PARTS};
 use crate::mistake::{MISTAKES_MAX, Mistake, Mistakes, unknown};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
+
+/// The longest name of a file on Linux (`NAME_MAX`).
+const NAME_MAX_BYTES: usize = 255;
 
 /// A rule, as far as its model looks at it.
 #[derive(Debug)]
@@ -190,16 +193,19 @@ impl Parser<'_> {
     }
 
     fn file_name(&mut self, number: usize, program: &str) -> Option<String> {
-        let name = program.rsplit('/').next().filter(|name| !matches!(*name, "" | "." | ".."));
+        let good =
+            |name: &&str| !matches!(*name, "" | "." | "..") && name.len() <= NAME_MAX_BYTES && !name.contains('\0');
+        let name = program.rsplit('/').next().filter(good);
         name.map(str::to_owned).or_else(|| self.wrong(number, format!("{program:?} is no program")))
     }
 
     fn path(&mut self, number: usize, text: &str) -> Option<PathBuf> {
         let path = Path::new(text);
         let odd = |part: Component<'_>| matches!(part, Component::ParentDir);
-        if !path.is_absolute() || path.components().any(odd) || text.contains('\0') || text.len() > PATH_MAX_BYTES {
+        let long = text.len() > PATH_MAX_BYTES || path.components().count() > PATH_MAX_PARTS;
+        if !path.is_absolute() || path.components().any(odd) || text.contains('\0') || long {
             return self
-                .wrong(number, format!("a path is absolute, without `..`, and no longer than {PATH_MAX_BYTES} bytes"));
+                .wrong(number, format!("a path is absolute, without `..`, and no longer than {PATH_MAX_BYTES} bytes and {PATH_MAX_PARTS} parts"));
         }
         Some(path.components().collect())
     }

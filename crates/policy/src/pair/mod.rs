@@ -1,8 +1,8 @@
 //! The pair `model.txt` and `policy.txt` of `BoesFS`, accepted as it is.
 //!
-//! The model says what is compared and whether the list allows or refuses; the policy has a line for each rule. There, the nearest node of the tree that has a rule decides
-//! about **all** operations: an operation that it does not name gets what the list gives to everything else. So each node becomes one rule
-//! that says something of every operation.
+//! The model says what is compared and whether the list allows or refuses; the policy has a line for each rule. There, the nearest node of the tree that has
+//! a rule decides about **all** operations: an operation that it does not name gets what the list gives to everything else. So each node becomes one
+//! rule that says something of every operation.
 //!
 //! Its operations are not quite ours (`words.rs` has the table): it has `open`, which here is part of reading, writing, listing and executing. Its subject
 //! is the program that was launched; [`Subject`] says whether it still is. Folders on the way need their own rules, as they did.

@@ -1,5 +1,6 @@
 //! The operations of the pair and their arguments, and what they are here.
 
+use crate::form::PATH_MAX_BYTES;
 use crate::{Conditions, Operation, Operations};
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -56,8 +57,8 @@ pub(super) fn refused(word: Word) -> Operations {
     }
 }
 
-/// What is allowed by operations together, and one more. Reading, writing, mapping and executing need `open` beside their own; what may be opened may be listed, on which the
-/// policies that come with `BoesFS` rely.
+/// What is allowed by operations together, and one more. Reading, writing, mapping and executing need `open` beside their own; what may be opened may be
+/// listed, on which the policies that come with `BoesFS` rely.
 pub(super) fn granted(words: &BTreeSet<Word>, more: Option<Word>) -> Operations {
     use Operation::{Exec, Getattr, Lookup, Mmap, Read, Readdir, Setattr, Truncate, Write, Xattr};
     let has = |word| words.contains(&word) || more == Some(word) || words.contains(&Word::Default);
@@ -117,7 +118,10 @@ fn set(conditions: &mut Conditions, name: &str, value: &str) -> Option<()> {
         "flags" => conditions.flags = Some(value.parse().ok()?),
         "start" => conditions.start = Some(value.parse().ok()?),
         "end" => conditions.end = Some(value.parse().ok()?),
-        _ => conditions.other = (!value.is_empty()).then(|| PathBuf::from(value)).map(Some)?,
+        _ => {
+            let path = !value.is_empty() && value.len() <= PATH_MAX_BYTES && !value.contains('\0');
+            conditions.other = Some(path.then(|| PathBuf::from(value))?);
+        }
     }
     Some(())
 }

@@ -9,5 +9,6 @@ mod learning;
 mod odd;
 mod oracle;
 mod random;
+mod reference;
 mod views;
 mod written;

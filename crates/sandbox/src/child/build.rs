@@ -7,8 +7,8 @@
 use crate::error::Step;
 use crate::plan::{Build, Plan, attributes};
 use crate::sys::set_mount_attributes;
-use crate::wire::{Failure, NO_ENTRY, at, in_step};
-use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, ResolveFlags, mkdirat, mknodat, openat, openat2, symlinkat};
+use crate::wire::{Failure, at, in_step};
+use rustix::fs::{CWD, FileType, Mode, OFlags, ResolveFlags, mkdirat, mknodat, openat, openat2, symlinkat};
 use rustix::io::Errno;
 use rustix::mount::{
     FsMountFlags, FsOpenFlags, MountAttrFlags, MountPropagationFlags, MoveMountFlags, OpenTreeFlags, UnmountFlags,
@@ -25,6 +25,8 @@ pub(crate) struct Site {
     old: OwnedFd,
     /// The view's.
     new: OwnedFd,
+    /// What masks are copies of.
+    masks: OwnedFd,
 }
 
 /// Bytes of the folder that the view is built in: a few names.
@@ -50,17 +52,21 @@ impl Site {
         let place = memory(SITE_BYTES, c"64", c"0755", 0)?;
         attach(place.as_fd(), CWD, c"/proc")?;
         fchdir(&place)?;
-        for name in [c"old", c"new", c"lower", c"changes"] {
+        for name in [c"old", c"new", c"lower", c"changes", c"masks"] {
             mkdirat(CWD, name, Mode::from_raw_mode(0o755))?;
         }
-        mkdirat(CWD, c"folder", Mode::empty())?;
-        mknodat(CWD, c"file", FileType::RegularFile, Mode::empty(), 0)?;
         pivot_root(c".", c"old")?;
         chdir(c"/")?;
-        let root = if host_root { host(c"old")? } else { memory(c"1048576", c"32768", c"0755", attributes::NO_DEVICES | attributes::NO_SETUID)? };
+        let root = if host_root {
+            host(c"old")?
+        } else {
+            memory(c"1048576", c"32768", c"0755", attributes::NO_DEVICES | attributes::NO_SETUID)?
+        };
         attach(root.as_fd(), CWD, c"new")?;
+        let masks = masks()?;
+        attach(masks.as_fd(), CWD, c"masks")?;
         let folder = |name| openat(CWD, name, FOLDER, Mode::empty());
-        Ok(Self { old: folder(c"old")?, new: folder(c"new")? })
+        Ok(Self { old: folder(c"old")?, new: folder(c"new")?, masks })
     }
 
     fn step(&self, number: u32, step: &Build) -> Result<(), Failure> {
@@ -85,7 +91,7 @@ impl Site {
                 self.put(mount.as_fd(), path, number)
             }
             Build::Mask { at: path, folder } => {
-                let mount = mask(CWD, *folder).map_err(at(Step::Restrict, number))?;
+                let mount = mask(self.masks.as_fd(), *folder).map_err(at(Step::Restrict, number))?;
                 self.put(mount.as_fd(), path, number)
             }
             Build::Overlay { lower, changes, at: path, set } => {
@@ -126,6 +132,21 @@ impl Site {
         unmount(c".", UnmountFlags::DETACH)?;
         chdir(c"/")
     }
+}
+
+/// Whether there are overlays in a namespace like this one, whose mounts are then not as they were.
+pub(crate) fn has_overlay() -> Result<bool, Failure> {
+    let prepare = || -> Result<(), Errno> {
+        mount_change(c"/", MountPropagationFlags::PRIVATE | MountPropagationFlags::REC)?;
+        let site = Site::new(false)?;
+        for path in [c"/changes/upper", c"/changes/work"] {
+            mkdirat(CWD, path, Mode::RWXU)?;
+        }
+        drop(site);
+        Ok(())
+    };
+    prepare().map_err(in_step(Step::Root))?;
+    Ok(overlay(0).is_ok())
 }
 
 fn overlay(set: u64) -> Result<OwnedFd, Errno> {
@@ -185,14 +206,20 @@ pub(crate) fn copy(root: BorrowedFd<'_>, path: &CStr) -> Result<OwnedFd, Errno> 
     open_tree(&found, c"", flags)
 }
 
-/// A copy of the empty folder, or file, that nobody may look at. Read-only, so that its owner cannot change that.
-pub(crate) fn mask(site: BorrowedFd<'_>, folder: bool) -> Result<OwnedFd, Errno> {
+/// An empty folder and an empty file that nobody may look at. Read-only, so that their owner cannot change that.
+pub(crate) fn masks() -> Result<OwnedFd, Errno> {
+    let folder = memory(SITE_BYTES, c"64", c"0755", 0)?;
+    mkdirat(&folder, c"folder", Mode::empty())?;
+    mknodat(&folder, c"file", FileType::RegularFile, Mode::empty(), 0)?;
+    let nothing = attributes::READ_ONLY | attributes::NO_EXECUTE | attributes::NO_SETUID | attributes::NO_DEVICES;
+    set_mount_attributes(folder.as_fd(), nothing, 0, false)?;
+    Ok(folder)
+}
+
+/// A copy of one of [`masks`], which must be mounted somewhere in this namespace.
+pub(crate) fn mask(masks: BorrowedFd<'_>, folder: bool) -> Result<OwnedFd, Errno> {
     let name = if folder { c"folder" } else { c"file" };
-    let mount = open_tree(site, name, OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC)?;
-    let nothing =
-        attributes::READ_ONLY | attributes::NO_EXECUTE | attributes::NO_SETUID | attributes::NO_DEVICES;
-    set_mount_attributes(mount.as_fd(), nothing, 0, false)?;
-    Ok(mount)
+    open_tree(masks, name, OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC)
 }
 
 /// Opens a path below a root, without following anything.
@@ -217,5 +244,3 @@ pub(crate) fn put(mount: BorrowedFd<'_>, root: BorrowedFd<'_>, path: &CStr, numb
 fn attach(mount: BorrowedFd<'_>, root: BorrowedFd<'_>, path: &CStr) -> Result<(), Errno> {
     move_mount(mount, c"", root, path, MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH)
 }
-
-const _: (u32, AtFlags) = (NO_ENTRY, AtFlags::empty());

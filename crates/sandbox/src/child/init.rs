@@ -1,6 +1,8 @@
 //! The first process of the sandbox. It starts the program, takes ended processes away, passes signals on, watches the clock, and ends with the
 //! program: the kernel then kills whatever is left in the namespace.
 //!
+//! Until the program is executed it waits for that, unless there is a listener, and only a kill reaches it: where a file system does not answer, it has no clock.
+//!
 //! It also ends when the caller's process does. It learns that from a descriptor of that process, which cannot be kept open by a copy elsewhere as a pipe
 //! could; and not from `PR_SET_PDEATHSIG`, which would tell of the end of the thread that started it.
 
@@ -11,6 +13,7 @@ use crate::plan::Plan;
 use crate::sys::{self, Forked};
 use crate::wire::{Failure, Message, hear, in_step, tell};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fs::{Mode, OFlags, open};
 use rustix::io::Errno;
 use rustix::net::RecvFlags;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
@@ -18,14 +21,13 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 /// Starts the program and stays with it.
 pub(super) fn run(plan: &Plan, descriptors: &Descriptors<'_>) -> Result<Never, Failure> {
     let began_ns = sys::now_ns();
+    let alone = plan.namespaces == 0;
+    if alone {
+        // Whoever loses its parent becomes a child of this process.
+        sys::prctl(libc::PR_SET_CHILD_SUBREAPER, 1).map_err(in_step(Step::Fork))?;
+    }
     let signals = sys::signal_descriptor().map_err(in_step(Step::Fork))?;
-    // SAFETY: the child only makes system calls until it executes the program.
-    #[allow(unsafe_code)]
-    let forked = unsafe { sys::fork(0, libc::SIGCHLD) }.map_err(in_step(Step::Fork))?;
-    let program = match forked {
-        Forked::Child => return program::run(plan, descriptors),
-        Forked::Parent(pid, _) => pid,
-    };
+    let program = if plan.listener { fork(plan, descriptors)? } else { spawn(plan, descriptors)? };
     close_streams(descriptors).map_err(in_step(Step::Streams))?;
     // Keys of the terminal are for the program.
     let _ = rustix::process::setpgid(None, None);
@@ -39,8 +41,28 @@ pub(super) fn run(plan: &Plan, descriptors: &Descriptors<'_>) -> Result<Never, F
         deadline_ns,
         cpu_s,
         out_of_time: false,
+        alone,
     };
     init.serve()
+}
+
+/// A process of its own, since somebody who answers decides when the program is executed, and this one has a clock to watch.
+fn fork(plan: &Plan, descriptors: &Descriptors<'_>) -> Result<i32, Failure> {
+    // SAFETY: the child only makes system calls until it executes the program.
+    #[allow(unsafe_code)]
+    let forked = unsafe { sys::fork(0, libc::SIGCHLD) }.map_err(in_step(Step::Fork))?;
+    match forked {
+        Forked::Child => super::or_tell(descriptors, || program::run(plan, descriptors)),
+        Forked::Parent(pid, _) => Ok(pid),
+    }
+}
+
+/// A process that has this one's memory until it executes the program, and waits for that: this one's is the caller's, which may be large.
+fn spawn(plan: &Plan, descriptors: &Descriptors<'_>) -> Result<i32, Failure> {
+    let start = || -> () { super::or_tell(descriptors, || program::run(plan, descriptors)) };
+    // SAFETY: what runs there only makes system calls, writes to nothing but its own stack, and ends by executing or by `_exit`.
+    #[allow(unsafe_code)]
+    unsafe { sys::spawn(&start) }.map_err(in_step(Step::Fork))
 }
 
 /// The program's streams and the report are its own: whoever reads them sees their end when the program closes them.
@@ -61,6 +83,8 @@ struct Init<'a> {
     deadline_ns: Option<u64>,
     cpu_s: Option<u64>,
     out_of_time: bool,
+    /// Without namespaces.
+    alone: bool,
 }
 
 /// Everybody in this namespace but the first process, which this is.
@@ -78,7 +102,7 @@ impl Init<'_> {
             let _ = poll(&mut events, left.as_ref());
             let [supervisor, control, signals] = [0, 1, 2].map(|at: usize| !events[at].revents().is_empty());
             if supervisor {
-                sys::exit(super::FAILED);
+                self.leave(super::FAILED);
             }
             if signals {
                 self.signalled();
@@ -101,7 +125,11 @@ impl Init<'_> {
         if !self.out_of_time && self.deadline_ns.is_some_and(|deadline_ns| sys::now_ns() >= deadline_ns) {
             self.out_of_time = true;
             // It ends what is stopped as well. If nobody is left, the program has ended, and that is told next.
-            let _ = sys::kill(EVERYBODY, libc::SIGKILL);
+            if self.alone {
+                let _ = sys::kill(self.program, libc::SIGKILL);
+            } else {
+                let _ = sys::kill(EVERYBODY, libc::SIGKILL);
+            }
         }
     }
 
@@ -127,13 +155,21 @@ impl Init<'_> {
     fn end(&mut self, status: i32, cpu_us: u64) -> ! {
         let limit = Limit::of(status, cpu_us, self.cpu_s, self.out_of_time);
         let _ = tell(self.control, Message::Ended { status, limit: Limit::number(limit) }, &[]);
-        // Ends all that is left.
-        sys::exit(0)
+        self.leave(0)
+    }
+
+    /// Ends, and with it all that is left.
+    fn leave(&self, code: i32) -> ! {
+        if self.alone {
+            end_children();
+        }
+        sys::exit(code)
     }
 
     fn asked(&mut self) {
         let answer = match hear(self.control, RecvFlags::DONTWAIT) {
-            Ok(Some((Message::Freeze(on), _))) => {
+            Ok(Some((Message::Kill, _))) => self.leave(super::FAILED),
+            Ok(Some((Message::Freeze(on), _))) if !self.alone => {
                 let signal = if on { libc::SIGSTOP } else { libc::SIGCONT };
                 sys::kill(EVERYBODY, signal)
             }
@@ -141,9 +177,31 @@ impl Init<'_> {
             Ok(Some(_)) => Err(Errno::INVAL),
             Err(Errno::AGAIN) => return,
             // Nobody is there who could ask anything or wait.
-            Ok(None) | Err(_) => sys::exit(super::FAILED),
+            Ok(None) | Err(_) => self.leave(super::FAILED),
         };
         let errno = answer.err().map_or(0, Errno::raw_os_error);
         let _ = tell(self.control, Message::Done(errno), &[]);
+    }
+}
+
+/// Kills every child until none is left. Children of those become children of this process, and are next.
+fn end_children() {
+    // Numbers that do not fit are found in the next round.
+    let mut text = [0; 4096];
+    loop {
+        let flags = OFlags::RDONLY | OFlags::CLOEXEC;
+        let read = open(c"/proc/thread-self/children", flags, Mode::empty());
+        let read = read.and_then(|list| rustix::io::read(&list, &mut text)).unwrap_or(0);
+        for number in text[..read].split(|byte| !byte.is_ascii_digit()).filter(|number| !number.is_empty()) {
+            let pid =
+                number.iter().fold(0_i32, |sum, digit| sum.wrapping_mul(10).wrapping_add(i32::from(digit - b'0')));
+            // A number that was cut off may be somebody else's, so only children are killed.
+            if sys::is_child(pid) {
+                let _ = sys::kill(pid, libc::SIGKILL);
+            }
+        }
+        if !sys::reap_one() {
+            return;
+        }
     }
 }

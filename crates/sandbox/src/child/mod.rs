@@ -13,7 +13,7 @@ mod init;
 mod program;
 
 use crate::error::Step;
-use crate::plan::Plan;
+use crate::plan::{Maps, Plan};
 use crate::sys;
 use crate::wire::{Failure, Message, in_step, tell};
 use rustix::fs::{Mode, OFlags, open};
@@ -49,8 +49,13 @@ const FAILED: i32 = 125;
 
 /// The child's whole life.
 pub(crate) fn run(plan: &Plan, descriptors: &Descriptors<'_>) -> ! {
+    or_tell(descriptors, || prepare(plan, descriptors))
+}
+
+/// Does what does not return unless it fails, and then says so and ends.
+fn or_tell(descriptors: &Descriptors<'_>, work: impl FnOnce() -> Result<Never, Failure>) -> ! {
     let _no_return = NoReturn;
-    let Err(failure) = prepare(plan, descriptors);
+    let Err(failure) = work();
     let _ = tell(descriptors.report, Message::Failed(failure), &[]);
     sys::exit(FAILED)
 }
@@ -62,12 +67,15 @@ fn prepare(plan: &Plan, descriptors: &Descriptors<'_>) -> Result<Never, Failure>
         rustix::io::write(group, b"0").map_err(in_step(Step::Limits))?;
     }
     close_others(descriptors).map_err(in_step(Step::Streams))?;
-    map_account(plan).map_err(in_step(Step::Account))?;
-    build::view(plan, descriptors.report)?;
+    let alone = plan.namespaces == 0;
+    if !alone {
+        map_account(&plan.maps).map_err(in_step(Step::Account))?;
+        build::view(plan, descriptors.report)?;
+    }
     if plan.loopback {
         sys::loopback_up().map_err(in_step(Step::Network))?;
     }
-    give_up_capabilities().map_err(in_step(Step::Capabilities))?;
+    give_up_capabilities(alone).map_err(in_step(Step::Capabilities))?;
     init::run(plan, descriptors)
 }
 
@@ -88,11 +96,11 @@ fn close_others(descriptors: &Descriptors<'_>) -> Result<(), Errno> {
 }
 
 /// The account is the same inside and outside, and the only one.
-fn map_account(plan: &Plan) -> Result<(), Errno> {
+pub(crate) fn map_account(maps: &Maps) -> Result<(), Errno> {
     // In this order: groups can be mapped by somebody without rights only when they cannot be given up (user_namespaces(7)).
     write_file(c"/proc/self/setgroups", b"deny")?;
-    write_file(c"/proc/self/uid_map", &plan.uid_map)?;
-    write_file(c"/proc/self/gid_map", &plan.gid_map)
+    write_file(c"/proc/self/uid_map", &maps.user)?;
+    write_file(c"/proc/self/gid_map", &maps.group)
 }
 
 fn write_file(path: &CStr, content: &[u8]) -> Result<(), Errno> {
@@ -104,7 +112,7 @@ fn write_file(path: &CStr, content: &[u8]) -> Result<(), Errno> {
 const SECURE_BITS: c_ulong = 0xef;
 
 /// Gives up every capability for good, also for what is executed later.
-fn give_up_capabilities() -> Result<(), Errno> {
+fn give_up_capabilities(alone: bool) -> Result<(), Errno> {
     // Nobody in the sandbox may look into this process, which is a copy of the caller's memory.
     sys::prctl(libc::PR_SET_DUMPABLE, 0)?;
     sys::prctl(libc::PR_SET_NO_NEW_PRIVS, 1)?;
@@ -113,6 +121,8 @@ fn give_up_capabilities() -> Result<(), Errno> {
             Ok(_) => {}
             // Past the last one that the kernel knows.
             Err(Errno::INVAL) => break,
+            // An ordinary account has none, and with `no_new_privs` gets none.
+            Err(Errno::PERM) if alone => return sys::no_capabilities(),
             Err(error) => return Err(error),
         }
     }
@@ -120,7 +130,7 @@ fn give_up_capabilities() -> Result<(), Errno> {
     sys::no_capabilities()
 }
 
-pub(crate) fn this_process() -> Result<[OwnedFd; 2], Errno> {
+fn this_process() -> Result<[OwnedFd; 2], Errno> {
     let namespace = |path: &CStr| open(path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty());
     Ok([namespace(c"/proc/self/ns/user")?, namespace(c"/proc/self/ns/mnt")?])
 }

@@ -13,6 +13,10 @@ pub(super) fn run(plan: &Plan, descriptors: &Descriptors<'_>) -> Result<Never, F
         // Without a terminal, and in no group with a process outside.
         rustix::process::setsid().map_err(in_step(Step::Streams))?;
     }
+    if plan.namespaces == 0 {
+        // With a namespace of processes the kernel does so by itself.
+        sys::prctl(libc::PR_SET_PDEATHSIG, 9).map_err(in_step(Step::Streams))?;
+    }
     streams(descriptors).map_err(in_step(Step::Streams))?;
     rustix::process::chdir(plan.folder.as_c_str()).map_err(in_step(Step::Folder))?;
     if let Some(ruleset) = &plan.ruleset {
@@ -22,10 +26,16 @@ pub(super) fn run(plan: &Plan, descriptors: &Descriptors<'_>) -> Result<Never, F
         sys::limit(resource, most).map_err(in_step(Step::Limits))?;
     }
     sys::default_signals();
+    if plan.listener {
+        // Who answers looks at what the call is about, in this process's memory; it has that of the caller anyway.
+        sys::prctl(libc::PR_SET_DUMPABLE, 1).map_err(in_step(Step::Filter))?;
+    }
     tell(descriptors.report, Message::Ready, &[]).map_err(in_step(Step::Execute))?;
     let listener = sys::install_filter(&plan.filter, plan.listener).map_err(in_step(Step::Filter))?;
-    if let Some(listener) = &listener {
+    if let Some(listener) = listener {
         tell(descriptors.report, Message::Listener, &[listener.as_fd()]).map_err(in_step(Step::Filter))?;
+        // With a copy here, the calls of this process would wait for ever once nobody else has one.
+        drop(listener);
     }
     Err(in_step(Step::Execute)(execute(plan)))
 }

@@ -10,6 +10,7 @@ use crate::filter::{self, Sockets, Wanted};
 use crate::landlock::{self, Ruleset};
 use crate::sandbox::{Access, Device, Network, PATH_BYTES_MAX, Root, Sandbox, Source};
 use crate::sys;
+use crate::tier;
 use skeleton::Skeleton;
 use std::ffi::{CString, OsStr, OsString, c_char};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -51,9 +52,9 @@ pub(crate) type Numbered = (u32, Build);
 
 /// What the child does.
 pub(crate) struct Plan {
+    /// Flags of `clone`; 0 without namespaces.
     pub(crate) namespaces: u64,
-    pub(crate) uid_map: Vec<u8>,
-    pub(crate) gid_map: Vec<u8>,
+    pub(crate) maps: Maps,
     pub(crate) host_root: bool,
     pub(crate) build: Vec<Numbered>,
     pub(crate) ruleset: Option<Ruleset>,
@@ -71,6 +72,8 @@ pub(crate) struct Plan {
     pub(crate) paths: Vec<PathBuf>,
     /// The entries as they are in the view.
     pub(crate) entries: Vec<Resolved>,
+    pub(crate) root: Root,
+    pub(crate) widen: bool,
 }
 
 /// Strings with the list of pointers that `execve` takes.
@@ -108,25 +111,35 @@ impl Plan {
     pub(crate) fn new(sandbox: &Sandbox) -> Result<Self, Error> {
         let abi = sys::landlock_abi();
         check(sandbox, abi)?;
-        let (uid, gid) = sys::account();
-        let map = |id: u32| format!("{id} {id} 1").into_bytes();
         let resolved = resolve(&sandbox.view)?;
         let files = !sandbox.widen && sandbox.root == Root::Empty;
         let mut ruleset = Ruleset::new(abi, files, &sandbox.network);
-        let skeleton = Skeleton::plan(sandbox, &resolved)?;
-        if let Some(set) = &mut ruleset {
-            grant(set, sandbox, &resolved.entries)?;
+        let skeleton = if sandbox.no_namespaces {
+            tier::check(sandbox, &resolved.entries, abi)?;
+            Skeleton::default()
+        } else {
+            Skeleton::plan(sandbox, &resolved)?
+        };
+        match &mut ruleset {
+            Some(set) if sandbox.no_namespaces => grant_alone(set, sandbox, &resolved.entries)?,
+            Some(set) => grant(set, sandbox, &resolved.entries)?,
+            None => {}
         }
         let sockets = match &sandbox.network {
             Network::All => Sockets::All,
+            Network::None if sandbox.no_namespaces => Sockets::Local,
             Network::None => Sockets::Own,
             Network::Ports { .. } => Sockets::Tcp { local: abi >= landlock::WITH_SCOPES },
         };
-        let wanted = Wanted { denied: &sandbox.denied, sockets, notify: &sandbox.notify };
+        let wanted = Wanted {
+            denied: &sandbox.denied,
+            sockets,
+            notify: &sandbox.notify,
+            attributes_stay: sandbox.no_namespaces,
+        };
         Ok(Self {
-            namespaces: namespaces(sandbox),
-            uid_map: map(uid),
-            gid_map: map(gid),
+            namespaces: if sandbox.no_namespaces { 0 } else { namespaces(sandbox) },
+            maps: account_maps(),
             host_root: sandbox.root == Root::Host,
             build: skeleton.build,
             ruleset,
@@ -134,7 +147,7 @@ impl Plan {
             listener: !sandbox.notify.is_empty(),
             limits: limits(sandbox),
             wall_ns: sandbox.limits.wall_s.map(|seconds| seconds.saturating_mul(1_000_000_000)),
-            loopback: sandbox.network == Network::None,
+            loopback: sandbox.network == Network::None && !sandbox.no_namespaces,
             session: !sandbox.terminal,
             folder: c_string(sandbox.folder.as_os_str().as_bytes(), "the working directory")?,
             candidates: candidates(sandbox)?,
@@ -142,8 +155,23 @@ impl Plan {
             environment: words(sandbox.environment.iter().map(|(name, value)| pair(name, value)))?,
             paths: skeleton.paths,
             entries: resolved.entries,
+            root: sandbox.root,
+            widen: sandbox.widen,
         })
     }
+}
+
+/// What is written to `uid_map` and `gid_map`.
+pub(crate) struct Maps {
+    pub(crate) user: Vec<u8>,
+    pub(crate) group: Vec<u8>,
+}
+
+/// The account is the same inside and outside, and the only one.
+pub(crate) fn account_maps() -> Maps {
+    let (uid, gid) = sys::account();
+    let map = |id: u32| format!("{id} {id} 1").into_bytes();
+    Maps { user: map(uid), group: map(gid) }
 }
 
 fn words(words: impl Iterator<Item = Vec<u8>>) -> Result<Words, Error> {
@@ -230,17 +258,28 @@ fn grant(set: &mut Ruleset, sandbox: &Sandbox, entries: &[Resolved]) -> Result<(
     let path = |path: &str| c_string(path.as_bytes(), "a path");
     // Folders on the way can be listed; those that are hidden are so by what is mounted on them.
     set.rights(path("/")?, landlock::READ_DIR, true);
-    for entry in entries.iter().filter(|entry| entry.access != Access::Hidden) {
+    for entry in tier::shown(entries) {
         set.grant(c_string(entry.path.as_os_str().as_bytes(), "a path")?, entry.access, entry.folder);
     }
     if !sandbox.devices.is_empty() {
-        set.grant_devices(path("/dev")?);
+        set.grant_devices(path("/dev")?, true);
     }
     if sandbox.proc {
         set.grant(path("/proc")?, Access::ReadOnly, true);
     }
     if sandbox.tmp_bytes.is_some() {
         set.grant(path("/tmp")?, Access::All, true);
+    }
+    Ok(())
+}
+
+/// The same where the machine's own paths are all there is.
+fn grant_alone(set: &mut Ruleset, sandbox: &Sandbox, entries: &[Resolved]) -> Result<(), Error> {
+    for entry in tier::shown(entries) {
+        set.grant(c_string(entry.path.as_os_str().as_bytes(), "a path")?, entry.access, entry.folder);
+    }
+    for device in devices(sandbox) {
+        set.grant_devices(c_string(format!("/dev/{}", device.name()).as_bytes(), "a path")?, false);
     }
     Ok(())
 }

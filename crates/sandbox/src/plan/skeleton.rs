@@ -28,6 +28,7 @@ enum Ground {
 }
 
 /// The steps, as they are found.
+#[derive(Default)]
 pub(super) struct Skeleton {
     pub(super) build: Vec<Numbered>,
     pub(super) paths: Vec<PathBuf>,
@@ -67,9 +68,13 @@ impl Skeleton {
     /// What is there besides entries, before any of them.
     fn special(&mut self, sandbox: &Sandbox, view: &View) -> Result<(), Error> {
         let host = sandbox.root == Root::Host;
-        for (path, asked) in [("/tmp", sandbox.tmp_bytes.is_some()), ("/dev", !sandbox.devices.is_empty()), ("/proc", sandbox.proc)] {
+        for (path, asked) in
+            [("/tmp", sandbox.tmp_bytes.is_some()), ("/dev", !sandbox.devices.is_empty()), ("/proc", sandbox.proc)]
+        {
             if asked && view.entries.iter().any(|entry| entry.path == Path::new(path)) {
-                return Err(Error::Invalid(format!("{path} is asked for both as an entry of the view and as a folder of its own")));
+                return Err(Error::Invalid(format!(
+                    "{path} is asked for both as an entry of the view and as a folder of its own"
+                )));
             }
         }
         if let Some(bytes) = sandbox.tmp_bytes {

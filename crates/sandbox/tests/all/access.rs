@@ -149,6 +149,12 @@ fn what_is_not_named_is_not_there() {
 
 #[test]
 fn the_inner_of_two_entries_prevails() {
+    for root in [Root::Empty, Root::Host] {
+        inner_prevails(root);
+    }
+}
+
+fn inner_prevails(root: Root) {
     let tree = tree();
     let at = tree.path();
     write(at, "sub/deep/file", "deep");
@@ -156,15 +162,19 @@ fn the_inner_of_two_entries_prevails() {
         "cd {}; echo x > new && echo wrote; cat sub/inner; echo x > sub/x; cat sub/deep/file; echo; echo y > sub/deep/file && echo again; ls sub; cat other",
         at.display()
     );
-    let view = [("", Access::Writable), ("sub", Access::Hidden), ("sub/deep", Access::Writable), ("other", Access::Hidden)];
+    let view =
+        [("", Access::Writable), ("sub", Access::Hidden), ("sub/deep", Access::Writable), ("other", Access::Hidden)];
     let mut sandbox = shell(&script);
+    sandbox.root = root;
+    sandbox.tmp_bytes = sandbox.tmp_bytes.filter(|_| root == Root::Empty);
     // In any order.
     for (name, access) in view.into_iter().rev() {
         sandbox.view.push(Mount::new(at.join(name), access));
     }
     let (_, said) = crate::support::run(sandbox);
     let answers: Vec<_> = said.lines().map(|line| line.rsplit(": ").next().unwrap_or(line)).collect();
-    let expected = ["wrote", "No such file or directory", "Read-only file system", "deep", "again", "deep", "Permission denied"];
+    let expected =
+        ["wrote", "No such file or directory", "Read-only file system", "deep", "again", "deep", "Permission denied"];
     // The shell says it cannot create it where it would be; the mount is read-only.
     assert_eq!(answers, expected, "{said}");
     assert_eq!(std::fs::read_to_string(at.join("sub/deep/file")).expect("it is there"), "y\n");
@@ -175,7 +185,9 @@ fn a_link_in_the_path_of_an_entry_is_followed_and_is_there() {
     let tree = tree();
     std::os::unix::fs::symlink("sub", tree.path().join("way")).expect("a link");
     let at = tree.path().join("way/inner");
-    let said = said(shell(&format!("cat {0}; echo; ls -l {1}", at.display(), tree.path().display())).mount(&at, Access::ReadOnly));
+    let said = said(
+        shell(&format!("cat {0}; echo; ls -l {1}", at.display(), tree.path().display())).mount(&at, Access::ReadOnly),
+    );
     assert!(said.starts_with("content\n"), "{said}");
     assert!(said.contains("way -> sub"), "{said}");
 }
@@ -236,6 +248,10 @@ fn views_that_cannot_be_meant_are_refused() {
     assert!(words.contains("no program"), "{words}");
     let folder = refused(&|sandbox| sandbox.folder = "/nowhere".into());
     assert!(folder.contains("working directory"), "{folder}");
+    let kernels = refused(&|sandbox| sandbox.view.push(Mount::new("/sys/kernel", Access::Writable)));
+    assert!(kernels.contains("the kernel's own"), "{kernels}");
+    let both = refused(&|sandbox| sandbox.view.push(Mount::new("/proc", Access::ReadOnly)));
+    assert!(both.contains("both as an entry"), "{both}");
     let looping = tree.path().join("loop");
     std::os::unix::fs::symlink("loop", &looping).expect("a link");
     let looping = refused(&|sandbox| sandbox.view.push(Mount::new(&looping, Access::Hidden)));

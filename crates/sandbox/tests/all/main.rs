@@ -3,7 +3,11 @@
 mod access;
 mod account;
 mod escapes;
+mod layers;
 mod limits;
+mod live;
 mod network;
+mod questions;
 mod start;
 mod support;
+mod tier;

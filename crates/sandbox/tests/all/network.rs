@@ -43,7 +43,8 @@ say('abstract', connect)"
 
 #[test]
 fn only_listed_ports_are_reached_and_bound() {
-    let (allowed, other) = (TcpListener::bind("127.0.0.1:0").expect("a port"), TcpListener::bind("127.0.0.1:0").expect("a port"));
+    let (allowed, other) =
+        (TcpListener::bind("127.0.0.1:0").expect("a port"), TcpListener::bind("127.0.0.1:0").expect("a port"));
     let port = |listener: &TcpListener| listener.local_addr().expect("bound").port();
     let free = TcpListener::bind("127.0.0.1:0").expect("a port");
     let to_bind = port(&free);
@@ -63,7 +64,8 @@ say('fast', lambda: socket.socket().sendto(b'x', 0x20000000, ('127.0.0.1', {})))
         port(&other)
     ));
     sandbox.network = Network::Ports { connect: vec![port(&allowed)], bind: vec![to_bind] };
-    let expected = "allowed ok\nother EACCES\nbind ok\nelsewhere EACCES\ndatagrams EAFNOSUPPORT\nraw EAFNOSUPPORT\nfast EPERM\n";
+    let expected =
+        "allowed ok\nother EACCES\nbind ok\nelsewhere EACCES\ndatagrams EAFNOSUPPORT\nraw EAFNOSUPPORT\nfast EPERM\n";
     assert_eq!(said(sandbox), expected);
 }
 
@@ -84,5 +86,8 @@ fn a_socket_with_a_path_is_reached_only_where_the_view_shows_it() {
     let program = format!("say('path', lambda: socket.socket(socket.AF_UNIX).connect({}))", literal(&path));
     assert_eq!(said(python(&program)), "path ENOENT\n");
     assert_eq!(said(python(&program).mount(folder.path(), Access::Writable)), "path ok\n");
-    assert_eq!(said(python(&program).mount(folder.path(), Access::Writable).mount(&path, Access::Hidden)), "path EACCES\n");
+    assert_eq!(
+        said(python(&program).mount(folder.path(), Access::Writable).mount(&path, Access::Hidden)),
+        "path EACCES\n"
+    );
 }

@@ -6,6 +6,12 @@ use std::fs;
 use std::io::{Read, Write};
 
 #[test]
+fn the_kernel_has_what_these_tests_need() {
+    let kernel = holdfast_sandbox::probe();
+    assert!(kernel.namespaces.is_ok() && kernel.overlay && kernel.notify && kernel.landlock_abi >= 4, "{kernel:?}");
+}
+
+#[test]
 fn the_status_is_the_programs() {
     assert_eq!(run(shell("exit 7")).0, Outcome { status: Status::Exited(7), limit: None });
     assert_eq!(run(shell("kill -USR1 $$")).0.status, Status::Signalled(libc::SIGUSR1));
@@ -32,7 +38,8 @@ fn a_program_is_looked_for_in_the_path_it_is_given() {
 
 #[test]
 fn streams_are_those_that_were_given() {
-    let (input, mut to) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC).map(|(r, w)| (r, fs::File::from(w))).expect("a pipe");
+    let (input, mut to) =
+        rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC).map(|(r, w)| (r, fs::File::from(w))).expect("a pipe");
     let mut sandbox = shell("read word; echo $word; echo error >&2");
     sandbox.stdin = Stream::Given(input);
     let (running, mut output) = start(sandbox);
@@ -165,7 +172,8 @@ fn nothing_lives_on_when_the_supervisor_is_killed() {
 
 #[test]
 fn the_end_of_the_thread_that_started_it_is_not_the_sandboxs() {
-    let (running, mut output) = std::thread::spawn(|| start(shell("read word < /dev/null; echo here"))).join().expect("a thread");
+    let (running, mut output) =
+        std::thread::spawn(|| start(shell("read word < /dev/null; echo here"))).join().expect("a thread");
     assert_eq!(line(&mut output), "here");
     assert!(running.wait().expect("it ran").success());
 }

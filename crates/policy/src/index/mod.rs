@@ -6,9 +6,12 @@
 //!
 //! Patterns are kept at the folder of their literal part and matched there by one automaton for all of a node.
 
+mod programs;
+
 use crate::program::{Programs, Who};
 use crate::{Operations, Request, Rule, Scope};
 use globset::{Candidate, GlobBuilder, GlobSet};
+use programs::Sets;
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 use std::os::unix::ffi::OsStrExt;
@@ -21,6 +24,8 @@ struct Entry {
     rule: usize,
     who: Who,
     programs: Option<Arc<Programs>>,
+    /// The number of its programs.
+    set: usize,
     /// Its pattern's place in the node's automaton.
     pattern: usize,
 }
@@ -45,37 +50,43 @@ struct Node {
 #[derive(Debug)]
 pub(crate) struct Index {
     nodes: Vec<Node>,
+    sets: Sets,
 }
 
 impl Index {
     /// Lays the rules out; `ways` says whether folders on the way to what is allowed can be passed without a rule.
     pub(crate) fn new(rules: &[Rule], ways: bool) -> Result<Self, globset::Error> {
-        let mut index = Self { nodes: vec![Node::default()] };
-        let mut sets = HashMap::new();
+        let mut index = Self { nodes: vec![Node::default()], sets: Sets::default() };
+        let mut patterns = HashMap::new();
         let mut seen = HashSet::new();
         for (number, rule) in rules.iter().enumerate() {
-            index.place(number, rule, &mut sets)?;
+            index.place(number, rule, &mut patterns)?;
             if ways && !rule.allow.is_empty() {
                 index.open_ways(number, rule, &mut seen);
             }
         }
         index.sort(rules);
-        for (node, mut set) in sets {
+        for (node, mut set) in patterns {
             index.nodes[node].patterns = Some(set.build()?);
         }
         index.link();
         Ok(index)
     }
 
-    fn place(&mut self, number: usize, rule: &Rule, sets: &mut HashMap<usize, Patterns>) -> Result<(), globset::Error> {
+    fn place(
+        &mut self,
+        number: usize,
+        rule: &Rule,
+        patterns: &mut HashMap<usize, Patterns>,
+    ) -> Result<(), globset::Error> {
         let at = self.node(&rule.scope.folder());
-        for mut entry in entries(number, rule) {
+        for mut entry in self.sets.entries(number, rule) {
             match &rule.scope {
                 Scope::Exact(_) => self.nodes[at].exact.push(entry),
                 Scope::Below(_) => self.nodes[at].folder.push((entry, false)),
                 Scope::Tree(_) => self.nodes[at].folder.push((entry, true)),
                 Scope::Glob(pattern) => {
-                    entry.pattern = sets.entry(at).or_default().add(pattern)?;
+                    entry.pattern = patterns.entry(at).or_default().add(pattern)?;
                     self.nodes[at].globs.push(entry);
                 }
             }
@@ -88,11 +99,10 @@ impl Index {
         // A rule on what is below a folder says nothing of the folder itself, which lies on the way.
         let own = matches!(rule.scope, Scope::Below(_) | Scope::Glob(_)).then_some(at);
         let mut next = own.or(self.nodes[at].parent);
-        let programs = rule.programs.as_ref().map_or(0, |programs| Arc::as_ptr(programs) as usize);
         while let Some(node) = next {
             let mut new = false;
-            for entry in entries(number, rule) {
-                if seen.insert((node, programs, entry.who)) {
+            for entry in self.sets.entries(number, rule) {
+                if seen.insert((node, entry.set, entry.who)) {
                     self.nodes[node].ways.push(entry);
                     new = true;
                 }
@@ -145,21 +155,28 @@ impl Index {
         }
     }
 
+    /// The most rules that one place has: what a decision there looks through.
+    pub(crate) fn crowd(&self) -> usize {
+        let most = |node: &Node| node.exact.len().max(node.folder.len()).max(node.globs.len()).max(node.ways.len());
+        self.nodes.iter().map(most).max().unwrap_or(0)
+    }
+
     /// The rule that decides, and whether it is one that only lies further on the way. `Err` for a path that is none.
     pub(crate) fn find(&self, rules: &[Rule], request: &Request<'_>) -> Result<Option<(usize, bool)>, NotAPath> {
         let path = request.path.as_os_str().as_bytes();
         let (at, whole) = self.descend(path)?;
+        let asking = self.sets.of(request.program);
         let applies = |entry: &Entry| {
             let rule = &rules[entry.rule];
             rule.operations().has(request.operation)
-                && entry.programs.as_ref().is_none_or(|programs| programs.has(entry.who, request.program))
+                && asking.is_among(entry)
                 && rule.conditions.hold(&request.arguments)
         };
         if whole {
             if let Some(entry) = self.nodes[at].exact.iter().find(|entry| applies(entry)) {
                 return Ok(Some((entry.rule, false)));
             }
-            let passes = |entry: &&Entry| entry.programs.as_ref().is_none_or(|set| set.has(entry.who, request.program));
+            let passes = |entry: &&Entry| asking.is_among(entry);
             if let Some(entry) =
                 Operations::WAY.has(request.operation).then(|| self.nodes[at].ways.iter().find(passes)).flatten()
             {
@@ -248,12 +265,6 @@ impl Patterns {
 /// A pattern of a path, as rules mean it.
 pub(crate) fn compile(pattern: &str) -> Result<globset::Glob, globset::Error> {
     GlobBuilder::new(pattern).literal_separator(true).backslash_escape(true).empty_alternates(true).build()
-}
-
-fn entries(rule: usize, of: &Rule) -> impl Iterator<Item = Entry> {
-    let ways: Vec<Who> = of.programs.as_ref().map_or_else(|| vec![Who::Any], |programs| programs.ways().collect());
-    let programs = of.programs.clone();
-    ways.into_iter().map(move |who| Entry { rule, who, programs: programs.clone(), pattern: 0 })
 }
 
 /// A path with one slash between its parts and none at the end, as patterns are matched against. The root is none: it lies in no folder.

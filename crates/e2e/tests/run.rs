@@ -1,0 +1,432 @@
+//! Confined programs through the built program, as the account that runs the tests and, where that is root, as an ordinary one.
+
+use std::ffi::OsStr;
+use std::fs;
+use std::os::unix::fs::{PermissionsExt, chown};
+use std::os::unix::process::ExitStatusExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use holdfast_e2e::Outcome;
+use holdfast_e2e::others::{PJDFSTEST_SETTINGS, cargo_program};
+use holdfast_testkit::server::program;
+use serde_json::Value;
+
+/// What any program of the machine needs to start.
+const SYSTEM: &str = "\"/usr\" = \"read+exec\"\n\"/bin\" = \"read+exec\"\n\"/lib\" = \"read+exec\"\n\"/lib64\" = \"read+exec\"\n\"/etc/ld.so.cache\" = \"read\"\n";
+/// An account that owns nothing (nobody's).
+const ORDINARY: u32 = 65_534;
+/// Longest that something is waited for.
+const SOON: Duration = Duration::from_secs(20);
+
+/// A folder with a policy, a place where it may write and one that it may not see, and the account that runs programs.
+struct Ground {
+    folder: tempfile::TempDir,
+    program: PathBuf,
+    ordinary: bool,
+}
+
+impl Ground {
+    fn new(ordinary: bool) -> Outcome<Self> {
+        let folder = tempfile::tempdir()?;
+        // Where an ordinary account can reach it, wherever it was built.
+        let program = {
+            let here = folder.path().join("holdfast");
+            fs::hard_link(program()?, &here).or_else(|_| fs::copy(program()?, &here).map(drop))?;
+            here
+        };
+        let ground = Self { folder, program, ordinary };
+        for name in ["work", "work/kept", "hidden", "runtime", "changes"] {
+            fs::create_dir(ground.path(name))?;
+        }
+        fs::write(ground.path("work/kept/file"), "kept\n")?;
+        fs::write(ground.path("hidden/secret"), "secret\n")?;
+        ground.policy("policy.toml", &ground.usual())?;
+        fs::set_permissions(ground.folder.path(), fs::Permissions::from_mode(0o755))?;
+        if ordinary {
+            for name in ["work", "work/kept", "work/kept/file", "hidden", "hidden/secret", "runtime", "changes"] {
+                chown(ground.path(name), Some(ORDINARY), Some(ORDINARY))?;
+            }
+        }
+        Ok(ground)
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    fn policy(&self, name: &str, text: &str) -> Outcome {
+        Ok(fs::write(self.path(name), text)?)
+    }
+
+    fn usual(&self) -> String {
+        let work = self.path("work");
+        let work = work.display();
+        format!(
+            "default = \"deny\"\ndirectory = \"{work}\"\ndevices = [\"null\"]\n[environment]\nset = {{ TOLD = \"yes\" }}\n[files]\n{SYSTEM}\"{work}\" = \"all\"\n\"{work}/kept\" = \"read\"\n"
+        )
+    }
+
+    /// A program as the account that this is about.
+    fn as_account(&self, program: impl AsRef<OsStr>) -> Command {
+        let mut command = Command::new(if self.ordinary { OsStr::new("setpriv") } else { program.as_ref() });
+        if self.ordinary {
+            let account = ORDINARY.to_string();
+            command.args(["--reuid", &account, "--regid", &account, "--clear-groups", "--no-new-privs"]).arg(program);
+        }
+        command.current_dir("/");
+        command
+    }
+
+    fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = self.as_account(&self.program);
+        command.args(arguments).env("XDG_RUNTIME_DIR", self.path("runtime")).env("SECRET", "secret");
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command
+    }
+
+    fn run(&self, words: &[&str]) -> Outcome<Output> {
+        let policy = self.path("policy.toml").display().to_string();
+        Ok(self.command(&[&["run", "--policy", &policy, "--"], words].concat()).output()?)
+    }
+
+    fn start(&self, more: &[&str], script: &str) -> Outcome<Child> {
+        let policy = self.path("policy.toml").display().to_string();
+        Ok(self.command(&[&["run", "--policy", &policy], more, &["--", "sh", "-c", script]].concat()).spawn()?)
+    }
+
+    fn json(&self, arguments: &[&str]) -> Outcome<Value> {
+        let output = self.command(&[arguments, &["--json"]].concat()).output()?;
+        assert!(output.status.success(), "{arguments:?}: {output:?}");
+        Ok(serde_json::from_slice(&output.stdout)?)
+    }
+
+    /// The one program that is under way with these words in its command.
+    fn under_way(&self, words: &str) -> Outcome<Option<Value>> {
+        let all = self.json(&["run", "ps"])?;
+        let is_it = |it: &&Value| it["command"].to_string().contains(words);
+        Ok(all.as_array().and_then(|all| all.iter().find(is_it)).cloned())
+    }
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+fn until(what: &str, mut holds: impl FnMut() -> Outcome<bool>) -> Outcome {
+    let deadline = Instant::now() + SOON;
+    while !holds()? {
+        assert!(Instant::now() < deadline, "{what} did not come");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    Ok(())
+}
+
+/// Runs a test as this account, and as an ordinary one if this is root.
+fn as_each(test: impl Fn(&Ground) -> Outcome) -> Outcome {
+    test(&Ground::new(false)?)?;
+    if rustix::process::geteuid().is_root() {
+        test(&Ground::new(true)?)?;
+    }
+    Ok(())
+}
+
+#[test]
+fn a_program_sees_and_changes_what_its_policy_names_and_nothing_else() -> Outcome {
+    as_each(|ground| {
+        let hidden = ground.path("hidden/secret").display().to_string();
+        let script = format!(
+            "cat kept/file; echo made > made; echo $TOLD $SECRET; cat {hidden}; echo x > kept/file; echo x > kept/new; rm kept/file; ls /home /root; cat /etc/passwd; ls /proc | grep -c '^[0-9]'; ls /sys"
+        );
+        let output = ground.run(&["sh", "-c", &script])?;
+        let (said, errors) = (text(&output.stdout), text(&output.stderr));
+        // Shell, ls and grep, and init.
+        assert_eq!(said, "kept\nyes\n4\n", "{errors}");
+        for refused in
+            [&*hidden, "kept/file: Read-only", "kept/new: Read-only", "'/home'", "'/root'", "/etc/passwd", "'/sys'"]
+        {
+            assert!(errors.contains(refused), "{refused}: {errors}");
+        }
+        assert_eq!(fs::read_to_string(ground.path("work/made"))?, "made\n");
+        assert_eq!(fs::read_to_string(ground.path("work/kept/file"))?, "kept\n");
+        Ok(())
+    })
+}
+
+#[test]
+fn what_cannot_be_enforced_exactly_is_refused_by_name_and_nothing_starts() -> Outcome {
+    as_each(|ground| {
+        let rule = "[[rule]]\ndeny = [\"unlink\"]\npath = \"/usr/*.log\"\n";
+        ground.policy("policy.toml", &(ground.usual() + rule))?;
+        let output = ground.run(&["sh", "-c", "touch ran"])?;
+        assert_eq!(output.status.code(), Some(64), "{output:?}");
+        let errors = text(&output.stderr);
+        assert!(errors.contains("/usr/*.log") && errors.contains("pattern"), "{errors}");
+        assert!(!ground.path("work/ran").exists());
+        ground.policy("policy.toml", &ground.usual().replace("\"all\"", "\"al\""))?;
+        let output = ground.run(&["sh", "-c", "touch ran"])?;
+        let errors = text(&output.stderr);
+        assert!(
+            output.status.code() == Some(64) && errors.contains("policy.toml:12") && errors.contains("all"),
+            "{errors}"
+        );
+        assert!(!ground.path("work/ran").exists());
+        Ok(())
+    })
+}
+
+#[test]
+fn its_exit_code_its_signal_and_its_streams_are_the_caller_s() -> Outcome {
+    as_each(|ground| {
+        assert_eq!(ground.run(&["sh", "-c", "exit 7"])?.status.code(), Some(7));
+        assert_eq!(ground.run(&["sh", "-c", "kill -TERM $$"])?.status.code(), Some(128 + 15));
+        assert_eq!(ground.run(&["no-such-program"])?.status.code(), Some(66));
+        // A file outside of the view, handed over as a stream.
+        let policy = ground.path("policy.toml").display().to_string();
+        let (from, to) = (ground.path("hidden/secret"), ground.path("out"));
+        let mut command = ground.command(&["run", "--policy", &policy, "--", "cat"]);
+        let status = command.stdin(fs::File::open(from)?).stdout(fs::File::create(&to)?).status()?;
+        assert!(status.success());
+        assert_eq!(fs::read_to_string(to)?, "secret\n");
+        // A signal to the supervisor is the program's.
+        let mut child = ground.start(&[], "trap 'exit 5' TERM; touch ready; while :; do sleep 0.02; done")?;
+        until("the program", || Ok(ground.path("work/ready").exists()))?;
+        rustix::process::kill_process(rustix::process::Pid::from_child(&child), rustix::process::Signal::TERM)?;
+        assert_eq!(child.wait()?.code(), Some(5));
+        Ok(())
+    })
+}
+
+#[test]
+fn limits_end_it_and_say_so() -> Outcome {
+    as_each(|ground| {
+        let limits = "[limits]\nseconds = 1\n";
+        ground.policy("policy.toml", &(ground.usual() + limits))?;
+        let output = ground.run(&["sh", "-c", "trap '' TERM INT HUP; while :; do :; done"])?;
+        assert_eq!(output.status.code(), Some(128 + 9), "{output:?}");
+        assert!(text(&output.stderr).contains("time by the clock"), "{output:?}");
+        Ok(())
+    })
+}
+
+#[test]
+fn a_running_program_is_listed_stopped_let_go_on_held_to_another_policy_and_killed() -> Outcome {
+    as_each(|ground| {
+        let script = "while :; do echo x >> log 2>/dev/null; sleep 0.01; done # counts";
+        let mut child = ground.start(&[], script)?;
+        let log = ground.path("work/log");
+        let length = || fs::metadata(&log).map_or(0, |it| it.len());
+        until("the program", || Ok(length() > 4))?;
+        let found = ground.under_way("# counts")?.ok_or("it is not listed")?;
+        let id = found["id"].to_string();
+        assert_eq!((found["frozen"].as_bool(), id.parse::<u32>()?), (Some(false), child.id()));
+        ground.command(&["run", "freeze", &id]).status()?;
+        assert_eq!(ground.under_way("# counts")?.ok_or("it is not listed")?["frozen"], true);
+        let stopped = length();
+        std::thread::sleep(Duration::from_millis(200));
+        assert_eq!(length(), stopped);
+        ground.command(&["run", "thaw", &id]).status()?;
+        until("it going on", || Ok(length() > stopped + 4))?;
+        ground.policy("stricter.toml", &ground.usual().replace("\"all\"", "\"read\""))?;
+        let stricter = ground.path("stricter.toml").display().to_string();
+        // Between two writes of the program; in the middle of one it is refused.
+        until("another policy", || Ok(ground.command(&["run", "policy", "set", &id, &stricter]).status()?.success()))?;
+        let written = length();
+        std::thread::sleep(Duration::from_millis(200));
+        assert_eq!(length(), written, "it may write no more");
+        let refused = ground.command(&["run", "policy", "set", &id, "/no/such/file"]).output()?;
+        assert_eq!(refused.status.code(), Some(66), "{refused:?}");
+        ground.command(&["run", "kill", &id]).status()?;
+        assert_eq!(child.wait()?.code(), Some(128 + 9));
+        assert!(ground.under_way("# counts")?.is_none());
+        let gone = ground.command(&["run", "kill", &id]).output()?;
+        assert_eq!(gone.status.code(), Some(66), "{gone:?}");
+        Ok(())
+    })
+}
+
+#[test]
+fn it_dies_with_its_supervisor() -> Outcome {
+    as_each(|ground| {
+        let script = "trap '' TERM HUP INT; (while :; do echo x >> log; sleep 0.01; done) & while :; do echo x >> log; sleep 0.01; done";
+        let mut child = ground.start(&[], script)?;
+        let log = ground.path("work/log");
+        let length = || fs::metadata(&log).map_or(0, |it| it.len());
+        until("the program", || Ok(length() > 10))?;
+        child.kill()?;
+        assert_eq!(child.wait()?.signal(), Some(9));
+        let mut before = length();
+        until("its end", || {
+            std::thread::sleep(Duration::from_millis(100));
+            let now = length();
+            let stood = now == before;
+            before = now;
+            Ok(stood)
+        })
+    })
+}
+
+#[test]
+fn changes_are_kept_apart_looked_at_forgotten_or_made() -> Outcome {
+    as_each(|ground| {
+        let of = format!("{}={}", ground.path("work").display(), ground.path("changes").display());
+        ground.policy(
+            "policy.toml",
+            &ground.usual().replace(&format!("\"{}/kept\" = \"read\"\n", ground.path("work").display()), ""),
+        )?;
+        let work = || -> Outcome {
+            let mut child = ground.start(
+                &["--cow", &of],
+                "echo new > new; echo more >> kept/file; mkdir made; mv kept/file made/moved",
+            )?;
+            assert!(child.wait()?.success(), "{:?}", child.wait_with_output()?);
+            Ok(())
+        };
+        work()?;
+        let whole = || -> Outcome<Vec<String>> {
+            let output =
+                Command::new("find").current_dir(ground.path("work")).args([".", "-mindepth", "1"]).output()?;
+            let mut all: Vec<_> = text(&output.stdout).lines().map(str::to_owned).collect();
+            all.sort();
+            Ok(all)
+        };
+        assert_eq!(whole()?, ["./kept", "./kept/file"]);
+        let changes = ground.json(&["run", "diff", &of])?;
+        let pairs: Vec<_> = changes
+            .as_array()
+            .ok_or("no list")?
+            .iter()
+            .map(|it| {
+                format!("{} {}", it["change"].as_str().unwrap_or_default(), it["path"].as_str().unwrap_or_default())
+            })
+            .collect();
+        assert_eq!(pairs, ["deleted kept/file", "added made", "added made/moved", "added new"]);
+        let patch = ground.path("changes.tar");
+        let words = ["run", "patch", &of, "-"];
+        fs::write(&patch, ground.command(&words).output()?.stdout)?;
+        let listed = text(&Command::new("tar").arg("-tf").arg(&patch).output()?.stdout);
+        for name in ["kept/.wh.file", "made/moved", "new"] {
+            assert!(listed.lines().any(|line| line.trim_start_matches("./") == name), "{name}: {listed}");
+        }
+        assert!(ground.command(&["run", "discard", &of]).status()?.success());
+        assert_eq!(ground.json(&["run", "diff", &of])?, serde_json::json!([]));
+        work()?;
+        assert!(ground.command(&["run", "commit", &of]).status()?.success());
+        assert_eq!(whole()?, ["./kept", "./made", "./made/moved", "./new"]);
+        assert_eq!(fs::read_to_string(ground.path("work/made/moved"))?, "kept\nmore\n");
+        Ok(())
+    })
+}
+
+#[test]
+fn a_pair_of_the_older_form_is_taken_as_it_is() -> Outcome {
+    let ground = Ground::new(false)?;
+    let work = ground.path("work");
+    let work = work.display();
+    let model = "[request_definition]\nr = sub, obj, act\n[policy_definition]\np = sub, obj, act\n[policy_effect]\ne = !some(where (p.eft == deny))\n[matchers]\nm = r.sub == p.sub && r.obj == p.obj && r.act == p.act\n";
+    ground.policy("model.txt", model)?;
+    ground.policy(
+        "rules.txt",
+        &format!("p, sh, {work}/kept, default, dir, deny\np, sh, {work}/kept, default, file, deny\n"),
+    )?;
+    let [model, rules] = ["model.txt", "rules.txt"].map(|name| ground.path(name).display().to_string());
+    let convert = ground.command(&["policy", "convert", "--model", &model, "--rules", &rules]).output()?;
+    assert!(convert.status.success(), "{convert:?}");
+    let script = format!("cat {work}/kept/file; echo made > {work}/made");
+    let output = ground.command(&["run", "--model", &model, "--rules", &rules, "--", "sh", "-c", &script]).output()?;
+    assert!(text(&output.stderr).contains("kept") && output.stdout.is_empty(), "{output:?}");
+    assert!(Path::new(&format!("{work}/made")).exists());
+    Ok(())
+}
+
+/// In a user namespace that may make no others, the program finds none, as on a machine that forbids them.
+#[test]
+fn without_namespaces_it_is_refused_or_what_is_weaker_is_listed() -> Outcome {
+    let ground = Ground::new(false)?;
+    let work = ground.path("work");
+    let policy = ground.path("policy.toml").display().to_string();
+    let run = |more: &[&str], script: &str| -> Outcome<Output> {
+        let mut command = Command::new("unshare");
+        command.args([
+            "--user",
+            "--map-root-user",
+            "sh",
+            "-c",
+            "echo 0 > /proc/sys/user/max_user_namespaces && exec \"$@\"",
+            "sh",
+        ]);
+        command.arg(&ground.program).args(["run", "--policy", &policy]).args(more).args(["--", "sh", "-c", script]);
+        Ok(command.env("XDG_RUNTIME_DIR", ground.path("runtime")).output()?)
+    };
+    let plain = ground.usual().replace(&format!("\"{}/kept\" = \"read\"\n", work.display()), "");
+    ground.policy("policy.toml", &plain)?;
+    let refused = run(&[], "touch ran")?;
+    assert!(!refused.status.success() && text(&refused.stderr).contains("--allow-degraded"), "{refused:?}");
+    assert!(!work.join("ran").exists());
+    let hidden = ground.path("hidden/secret").display().to_string();
+    let output = run(&["--allow-degraded"], &format!("touch ran; cat {hidden}; cat /etc/passwd"))?;
+    assert!(work.join("ran").exists() && output.stdout.is_empty(), "{output:?}");
+    assert!(text(&output.stderr).contains("without user namespaces names"), "{output:?}");
+    // Less inside of more is what Landlock cannot say.
+    ground.policy("policy.toml", &ground.usual())?;
+    fs::remove_file(work.join("ran"))?;
+    let refused = run(&["--allow-degraded"], "touch ran")?;
+    assert!(refused.status.code() == Some(64) && text(&refused.stderr).contains("/kept"), "{refused:?}");
+    assert!(!work.join("ran").exists());
+    Ok(())
+}
+
+/// The POSIX test suite (`scripts/need.sh pjdfstest`), as an ordinary account: what root may do besides, nobody may in a sandbox.
+#[test]
+fn pjdfstest_finds_the_same_under_a_policy_that_allows_everything() -> Outcome {
+    let ground = Ground::new(rustix::process::geteuid().is_root())?;
+    let devices = "devices = [\"null\", \"zero\", \"full\", \"random\", \"urandom\", \"tty\"]\n";
+    let work = ground.path("work").display().to_string();
+    ground
+        .policy("policy.toml", &format!("default = \"allow\"\ndirectory = \"{work}\"\nnetwork = \"all\"\n{devices}"))?;
+    fs::write(ground.path("pjdfstest.toml"), PJDFSTEST_SETTINGS)?;
+    let suite = ground.path("pjdfstest").display().to_string();
+    fs::copy(cargo_program("pjdfstest")?, &suite)?;
+    let settings = ground.path("pjdfstest.toml").display().to_string();
+    let words = [&*suite, "-c", &settings, "-p", &work];
+    let results = |output: &Output| {
+        let said = text(&output.stdout);
+        let mut all: Vec<_> = said
+            .lines()
+            .filter(|line| line.contains("::"))
+            .map(|line| line.split_whitespace().collect::<Vec<_>>().join(" "))
+            .collect();
+        all.sort();
+        all
+    };
+    let native = results(&ground.as_account(&suite).args(&words[1..]).output()?);
+    let confined = ground.run(&words)?;
+    assert_eq!(results(&confined), native, "{confined:?}");
+    assert!(native.iter().filter(|line| line.ends_with(" ok")).count() > 200, "{native:?}");
+    Ok(())
+}
+
+#[test]
+fn many_at_once_leave_nothing_behind() -> Outcome {
+    let ground = Ground::new(false)?;
+    let mounts = || {
+        fs::read_to_string("/proc/self/mountinfo")
+            .map(|text| text.lines().filter(|line| line.contains("/work/kept")).count())
+    };
+    let children: Vec<_> =
+        (0..64).map(|number| ground.start(&[], &format!("echo {number} > n{number}"))).collect::<Outcome<_>>()?;
+    for mut child in children {
+        assert!(child.wait()?.success());
+    }
+    assert_eq!(fs::read_dir(ground.path("work"))?.count(), 64 + 1);
+    assert_eq!(mounts()?, 0);
+    assert_eq!(
+        ground
+            .json(&["run", "ps"])?
+            .as_array()
+            .map_or(0, |all| all.iter().filter(|it| it["command"].to_string().contains("> n")).count()),
+        0
+    );
+    Ok(())
+}
