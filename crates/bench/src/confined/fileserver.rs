@@ -179,7 +179,7 @@ impl Lab<'_> {
             let failed = |error: anyhow::Error| Stopped::Failed(format!("{error:#}"));
             let variant = &options.confined.variants[target];
             let command = variant.command(place, &options.worker_command).map_err(failed)?;
-            let mut worker = Worker::start(&command, &work).map_err(failed)?;
+            let mut worker = Worker::start(&command, &work, &stop)?;
             let done = worker.work(&stop)?;
             worker.finish()?;
             let value = done.count() as f64 / done.seconds.max(1e-9);

@@ -10,13 +10,15 @@ use std::time::{Duration, Instant};
 use anyhow::Context;
 
 use super::child::{Complaints, GRACE, Running, say};
-use super::worker::{Done, MARK, Work};
+use super::worker::{Done, MARK, READY, Work};
 use crate::frame::Stopped;
 
 /// How often a wait looks whether it is to be given up.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 /// For making files before and removing them after, however slow the disk: the report's are 1 GiB.
 const AROUND_MAX: Duration = Duration::from_mins(15);
+/// What has not begun until then will not.
+const START_MAX: Duration = Duration::from_mins(2);
 
 /// A worker that was started.
 pub(super) struct Worker {
@@ -27,8 +29,16 @@ pub(super) struct Worker {
 }
 
 impl Worker {
-    /// Starts it; it waits to be told.
-    pub(super) fn start(command: &[String], work: &Work) -> anyhow::Result<Self> {
+    /// Starts it, and waits until it waits to be told.
+    pub(super) fn start(command: &[String], work: &Work, stop: &AtomicBool) -> Result<Self, Stopped> {
+        let mut worker = Self::begin(command, work).map_err(|error| Stopped::Failed(format!("{error:#}")))?;
+        match worker.line(stop, START_MAX)?.as_str() {
+            READY => Ok(worker),
+            other => Err(Stopped::Failed(format!("it said {other:?} where it should be ready"))),
+        }
+    }
+
+    fn begin(command: &[String], work: &Work) -> anyhow::Result<Self> {
         let mut complaints = Complaints::new()?;
         let mut running = Running::start(command, Some(&work.root), [Stdio::piped(), Stdio::piped()], &mut complaints)?;
         let output = running.child().stdout.take().context("a worker has no output")?;
@@ -54,7 +64,7 @@ impl Worker {
     /// Has it work once.
     pub(super) fn work(&mut self, stop: &AtomicBool) -> Result<Done, Stopped> {
         let _ = say(&mut self.running, "go");
-        let line = self.line(stop)?;
+        let line = self.line(stop, self.limit)?;
         let done: Done = serde_json::from_str(&line).map_err(|error| Stopped::Failed(error.to_string()))?;
         match &done.error {
             _ if stop.load(Ordering::Relaxed) => Err(Stopped::Interrupted),
@@ -74,8 +84,8 @@ impl Worker {
         Stopped::Failed(self.complaints.behind(&format!("it ended with {how}")))
     }
 
-    fn line(&mut self, stop: &AtomicBool) -> Result<String, Stopped> {
-        let mut until = Instant::now() + self.limit;
+    fn line(&mut self, stop: &AtomicBool, limit: Duration) -> Result<String, Stopped> {
+        let mut until = Instant::now() + limit;
         loop {
             match self.lines.recv_timeout(LOOK_EVERY) {
                 Ok(line) => return Ok(line),
@@ -84,7 +94,7 @@ impl Worker {
                     return Err(self.ended(&format!("{status} before its work was done")));
                 }
                 Err(RecvTimeoutError::Timeout) if Instant::now() >= until => {
-                    return Err(Stopped::Failed(format!("not finished after {} s", self.limit.as_secs())));
+                    return Err(Stopped::Failed(format!("not finished after {} s", limit.as_secs())));
                 }
                 // It ends by itself when its input does, and says what it did until then.
                 Err(RecvTimeoutError::Timeout)

@@ -114,11 +114,13 @@ fn measure(
     let work = Work { root: place.to_owned(), model: options.model, seed, seconds, remove: removed };
     let started = options.confined.variants[target]
         .command(place, &options.worker_command)
-        .and_then(|command| Worker::start(&command, &work));
+        .map_err(|error| Stopped::Failed(format!("{error:#}")))
+        .and_then(|command| Worker::start(&command, &work, stop));
     let mut worker = match started {
         Ok(worker) => worker,
-        Err(error) => {
-            bed.frame.fail("start", target, &format!("{error:#}"));
+        Err(Stopped::Interrupted) => return Vec::new(),
+        Err(Stopped::Failed(error)) => {
+            bed.frame.fail("start", target, &error);
             return Vec::new();
         }
     };

@@ -183,18 +183,22 @@ impl<'o> Bed<'o> {
     fn into_report(self, bench: Bench, load: String) -> Report {
         let (options, place) = (self.options, self.folder.path().to_owned());
         let mut report = self.frame.into_report(bench, &place);
-        report.targets = options.variants.iter().map(|variant| note(variant, &place)).collect();
+        report.targets = options.variants.iter().map(note).collect();
+        for row in report.series.iter_mut().flat_map(|series| &mut series.rows) {
+            // Of what a supervisor did not wait for nobody counts the time, so this would be right for some and wrong for others.
+            row.client_cpu_s = None;
+        }
         let comparisons = self.figures.finish(&options.labels());
         report.confined = Some(ConfinedReport { load, comparisons, operations: Vec::new(), leaks: Vec::new() });
         report
     }
 }
 
-fn note(variant: &Variant, place: &Path) -> TargetNote {
+fn note(variant: &Variant) -> TargetNote {
     TargetNote {
         label: variant.label.clone(),
         url: variant.words(),
-        server: Some(crate::machine::file_system_at(place)),
+        server: Some("before the program".to_owned()),
         command: server_command(&variant.pids, None),
     }
 }

@@ -89,7 +89,7 @@ pub fn run(options: &StartOptions) -> anyhow::Result<Report> {
 }
 
 fn measure(options: &StartOptions, bed: &mut Bed<'_>, stop: &AtomicBool, round: u32, target: usize, place: &Path) {
-    let info = series("start", "From the start of a program to its end, median of a round", "ms", Better::Lower);
+    let info = series("start", "From start to end", "ms", Better::Lower);
     let mut told = None;
     bed.frame.measure(&info, target, 0, || {
         let failed = |error: anyhow::Error| Stopped::Failed(format!("{error:#}"));

@@ -61,7 +61,7 @@ impl Variant {
     /// For the report.
     pub(super) fn words(&self) -> String {
         if self.prefix.is_empty() {
-            return "not confined".to_owned();
+            return "nothing".to_owned();
         }
         self.prefix.iter().map(|word| quote(word)).collect::<Vec<_>>().join(" ")
     }

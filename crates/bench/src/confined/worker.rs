@@ -1,8 +1,10 @@
 //! The worker: a process of its own, which is the file server of the [model](super::model), natively or confined by whatever it was started through.
 //!
-//! It is this program again. It reads its [`Work`] as a line of JSON from its standard input; for each line that follows it makes the files, serves,
-//! and writes what came of it ([`Done`]) as a line with a mark before it, since what it is started through may write lines of its own. When its input
-//! ends it stops and ends.
+//! It is this program again. It reads its [`Work`] as a line of JSON from its standard input and says `ready`; for each line that follows it makes the
+//! files, serves, and writes what came of it ([`Done`]). Its lines have a mark before them, since what it is started through may write lines of its own.
+//! When its input ends it stops and ends.
+//!
+//! What its threads need is made once, so that it does not itself grow from one time to the next.
 
 use std::fs::{File, OpenOptions};
 use std::io::{BufRead, BufReader, Read, Write};
@@ -22,6 +24,8 @@ use super::model::{Entry, FileSet, Model};
 
 /// Before each line that is the worker's.
 pub(super) const MARK: &str = "holdfast-worker ";
+/// The first of them.
+pub(super) const READY: &str = "ready";
 /// The slowest operation kept apart.
 const SLOWEST_NS: u64 = 60_000_000_000;
 /// What files are filled with, again and again: as much as a call writes at most.
@@ -119,6 +123,11 @@ impl Tally {
         self.sum_ns += other.sum_ns;
     }
 
+    fn clear(&mut self) {
+        self.histogram.reset();
+        self.sum_ns = 0;
+    }
+
     fn tell(&self) -> Operations {
         let at = |quantile| self.histogram.value_at_quantile(quantile);
         let max_ns = if self.histogram.is_empty() { 0 } else { self.histogram.max() };
@@ -126,9 +135,40 @@ impl Tally {
     }
 }
 
+/// What a thread needs.
+struct Kit {
+    /// What is read goes here.
+    buffer: Vec<u8>,
+    tallies: [Tally; 8],
+}
+
+impl Kit {
+    fn new(bytes: u64) -> Self {
+        let buffer = vec![0; usize::try_from(bytes).unwrap_or(0)];
+        Self { buffer, tallies: std::array::from_fn(|_| Tally::new()) }
+    }
+
+    fn clear(&mut self) {
+        self.tallies.iter_mut().for_each(Tally::clear);
+    }
+}
+
+/// What a worker needs.
+pub(super) struct Kits {
+    content: Vec<u8>,
+    sum: Kit,
+    threads: Vec<Kit>,
+}
+
+impl Kits {
+    pub(super) fn new(model: &Model) -> Self {
+        let threads = (0..model.threads).map(|_| Kit::new(model.io_size)).collect();
+        Self { content: fill(model), sum: Kit::new(0), threads }
+    }
+}
+
 /// What a thread or all of them did.
 struct Did {
-    tallies: [Tally; 8],
     read: u64,
     written: u64,
     error: Option<String>,
@@ -137,13 +177,10 @@ struct Did {
 
 impl Did {
     fn new() -> Self {
-        Self { tallies: std::array::from_fn(|_| Tally::new()), read: 0, written: 0, error: None, ended: Instant::now() }
+        Self { read: 0, written: 0, error: None, ended: Instant::now() }
     }
 
     fn add(&mut self, other: Self) {
-        for (sum, more) in self.tallies.iter_mut().zip(&other.tallies) {
-            sum.add(more);
-        }
         self.read += other.read;
         self.written += other.written;
         self.ended = self.ended.max(other.ended);
@@ -164,25 +201,29 @@ pub fn serve() -> anyhow::Result<()> {
         raised.store(true, Ordering::Relaxed);
     });
     let work: Work = serde_json::from_str(&lines.recv().context("nothing to do")?).context("no work")?;
+    let mut kits = Kits::new(&work.model);
+    tell(READY)?;
     while lines.recv().is_ok() {
-        let done = work_once(&work, &stop);
-        let mut out = std::io::stdout().lock();
-        // On a line of its own, whatever was said before.
-        writeln!(out, "\n{MARK}{}", serde_json::to_string(&done)?)?;
-        out.flush()?;
+        tell(&serde_json::to_string(&work_once(&work, &mut kits, &stop))?)?;
     }
     Ok(())
 }
 
-fn work_once(work: &Work, stop: &AtomicBool) -> Done {
+/// Writes a line of its own, whatever was said before.
+fn tell(what: &str) -> std::io::Result<()> {
+    let mut out = std::io::stdout().lock();
+    writeln!(out, "\n{MARK}{what}")?;
+    out.flush()
+}
+
+fn work_once(work: &Work, kits: &mut Kits, stop: &AtomicBool) -> Done {
     let root = work.root.join("files");
     let began = Instant::now();
     let mut set = FileSet::new(&work.model, work.seed);
-    let content = fill(&work.model);
-    let mut done = match make(work, &root, &mut set, &content, stop) {
+    let mut done = match make(work, &root, &mut set, &kits.content, stop) {
         Ok(()) => {
             let made_s = began.elapsed().as_secs_f64();
-            Done { made_s, ..run(work, &root, &set, &content, stop) }
+            Done { made_s, ..run(work, &root, &set, kits, stop) }
         }
         Err(error) => Done { error: Some(error), ..Done::default() },
     };
@@ -249,7 +290,9 @@ fn write(file: &mut File, content: &[u8], io_size: u64, bytes: u64) -> std::io::
 }
 
 /// All threads at once, for the time.
-fn run(work: &Work, root: &Path, set: &FileSet, content: &[u8], stop: &AtomicBool) -> Done {
+fn run(work: &Work, root: &Path, set: &FileSet, kits: &mut Kits, stop: &AtomicBool) -> Done {
+    let Kits { content, sum, threads } = kits;
+    let content: &[u8] = content;
     // Held while threads are started, so that they begin together.
     let gate = RwLock::new(());
     let over = AtomicBool::new(false);
@@ -258,10 +301,10 @@ fn run(work: &Work, root: &Path, set: &FileSet, content: &[u8], stop: &AtomicBoo
     thread::scope(|scope| {
         let closed = gate.write();
         let mut started = Vec::new();
-        for number in 0..work.model.threads {
+        for (number, kit) in threads.iter_mut().enumerate() {
             let (gate, over) = (&gate, &over);
             match thread::Builder::new().spawn_scoped(scope, move || {
-                let user = User::new(work, root, set, content, number);
+                let user = User::new(work, root, set, content, number, kit);
                 drop(gate.read());
                 user.serve(stop, over)
             }) {
@@ -282,10 +325,16 @@ fn run(work: &Work, root: &Path, set: &FileSet, content: &[u8], stop: &AtomicBoo
             }
         }
     });
+    sum.clear();
+    for kit in threads.iter() {
+        for (sum, more) in sum.tallies.iter_mut().zip(&kit.tallies) {
+            sum.add(more);
+        }
+    }
     Done {
         seconds: all.ended.duration_since(began).as_secs_f64(),
         made_s: 0.0,
-        operations: all.tallies.each_ref().map(Tally::tell),
+        operations: sum.tallies.each_ref().map(Tally::tell),
         read: all.read,
         written: all.written,
         error: all.error,
@@ -299,15 +348,22 @@ struct User<'w> {
     set: &'w FileSet,
     content: &'w [u8],
     random: StdRng,
-    buffer: Vec<u8>,
+    kit: &'w mut Kit,
     did: Did,
 }
 
 impl<'w> User<'w> {
-    fn new(work: &'w Work, root: &'w Path, set: &'w FileSet, content: &'w [u8], number: u32) -> Self {
-        let random = StdRng::seed_from_u64(work.seed ^ (u64::from(number) + 1) << 32);
-        let buffer = vec![0; usize::try_from(work.model.io_size).unwrap_or(0)];
-        Self { work, root, set, content, random, buffer, did: Did::new() }
+    fn new(
+        work: &'w Work,
+        root: &'w Path,
+        set: &'w FileSet,
+        content: &'w [u8],
+        number: usize,
+        kit: &'w mut Kit,
+    ) -> Self {
+        kit.clear();
+        let random = StdRng::seed_from_u64(work.seed ^ ((number as u64 + 1) << 32));
+        Self { work, root, set, content, random, kit, did: Did::new() }
     }
 
     /// Goes on until the time is over, everything is to stop, or something went wrong, which stops the others too.
@@ -375,7 +431,7 @@ impl<'w> User<'w> {
         let length = self.timed(Kind::Read, &path, |user| {
             let mut length = 0;
             loop {
-                match file.read(&mut user.buffer)? {
+                match file.read(&mut user.kit.buffer)? {
                     0 => return Ok(length),
                     count => length += count as u64,
                 }
@@ -409,7 +465,7 @@ impl<'w> User<'w> {
         let result = work(self);
         let took = began.elapsed();
         let result = of(KINDS[kind as usize], path, result)?;
-        self.did.tallies[kind as usize].record(took);
+        self.kit.tallies[kind as usize].record(took);
         Ok(result)
     }
 }
@@ -427,6 +483,13 @@ mod tests {
         Work { root: root.to_owned(), model, seed: 1, seconds: 0.0, remove: false }
     }
 
+    /// The second time: nothing of the first may be counted.
+    fn work_twice(work: &Work) -> Done {
+        let mut kits = Kits::new(&work.model);
+        let first = work_once(work, &mut kits, &AtomicBool::new(false));
+        if first.error.is_some() { first } else { work_once(work, &mut kits, &AtomicBool::new(false)) }
+    }
+
     /// Files below a folder.
     fn count(folder: &Path) -> usize {
         let entries = std::fs::read_dir(folder).expect("a folder").map(|entry| entry.expect("an entry"));
@@ -436,7 +499,7 @@ mod tests {
     #[test]
     fn each_turn_does_the_eleven_operations_of_the_model() {
         let folder = tempfile::tempdir().expect("a folder");
-        let done = work_once(&work(folder.path()), &AtomicBool::new(false));
+        let done = work_twice(&work(folder.path()));
         assert_eq!(done.error, None);
         let counts: Vec<u64> = done.operations.iter().map(|operations| operations.count).collect();
         // Without any time each of three threads has one turn.
@@ -453,12 +516,12 @@ mod tests {
         let first = work(folder.path());
         let files = || count(&folder.path().join("files"));
         for _ in 0..3 {
-            assert_eq!(work_once(&first, &AtomicBool::new(false)).error, None);
+            assert_eq!(work_twice(&first).error, None);
             // 32 of 40 at the beginning, and each turn makes one and deletes one.
             assert_eq!(files(), 32);
         }
         let last = Work { remove: true, ..first };
-        assert_eq!(work_once(&last, &AtomicBool::new(false)).error, None);
+        assert_eq!(work_twice(&last).error, None);
         assert!(!folder.path().join("files").exists());
     }
 
@@ -467,7 +530,7 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let blocked = folder.path().join("file");
         std::fs::write(&blocked, "x").expect("a file");
-        let error = work_once(&work(&blocked), &AtomicBool::new(false)).error.expect("it fails");
+        let error = work_twice(&work(&blocked)).error.expect("it fails");
         assert!(error.contains("Not a directory"), "{error}");
     }
 

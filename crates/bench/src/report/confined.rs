@@ -123,7 +123,7 @@ fn comparisons(report: &ConfinedReport) -> Table {
                 format!("{}: {}", info.title, row.target),
                 row.mean_without_worst.map_or_else(|| "failed".to_owned(), number),
                 info.unit.clone(),
-                interval(row.change_percent.as_ref(), |percent| format!("{percent:.2}")),
+                interval(row.change_percent.as_ref(), number),
                 interval(row.difference.as_ref(), number),
                 told(row.change_percent.as_ref()),
                 row.runs.iter().flatten().count().to_string(),

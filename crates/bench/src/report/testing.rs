@@ -210,10 +210,10 @@ pub(crate) fn confined_example() -> Report {
     let place = |label: &str, words: &str| TargetNote {
         label: label.into(),
         url: words.into(),
-        server: Some("ext4 (rw)".into()),
+        server: Some("before the program".into()),
         command: None,
     };
-    let targets = vec![place("native", "not confined"), place("ours", "holdfast run --policy p.toml --")];
+    let targets = vec![place("native", "nothing"), place("ours", "holdfast run --policy p.toml --")];
     let (baselines, stored, seed000) = (Vec::new(), Vec::new(), Vec::new());
     let (mut series, confined) = (collector.finish(), Some(confined));
     for row in series.iter_mut().flat_map(|series| &mut series.rows) {
