@@ -12,6 +12,7 @@ use anyhow::Context;
 use super::child::{Complaints, GRACE, Running, say};
 use super::worker::{Done, MARK, READY, Work};
 use crate::frame::Stopped;
+use crate::process;
 
 /// How often a wait looks whether it is to be given up.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
@@ -26,16 +27,18 @@ pub(super) struct Worker {
     lines: Receiver<String>,
     complaints: Complaints,
     limit: Duration,
+    /// What it calls itself.
+    inner: u32,
 }
 
 impl Worker {
     /// Starts it, and waits until it waits to be told.
     pub(super) fn start(command: &[String], work: &Work, stop: &AtomicBool) -> Result<Self, Stopped> {
         let mut worker = Self::begin(command, work).map_err(|error| Stopped::Failed(format!("{error:#}")))?;
-        match worker.line(stop, START_MAX)?.as_str() {
-            READY => Ok(worker),
-            other => Err(Stopped::Failed(format!("it said {other:?} where it should be ready"))),
-        }
+        let line = worker.line(stop, START_MAX)?;
+        let own = line.strip_prefix(READY).and_then(|own| own.parse().ok());
+        worker.inner = own.ok_or_else(|| Stopped::Failed(format!("it said {line:?} where it should be ready")))?;
+        Ok(worker)
     }
 
     fn begin(command: &[String], work: &Work) -> anyhow::Result<Self> {
@@ -54,11 +57,12 @@ impl Worker {
         // One that has ended says why when it is asked for work.
         let _ = say(&mut running, &serde_json::to_string(work)?);
         let limit = Duration::from_secs_f64(work.seconds).saturating_add(AROUND_MAX);
-        Ok(Self { running, lines, complaints, limit })
+        Ok(Self { running, lines, complaints, limit, inner: 0 })
     }
 
-    pub(super) fn pid(&self) -> u32 {
-        self.running.pid()
+    /// What those have in memory that are between this process and the worker.
+    pub(super) fn memory_around(&self) -> u64 {
+        process::rss_bytes_besides(self.running.pid(), self.inner)
     }
 
     /// Has it work once.

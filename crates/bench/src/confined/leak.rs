@@ -69,7 +69,7 @@ pub struct LeakOptions {
 }
 
 /// What is looked at.
-const WHAT: [&str; 3] = ["memory available", "disk free", "memory of its processes"];
+const WHAT: [&str; 3] = ["memory available", "disk free", "memory of what confines it"];
 
 /// Measures. Fails only for what makes measuring pointless; what goes wrong with a variant is in the report.
 pub fn run(options: &LeakOptions) -> anyhow::Result<Report> {
@@ -125,12 +125,12 @@ fn measure(
         }
     };
     let mut found = Seen::default();
-    found.look(place, Some(worker.pid()));
+    found.look(place, Some(worker.memory_around()));
     for round in 0..options.confined.rounds {
         if !once(options, bed, stop, (round, target), &mut worker, removed) {
             return Vec::new();
         }
-        found.look(place, Some(worker.pid()));
+        found.look(place, Some(worker.memory_around()));
     }
     if let Err(Stopped::Failed(error)) = worker.finish() {
         bed.frame.fail("end", target, &error);
@@ -169,12 +169,12 @@ fn once(
 struct Seen([Vec<u64>; 3]);
 
 impl Seen {
-    fn look(&mut self, place: &Path, pid: Option<u32>) {
+    fn look(&mut self, place: &Path, around: Option<u64>) {
         rustix::fs::sync();
         let Self([memory, disk, own]) = self;
         memory.push(process::available_bytes());
         disk.extend(rustix::fs::statvfs(place).ok().map(|found| found.f_bavail * found.f_frsize));
-        own.extend(pid.map(|pid| process::rss_bytes(&[pid])));
+        own.extend(around);
     }
 
     fn rows(self, label: &str, removed: bool, rounds: u32) -> Vec<LeakRow> {

@@ -24,8 +24,8 @@ use super::model::{Entry, FileSet, Model};
 
 /// Before each line that is the worker's.
 pub(super) const MARK: &str = "holdfast-worker ";
-/// The first of them.
-pub(super) const READY: &str = "ready";
+/// The first of them, with what it calls itself.
+pub(super) const READY: &str = "ready ";
 /// The slowest operation kept apart.
 const SLOWEST_NS: u64 = 60_000_000_000;
 /// What files are filled with, again and again: as much as a call writes at most.
@@ -202,7 +202,7 @@ pub fn serve() -> anyhow::Result<()> {
     });
     let work: Work = serde_json::from_str(&lines.recv().context("nothing to do")?).context("no work")?;
     let mut kits = Kits::new(&work.model);
-    tell(READY)?;
+    tell(&format!("{READY}{}", std::process::id()))?;
     while lines.recv().is_ok() {
         tell(&serde_json::to_string(&work_once(&work, &mut kits, &stop))?)?;
     }
