@@ -48,6 +48,8 @@ mkdir -p target "${WORK_DIR:-target}" "$output"
 [[ -e bench-results/.gitignore || ! -d bench-results ]] || echo '*' >bench-results/.gitignore
 work=$(realpath "$(mktemp -d "${WORK_DIR:-target}/bench-run.XXXXXX")")
 trap 'rm -rf "$work"' EXIT
+# The measurement ends first, by itself, and reports what it has.
+trap 'exit 130' INT TERM
 mkdir "$work"/{rules,place,policies,rivals}
 unset HOLDFAST_BIN
 

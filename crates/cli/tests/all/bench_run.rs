@@ -42,8 +42,10 @@ impl Place {
     fn under(&self, access: &str) -> String {
         let policy = self.0.path().join(format!("{access}.toml"));
         let own = Path::new(HOLDFAST).parent().expect("a folder").display();
-        let folders = ["/usr", "/bin", "/sbin", "/lib", "/lib64", "/etc"].into_iter().filter(|path| Path::new(path).exists());
-        let mut text = format!("default = \"deny\"\n[environment]\nkeep = [\"PATH\"]\n[files]\n\"{own}\" = \"read+exec\"\n");
+        let folders =
+            ["/usr", "/bin", "/sbin", "/lib", "/lib64", "/etc"].into_iter().filter(|path| Path::new(path).exists());
+        let mut text =
+            format!("default = \"deny\"\n[environment]\nkeep = [\"PATH\"]\n[files]\n\"{own}\" = \"read+exec\"\n");
         for folder in folders {
             text += &format!("\"{folder}\" = \"read+exec\"\n");
         }
