@@ -9,7 +9,8 @@ use anyhow::ensure;
 use clap::Args;
 
 use super::hire::Worker;
-use super::worker::{Done, KINDS, Operations, Work};
+use super::tally::{KINDS, Operations};
+use super::worker::{Done, Work};
 use super::{Bed, Confined, ConfinedArgs, Model, series, with_signals, worker_command};
 use crate::duration::{DURATION_MAX, duration_label, parse_duration};
 use crate::frame::{Outcome, Stopped};

@@ -13,6 +13,7 @@ mod leak;
 mod model;
 mod source;
 mod start;
+mod tally;
 mod under;
 mod words;
 mod worker;
@@ -65,11 +66,11 @@ pub struct Confined {
     pub rounds: u32,
     /// Seed of sizes and choices.
     pub seed: u64,
-    /// See [`Habits`].
+    /// Write back dirty data before each timed run.
     pub settle: bool,
-    /// See [`Habits`].
+    /// Touch and free memory before each timed run.
     pub warm: bool,
-    /// See [`Habits`].
+    /// Tell on standard error what is being measured.
     pub progress: bool,
     /// The command, for the report.
     pub command: String,

@@ -15,22 +15,17 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
-use hdrhistogram::Histogram;
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use serde::{Deserialize, Serialize};
 
 use super::model::{Entry, FileSet, Model};
+use super::tally::{KINDS, Kind, Kit, Kits, Operations, Tally};
 
 /// Before each line that is the worker's.
 pub(super) const MARK: &str = "holdfast-worker ";
 /// The first of them, with what it calls itself.
 pub(super) const READY: &str = "ready ";
-/// The slowest operation kept apart.
-const SLOWEST_NS: u64 = 60_000_000_000;
-/// What files are filled with, again and again: as much as a call writes at most.
-const FILL_SEED: u64 = 2;
-
 /// What a worker is to do.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(super) struct Work {
@@ -41,32 +36,6 @@ pub(super) struct Work {
     pub(super) seconds: f64,
     /// Remove what was made, each time.
     pub(super) remove: bool,
-}
-
-/// What is done with files.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Kind {
-    Create,
-    Write,
-    Open,
-    Append,
-    Read,
-    Close,
-    Delete,
-    Stat,
-}
-
-/// All of them, in order.
-pub(super) const KINDS: [&str; 8] = ["create", "write", "open", "append", "read", "close", "delete", "stat"];
-
-/// How often one kind of operation was done, and how long it took.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Operations {
-    pub(super) count: u64,
-    pub(super) sum_ns: u64,
-    pub(super) p50_ns: u64,
-    pub(super) p99_ns: u64,
-    pub(super) max_ns: u64,
 }
 
 /// What came of it.
@@ -97,73 +66,6 @@ impl Done {
     /// How many of them moved bytes: filebench divides by these.
     pub(super) fn moving(&self) -> u64 {
         [Kind::Write, Kind::Append, Kind::Read].into_iter().map(|kind| self.operations[kind as usize].count).sum()
-    }
-}
-
-/// Latencies of one kind in one thread.
-struct Tally {
-    histogram: Histogram<u32>,
-    sum_ns: u64,
-}
-
-impl Tally {
-    fn new() -> Self {
-        let histogram = Histogram::new_with_bounds(1, SLOWEST_NS, 2);
-        Self { histogram: histogram.expect("bounds and digits are constants the histogram accepts"), sum_ns: 0 }
-    }
-
-    fn record(&mut self, took: Duration) {
-        let ns = u64::try_from(took.as_nanos()).unwrap_or(u64::MAX).max(1);
-        self.histogram.saturating_record(ns);
-        self.sum_ns = self.sum_ns.saturating_add(ns);
-    }
-
-    fn add(&mut self, other: &Self) {
-        self.histogram.add(&other.histogram).expect("all histograms have the same bounds");
-        self.sum_ns += other.sum_ns;
-    }
-
-    fn clear(&mut self) {
-        self.histogram.reset();
-        self.sum_ns = 0;
-    }
-
-    fn tell(&self) -> Operations {
-        let at = |quantile| self.histogram.value_at_quantile(quantile);
-        let max_ns = if self.histogram.is_empty() { 0 } else { self.histogram.max() };
-        Operations { count: self.histogram.len(), sum_ns: self.sum_ns, p50_ns: at(0.5), p99_ns: at(0.99), max_ns }
-    }
-}
-
-/// What a thread needs.
-struct Kit {
-    /// What is read goes here.
-    buffer: Vec<u8>,
-    tallies: [Tally; 8],
-}
-
-impl Kit {
-    fn new(bytes: u64) -> Self {
-        let buffer = vec![0; usize::try_from(bytes).unwrap_or(0)];
-        Self { buffer, tallies: std::array::from_fn(|_| Tally::new()) }
-    }
-
-    fn clear(&mut self) {
-        self.tallies.iter_mut().for_each(Tally::clear);
-    }
-}
-
-/// What a worker needs.
-pub(super) struct Kits {
-    content: Vec<u8>,
-    sum: Kit,
-    threads: Vec<Kit>,
-}
-
-impl Kits {
-    pub(super) fn new(model: &Model) -> Self {
-        let threads = (0..model.threads).map(|_| Kit::new(model.io_size)).collect();
-        Self { content: fill(model), sum: Kit::new(0), threads }
     }
 }
 
@@ -234,14 +136,6 @@ fn work_once(work: &Work, kits: &mut Kits, stop: &AtomicBool) -> Done {
         done.error.get_or_insert(format!("remove {}: {error}", root.display()));
     }
     done
-}
-
-/// What is written, the same always: bytes that nothing can compress.
-fn fill(model: &Model) -> Vec<u8> {
-    let largest = usize::try_from(model.io_size.max(model.append)).unwrap_or(usize::MAX);
-    let mut bytes = vec![0; largest];
-    crate::data::small_content(FILL_SEED, 0, 0, &mut bytes);
-    bytes
 }
 
 /// Says of what an error is.
