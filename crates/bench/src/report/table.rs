@@ -267,6 +267,11 @@ mod tests {
     }
 
     #[test]
+    fn the_table_of_confined_programs_looks_as_it_did() {
+        testing::assert_golden("confined.txt", &testing::confined_example().table());
+    }
+
+    #[test]
     fn failures_and_an_interrupt_are_shown() {
         let mut report = testing::example();
         report.interrupted = true;

@@ -5,6 +5,11 @@ use std::path::Path;
 use super::collect::Collector;
 use super::*;
 
+/// One of each kind.
+pub(crate) fn examples() -> [Report; 5] {
+    [example(), load_example(), create_example(), wan_example(), confined_example()]
+}
+
 /// Two targets, a rate, a latency, one baseline; the second target has no figure for the latency.
 pub(crate) fn example() -> Report {
     let upload = SeriesInfo {
@@ -79,6 +84,7 @@ pub(crate) fn example() -> Report {
         load: None,
         create: None,
         wan: None,
+        confined: None,
         warnings: vec!["theirs stalls".into()],
         error_count: 0,
         errors: Vec::new(),
@@ -184,6 +190,108 @@ pub(crate) fn wan_example() -> Report {
     let (series, wan) = (collector.finish(), Some(wan));
     let (baselines, stored, seed000) = (Vec::new(), Vec::new(), Vec::new());
     Report { bench: Bench::Wan, command, series, baselines, stored, seed000, wan, runs: 1, ..example() }
+}
+
+/// The made-up report of a file server, natively and confined, in ten rounds of which one failed, and what both leave.
+pub(crate) fn confined_example() -> Report {
+    let info = SeriesInfo {
+        id: "fileserver.operations".into(),
+        title: "Operations".into(),
+        unit: "ops/s".into(),
+        better: Better::Higher,
+        bytes: None,
+    };
+    let confined = confined(&info);
+    let mut collector = Collector::new(vec!["native".into(), "ours".into(), "broken".into()]);
+    for (target, row) in confined.comparisons[0].rows.iter().enumerate() {
+        collector.row(&info, target).values.extend(row.runs.iter().flatten());
+    }
+    let command = "holdfast bench fileserver /srv --under 'ours=holdfast run --policy p.toml --'".into();
+    let place = |label: &str, words: &str| TargetNote {
+        label: label.into(),
+        url: words.into(),
+        server: Some("before the program".into()),
+        command: None,
+    };
+    let targets = vec![place("native", "nothing"), place("ours", "holdfast run --policy p.toml --")];
+    let (baselines, stored, seed000) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut series, confined) = (collector.finish(), Some(confined));
+    for row in series.iter_mut().flat_map(|series| &mut series.rows) {
+        row.speed = row.speed.map(short);
+    }
+    Report {
+        bench: Bench::Fileserver,
+        command,
+        targets,
+        series,
+        baselines,
+        stored,
+        seed000,
+        confined,
+        runs: 10,
+        ..example()
+    }
+}
+
+/// A number that has the same digits again after it was written in decimal ones.
+fn short(value: f64) -> f64 {
+    (value * 64.0).round() / 64.0
+}
+
+fn confined(info: &SeriesInfo) -> ConfinedReport {
+    use crate::paired;
+    let rounded = |interval: Interval| Interval {
+        value: short(interval.value),
+        low: interval.low.map(short),
+        high: interval.high.map(short),
+    };
+    let native: Vec<Option<f64>> = (0..10).map(|round| Some(7000.0 + f64::from(round * round % 7) * 50.0)).collect();
+    let ours: Vec<Option<f64>> = native
+        .iter()
+        .enumerate()
+        .map(|(round, value)| value.filter(|_| round != 3).map(|value| value * 0.99 + round as f64))
+        .collect();
+    let row = |target: &str, runs: &[Option<f64>]| ComparisonRow {
+        target: target.into(),
+        runs: runs.to_vec(),
+        mean_without_worst: paired::mean_without_worst(&runs.iter().copied().flatten().collect::<Vec<_>>(), true),
+        change_percent: (target != "native").then(|| paired::change_percent(&native, runs)).flatten().map(rounded),
+        difference: (target != "native").then(|| paired::difference(&native, runs)).flatten().map(rounded),
+    };
+    let operation = |target: &str, mean_us: f64| OperationRow {
+        operation: "create".into(),
+        target: target.into(),
+        count: 40_000,
+        mean_us,
+        p50_us: 9.5,
+        p99_us: 80.0,
+        max_us: 4_100.0,
+        to_native: (target != "native").then_some(mean_us / 20.0),
+    };
+    let leak = |target: &str, removed: bool, mebibytes: &[u64]| {
+        let bytes: Vec<u64> = mebibytes.iter().map(|mebibytes| mebibytes << 20).collect();
+        let after: Vec<f64> = bytes[1..bytes.len() - 1].iter().map(|bytes| *bytes as f64).collect();
+        LeakRow {
+            target: target.into(),
+            removed,
+            what: "memory available".into(),
+            slope: paired::slope(&after).map(rounded),
+            bytes,
+        }
+    };
+    let failed = row("broken", &[None; 10]);
+    ConfinedReport {
+        load: "10000 files".into(),
+        comparisons: vec![Comparison {
+            info: info.clone(),
+            rows: vec![row("native", &native), row("ours", &ours), failed],
+        }],
+        operations: vec![operation("native", 20.0), operation("ours", 21.5)],
+        leaks: vec![
+            leak("native", true, &[1200, 580, 585, 579, 581, 1100]),
+            leak("ours", false, &[1200, 577, 380, 179, 0, 0]),
+        ],
+    }
 }
 
 pub(crate) fn wan() -> WanReport {

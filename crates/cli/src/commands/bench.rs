@@ -6,6 +6,7 @@ use crate::output::print;
 use clap::Subcommand;
 use holdfast_base::ErrorKind;
 use holdfast_bench::Report;
+use holdfast_bench::confined::{FileserverArgs, LeakArgs, SourceArgs, StartArgs, serve_worker};
 use holdfast_bench::create::CreateArgs;
 use holdfast_bench::dav::DavArgs;
 use holdfast_bench::load::HttpArgs;
@@ -25,6 +26,17 @@ pub(crate) enum BenchCommand {
     Create(Box<CreateArgs>),
     /// Measure how tools fetch files over networks that delay, lose, corrupt, reorder and duplicate, side by side.
     Wan(Box<WanArgs>),
+    /// Measure a file server as report 002 did, natively and under what confines it, side by side.
+    Fileserver(Box<FileserverArgs>),
+    /// What a confined file server is started with.
+    #[command(hide = true)]
+    FileserverWorker,
+    /// Measure packing, unpacking and building sources, natively and under what confines it, side by side.
+    Source(Box<SourceArgs>),
+    /// Measure the start of a program, natively and under what confines it, side by side.
+    Start(Box<StartArgs>),
+    /// Measure what is left of memory and disk while a file server works again and again, natively and under what confines it.
+    Leak(Box<LeakArgs>),
     /// Measure what operations of the catalogue cost as the drive grows, on SQLite or PostgreSQL.
     Catalogue(CatalogueBenchArgs),
 }
@@ -36,6 +48,14 @@ pub(crate) fn run(command: BenchCommand, json: bool) -> anyhow::Result<ExitCode>
         BenchCommand::Http(args) => args.execute()?,
         BenchCommand::Create(args) => args.execute()?,
         BenchCommand::Wan(args) => args.execute()?,
+        BenchCommand::Fileserver(args) => Some(args.execute()?),
+        BenchCommand::FileserverWorker => {
+            serve_worker()?;
+            None
+        }
+        BenchCommand::Source(args) => Some(args.execute()?),
+        BenchCommand::Start(args) => Some(args.execute()?),
+        BenchCommand::Leak(args) => Some(args.execute()?),
         BenchCommand::Catalogue(args) => return block_on(bench_catalogue::run(args, json)),
     };
     let Some(report) = report else { return Ok(ExitCode::SUCCESS) };

@@ -3,6 +3,7 @@
 mod administration;
 mod api;
 mod bench;
+mod bench_run;
 mod bench_wan;
 mod commands;
 mod common;
