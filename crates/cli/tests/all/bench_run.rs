@@ -44,12 +44,12 @@ impl Place {
         let own = Path::new(HOLDFAST).parent().expect("a folder").display();
         let folders =
             ["/usr", "/bin", "/sbin", "/lib", "/lib64", "/etc"].into_iter().filter(|path| Path::new(path).exists());
-        let mut text =
-            format!("default = \"deny\"\n[environment]\nkeep = [\"PATH\"]\n[files]\n\"{own}\" = \"read+exec\"\n");
-        for folder in folders {
-            text += &format!("\"{folder}\" = \"read+exec\"\n");
-        }
-        text += &format!("\"{}\" = \"{access}\"\n", self.at());
+        let folders: Vec<_> = folders.map(|folder| format!("\"{folder}\" = \"read+exec\"\n")).collect();
+        let text = format!(
+            "default = \"deny\"\n[environment]\nkeep = [\"PATH\"]\n[files]\n\"{own}\" = \"read+exec\"\n{}\"{}\" = \"{access}\"\n",
+            folders.concat(),
+            self.at()
+        );
         std::fs::write(&policy, text).expect("a policy");
         format!("confined={HOLDFAST} run --policy {} --", policy.display())
     }
