@@ -10,7 +10,7 @@
 //     NAME     the test program of that name (mount_net, or transfer/lib for a crate's units)
 //
 //   HOLDFAST_BIN  the program under test (default: target/ci/holdfast)
-//   SUITES_JOBS   how many run at once (default: the processors and one, since most of them wait now and then)
+//   SUITES_JOBS   how many run at once (default: as many as there are processors)
 //   SUITES_LOG    a folder for what each said and a table of how long each took
 //
 // One that takes longer than its bound is ended with all it started and counts as failed. The last line says how many tests passed and failed.
@@ -24,7 +24,7 @@ import process from "node:process";
 const ROOT = resolve(dirname(new URL(import.meta.url).pathname), "..");
 process.chdir(ROOT);
 process.env.HOLDFAST_BIN ??= join(ROOT, "target/ci/holdfast");
-const JOBS = Number(process.env.SUITES_JOBS ?? availableParallelism() + 1);
+const JOBS = Number(process.env.SUITES_JOBS ?? availableParallelism());
 /** No suite needs a quarter of it on two busy processors, at the size CI gives them. */
 const MINUTES_MAX = Number(process.env.SUITES_MINUTES ?? 25);
 
