@@ -10,25 +10,31 @@ use std::time::{SystemTime, UNIX_EPOCH};
 /// Where decisions are written.
 pub(crate) struct Log {
     to: Mutex<Box<dyn Write + Send>>,
-    rules: Vec<String>,
+    rules: Mutex<Vec<String>>,
 }
 
 impl std::fmt::Debug for Log {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        out.debug_struct("Log").field("rules", &self.rules.len()).finish_non_exhaustive()
+        out.debug_struct("Log").finish_non_exhaustive()
     }
 }
 
 impl Log {
     pub(crate) fn new(to: Box<dyn Write + Send>, policy: &Policy) -> Self {
-        Self { to: Mutex::new(to), rules: policy.describe() }
+        Self { to: Mutex::new(to), rules: Mutex::new(policy.describe()) }
+    }
+
+    /// Takes the words of another policy's rules.
+    pub(crate) fn follow(&self, policy: &Policy) {
+        *self.rules.lock().unwrap_or_else(PoisonError::into_inner) = policy.describe();
     }
 
     /// Writes a line. A log that cannot be written must not let anything through, nor hold the program up: it is as if nobody read it.
     pub(crate) fn write(&self, record: &Record<'_>) {
         let time_ms = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis());
-        let rule =
-            record.rule.and_then(|number| Some(json!({ "number": number + 1, "text": self.rules.get(number)? })));
+        let rules = self.rules.lock().unwrap_or_else(PoisonError::into_inner);
+        let rule = record.rule.and_then(|number| Some(json!({ "number": number + 1, "text": rules.get(number)? })));
+        drop(rules);
         let mut line = json!({
             "time_ms": u64::try_from(time_ms).unwrap_or(u64::MAX),
             "pid": record.pid,

@@ -78,6 +78,7 @@ impl Judge for Decider {
 #[derive(Debug)]
 pub(crate) struct Brokered {
     broker: Arc<Broker>,
+    log: Option<Arc<Log>>,
     serving: Option<JoinHandle<()>>,
 }
 
@@ -90,11 +91,11 @@ impl Brokered {
         end: impl Fn() + Send + Sync + 'static,
     ) -> Result<Self> {
         let policy = &decider.policy;
-        let log = watch.log.map(|to| Log::new(to, policy));
+        let log = watch.log.map(|to| Arc::new(Log::new(to, policy)));
         let options = Options {
             inherited: streams(),
             arguments: argued(policy),
-            audit: log.map(|log| {
+            audit: log.clone().map(|log| {
                 Box::new(move |record: &holdfast_broker::Record<'_>| log.write(record)) as holdfast_broker::Audit
             }),
             audit_allowed: watch.everything,
@@ -112,14 +113,19 @@ impl Brokered {
             }
         };
         let serving = std::thread::Builder::new().name("broker".into()).spawn(serve)?;
-        Ok(Self { broker, serving: Some(serving) })
+        Ok(Self { broker, log, serving: Some(serving) })
     }
 
     pub(crate) fn set(&self, policy: Policy) -> Result<()> {
         if !argued(&policy).is_empty() {
             return Err(Error::new(ErrorKind::Unsupported, "a policy that names arguments takes a new start"));
         }
-        self.broker.replace_judge(Arc::new(Decider::new(policy, false))).map_err(failed)
+        let decider = Arc::new(Decider::new(policy, false));
+        self.broker.replace_judge(decider.clone()).map_err(failed)?;
+        if let Some(log) = &self.log {
+            log.follow(&decider.policy);
+        }
+        Ok(())
     }
 
     /// What happened, once the program has ended.
