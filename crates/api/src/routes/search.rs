@@ -71,6 +71,8 @@ impl From<FoundNode> for HitBody {
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct SearchBody {
     /// Exact names first, then names that begin with the query, then those that have all its words, then the rest; of each, the newest first.
+    /// A page may be short, or the last one empty: whoever waits is answered with what a first look finds, and later pages have the rest in
+    /// the same order.
     hits: Vec<HitBody>,
     /// Whether there may be more: on the next page, or more than one search looks at.
     more: bool,

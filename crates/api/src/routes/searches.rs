@@ -245,6 +245,7 @@ pub(crate) async fn nodes(
     let query = SearchQuery {
         limit: page.limit.unwrap_or(LIMIT).clamp(1, HITS_MAX),
         after: page.cursor.as_deref().map(str::parse).transpose()?,
+        whole: true,
         ..saved.query
     };
     Ok(axum::Json(api.drive.search(&caller.0, saved.space.as_deref(), &query).await?.into()))

@@ -98,7 +98,7 @@ pub(crate) async fn run(args: SearchArgs, json: bool) -> anyhow::Result<ExitCode
         search_saved::save(&local, &who, (name, saving.folder.as_deref()), (args.space.clone(), query), json).await?;
     } else if let Some(name) = &saving.saved {
         let saved = search_saved::find(&local, &who, name).await?;
-        let query = SearchQuery { limit: query.limit, ..saved.query };
+        let query = SearchQuery { limit: query.limit, whole: true, ..saved.query };
         find(&local, &who, saved.space.as_deref(), &query, json).await?;
     } else {
         find(&local, &who, args.space.as_deref(), &query, json).await?;
@@ -135,6 +135,7 @@ fn query(args: &SearchArgs) -> anyhow::Result<SearchQuery> {
         max_bytes: args.max_size,
         tags: args.tag.iter().map(|tag| Tag::new(tag)).collect::<Result<_, _>>()?,
         limit: args.limit.clamp(1, HITS_MAX),
+        whole: true,
         ..SearchQuery::default()
     })
 }

@@ -62,7 +62,7 @@ pub(crate) async fn hits(call: &Call, saved: &SavedView) -> Result<Arc<[Shown]>>
     let state = call.drive.state_of_all(&call.who).await?;
     let question = Question { account: call.who.account, search: saved.id, changed_ms: saved.changed_ms, state };
     let look = async {
-        let query = SearchQuery { limit: SMART_HITS_MAX, ..saved.query.clone() };
+        let query = SearchQuery { limit: SMART_HITS_MAX, whole: true, ..saved.query.clone() };
         match call.drive.search(&call.who, saved.space.as_deref(), &query).await {
             Ok(answer) => Ok((names::told_apart(answer.found).into(), !answer.indexing)),
             Err(error) if error.kind() == ErrorKind::NotFound => Ok((Arc::default(), true)),

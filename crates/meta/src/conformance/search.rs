@@ -194,6 +194,33 @@ pub async fn a_word_that_is_everywhere_is_looked_for_up_to_a_bound(catalogue: &P
     );
     assert!(stage.search("common 1").await.more);
     assert_eq!(stage.search_paths("rare").await, ["/rare"]);
+    pages_have_all_and_nothing_twice(&stage, &["common", "rare common", "common 1", "many common", "rare 63", "rare"])
+        .await;
+}
+
+/// Who pages is answered by a first look, and gets the rest after it.
+async fn pages_have_all_and_nothing_twice(stage: &Stage, texts: &[&str]) {
+    for (text, limit) in texts.iter().flat_map(|text| [(*text, HITS_MAX), (*text, 17)]) {
+        let whole = stage.search(text).await;
+        let pages = stage.search_pages(text, limit).await;
+        let (last, others) = pages.split_last().expect("one page at least");
+        assert!(
+            last.len() <= limit && others.iter().all(|page| (1..=limit).contains(&page.len())),
+            "{text}: {pages:?}"
+        );
+        let mut found: Vec<String> = pages.concat();
+        let all = found.len();
+        found.sort();
+        found.dedup();
+        assert_eq!(found.len(), all, "{text}: something is there twice");
+        let mut wanted: Vec<String> = whole.hits.iter().map(|hit| hit.path.to_string()).collect();
+        wanted.sort();
+        if whole.next.is_none() && !whole.more {
+            assert_eq!(found, wanted, "{text}");
+        } else {
+            assert!(all >= wanted.len(), "{text}: {all}");
+        }
+    }
 }
 
 pub async fn a_file_is_found_by_its_folder_among_many_of_its_name(catalogue: &Place) {
@@ -221,6 +248,7 @@ pub async fn a_file_is_found_by_its_folder_among_many_of_its_name(catalogue: &Pl
     let answer = stage.search("d2 note 799").await;
     let found = answer.hits.iter().map(|hit| hit.path.to_string()).collect();
     assert_eq!(sorted(found), sorted(wanted));
+    pages_have_all_and_nothing_twice(&stage, &["d2 799", "d2 note 799", "note d2", "t3 d2 799"]).await;
 }
 
 pub async fn a_file_is_found_by_its_folder_however_large_both_are(catalogue: &Place) {
@@ -242,4 +270,6 @@ pub async fn a_file_is_found_by_its_folder_however_large_both_are(catalogue: &Pl
     let mut found = stage.search_paths("wanted zeta").await;
     found.sort();
     assert_eq!(found, (0..8).map(|number| format!("/wanted{number}/Zeta")).collect::<Vec<_>>());
+    let pages = stage.search_pages("wanted zeta", HITS_MAX).await;
+    assert_eq!(pages[0].len(), 8, "a first look is enough");
 }

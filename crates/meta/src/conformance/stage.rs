@@ -187,9 +187,25 @@ impl Stage {
         while self.catalogue.index_words().await.expect("indexes") {}
     }
 
-    /// Looks for words in the space.
+    /// Looks for words in the space, thoroughly.
     pub async fn search(&self, text: &str) -> SearchAnswer {
-        self.find_all(&SearchQuery { text: text.to_owned(), limit: HITS_MAX, ..SearchQuery::default() }).await
+        let query = SearchQuery { text: text.to_owned(), limit: HITS_MAX, whole: true, ..SearchQuery::default() };
+        self.find_all(&query).await
+    }
+
+    /// The same, page after page, as somebody sees it who does not wait for a thorough look: paths of each page.
+    pub async fn search_pages(&self, text: &str, limit: usize) -> Vec<Vec<String>> {
+        let mut query = SearchQuery { text: text.to_owned(), limit, ..SearchQuery::default() };
+        let mut pages = Vec::new();
+        loop {
+            let answer = self.find_all(&query).await;
+            pages.push(answer.hits.iter().map(|hit| hit.path.to_string()).collect());
+            assert!(answer.next.is_none() || answer.more);
+            query.after = answer.next;
+            if query.after.is_none() {
+                return pages;
+            }
+        }
     }
 
     /// Looks for something in the space.

@@ -11,8 +11,13 @@
 //! ([`named_in`](Search::named_in)), and everything below ([`below`](Search::below)). Tags that were asked for come before words: only what has
 //! them can be a hit.
 //!
-//! **Limits.** [`ROWS_MAX`] rows of the index, [`NODES_MAX`] candidates and as many folders above them: some tens of milliseconds
-//! at any size. An answer that had to stop there says that there may be more; then names that begin with the word are what was looked at first.
+//! **Two looks.** Whoever asks for a page is answered as soon as a first look ([`Bounds::FIRST`]) finds something for it: the likeliest hits,
+//! at a cost that hardly depends on how much there is. Only if it finds nothing, or a later page asks for more than it found, is there a
+//! thorough look ([`Bounds::THOROUGH`]). What that adds is *late*: it comes after what the first look finds, so that pages neither overlap nor
+//! leave anything out.
+//!
+//! **Limits.** Of a thorough look [`Bounds::THOROUGH`]: some tens of milliseconds at any size. An answer that had to stop there says that there may be
+//! more; then names that begin with the word are what was looked at first.
 
 pub(super) mod paths;
 
@@ -32,14 +37,26 @@ use holdfast_base::{DrivePath, Error, ErrorKind, NodeId, NodeName, Result, Space
 use paths::Folders;
 use std::collections::{HashMap, HashSet};
 
-/// Rows of the index that are read for one query; a microsecond each.
-const ROWS_MAX: usize = 32_768;
-/// Nodes that are read and compared for one query; some microseconds each.
-const NODES_MAX: usize = 4_096;
-/// Candidates that have several words in a row: the likeliest hits of all, looked at before others.
-const PHRASE_NODES: usize = 256;
-/// Folders in which names are looked up by their beginnings, some ranges of a B-tree for each.
-const FOLDERS_MAX: usize = 512;
+/// What one look reads at most.
+#[derive(Debug, Clone, Copy)]
+struct Bounds {
+    /// Rows of the index; a microsecond each.
+    rows: usize,
+    /// Nodes that are read and compared; some microseconds each.
+    nodes: usize,
+    /// Candidates that have several words in a row: the likeliest hits of all, looked at before others.
+    phrase: usize,
+    /// Folders in which names are looked up by their beginnings, some ranges of a B-tree for each.
+    folders: usize,
+    /// What lies below folders.
+    below: usize,
+}
+
+impl Bounds {
+    /// Enough for a page of [`HITS_MAX`](crate::types::HITS_MAX) hits where most candidates are some.
+    const FIRST: Self = Self { rows: 512, nodes: 256, phrase: 64, folders: 128, below: 0 };
+    const THOROUGH: Self = Self { rows: 32_768, nodes: 4_096, phrase: 256, folders: 512, below: 4_096 };
+}
 
 impl<E: Engine> Ops<'_, E> {
     pub(super) async fn search(&self, places: &[SearchIn], query: &SearchQuery) -> Result<SearchAnswer> {
@@ -136,10 +153,12 @@ impl Asked {
         (1 << self.words.len()) - 1
     }
 
-    /// What names that begin with one of the words may begin with: small, capitalized, capitals, as typed.
-    fn beginnings(&self) -> Vec<String> {
+    /// What names that begin with one of the words, but this one, may begin with: small, capitalized, capitals, as typed.
+    fn beginnings(&self, but: usize) -> Vec<String> {
+        let known = self.words.get(but);
         let typed = self.query.text.split_whitespace().map(str::to_owned);
-        let folded = self.words.iter().flat_map(|word| {
+        let typed = typed.filter(|typed| known.is_none_or(|known| Folded::new(typed).text() != *known));
+        let folded = self.words.iter().filter(|word| known != Some(*word)).flat_map(|word| {
             let mut letters = word.chars();
             let first: String = letters.next().into_iter().flat_map(char::to_uppercase).collect();
             [word.clone(), first + letters.as_str(), word.to_uppercase()]
@@ -196,31 +215,47 @@ struct Search<'s> {
     link: &'s dyn Link,
     within: &'s Within,
     asked: &'s Asked,
+    bounds: Bounds,
     folders: Folders,
     seen: HashSet<i64>,
     hits: Vec<(Cursor, Node)>,
+    /// Whether what is found now was not found by a first look.
+    late: bool,
     /// Whether everything that could be a hit was looked at.
     complete: bool,
 }
 
 impl<'s> Search<'s> {
     fn new(link: &'s dyn Link, within: &'s Within, asked: &'s Asked) -> Self {
+        let bounds = if asked.query.whole { Bounds::THOROUGH } else { Bounds::FIRST };
         let folders = Folders::new(&asked.words);
-        Self { link, within, asked, folders, seen: HashSet::new(), hits: Vec::new(), complete: true }
+        let (seen, hits) = (HashSet::new(), Vec::new());
+        Self { link, within, asked, bounds, folders, seen, hits, late: false, complete: true }
     }
 
     fn run(mut self) -> Done<SearchAnswer> {
-        if !self.by_tags()? {
-            self.by_words()?;
+        self.look()?;
+        if !self.asked.query.whole && !self.complete && !self.has_a_page() {
+            (self.bounds, self.late, self.complete) = (Bounds::THOROUGH, true, true);
+            self.look()?;
         }
         self.answer()
+    }
+
+    fn look(&mut self) -> Done<()> {
+        if self.by_tags()? { Ok(()) } else { self.by_words() }
+    }
+
+    /// Whether something was found that belongs to the page asked for.
+    fn has_a_page(&self) -> bool {
+        self.hits.iter().any(|(cursor, _)| self.asked.query.after.is_none_or(|after| *cursor > after))
     }
 
     /// Looks at what has the rarest of the tags asked for; false if there are none, or all are too common.
     fn by_tags(&mut self) -> Done<bool> {
         let mut rarest: Option<Matches> = None;
         for tag in &self.asked.query.tags {
-            let (link, limit) = (self.link, NODES_MAX);
+            let (link, limit) = (self.link, self.bounds.nodes);
             let found =
                 matches(&self.within.spaces, limit, |space, limit| nodes_tagged(link, space, tag.folded(), limit))?;
             if found.complete && rarest.as_ref().is_none_or(|other| other.ids.len() > found.ids.len()) {
@@ -242,32 +277,34 @@ impl<'s> Search<'s> {
     fn by_words(&mut self) -> Done<()> {
         let words = &self.asked.words;
         if words.len() < 2 {
-            let found = self.with_word(words.first().map_or("", String::as_str), NODES_MAX)?;
+            let found = self.with_word(words.first().map_or("", String::as_str), self.bounds.nodes)?;
             self.complete &= found.complete;
             return self.examine(&found.ids);
         }
-        let limit = ROWS_MAX / words.len();
+        let limit = self.bounds.rows / words.len();
         let found = words.iter().map(|word| self.with_word(word, limit)).collect::<Done<Vec<Matches>>>()?;
         let masks = words_by_node(&found);
         let (most_first, with_all) = most_words_first(&masks, words.len());
         let complete = found.iter().all(|found| found.complete);
-        if complete && most_first.len() <= NODES_MAX {
+        if complete && most_first.len() <= self.bounds.nodes {
             return self.examine(&most_first);
         }
-        let phrase = self.with_word(&self.asked.phrase, PHRASE_NODES)?;
+        let phrase = self.with_word(&self.asked.phrase, self.bounds.phrase)?;
         self.examine(&phrase.ids)?;
         self.examine(most_first.get(..with_all).unwrap_or(&most_first))?;
         if complete {
             let fitting = self.in_fitting_folders(&masks, &most_first)?;
             self.examine(&fitting)?;
         }
-        if let Some(rarest) = found.iter().filter(|found| found.complete).min_by_key(|found| found.ids.len()) {
-            self.examine(&rarest.ids)?;
-            self.named_in(&rarest.ids)?;
-            return self.below(&rarest.ids);
-        }
-        self.complete = false;
-        Ok(())
+        let with_rows = found.iter().enumerate().filter(|(_, found)| found.complete);
+        let Some((word, rarest)) = with_rows.min_by_key(|(_, found)| found.ids.len()) else {
+            // Each is too common to be sure of anything: some of what lies in folders that have one of them, best names first.
+            self.complete = false;
+            return found.iter().enumerate().try_for_each(|(word, found)| self.named_in(&found.ids, word));
+        };
+        self.named_in(&rarest.ids, word)?;
+        self.examine(&rarest.ids)?;
+        self.below(&rarest.ids)
     }
 
     fn with_word(&self, word: &str, limit: usize) -> Done<Matches> {
@@ -291,13 +328,14 @@ impl<'s> Search<'s> {
         Ok(fitting)
     }
 
-    /// Looks at what, right in folders, has a name that begins with a word as it was typed or as names are mostly written. So a file is found
-    /// by its folder and its name however large the folders are; other names in them only if [`Self::below`] gets there.
-    fn named_in(&mut self, folders: &[i64]) -> Done<()> {
-        let folders = folders.get(..FOLDERS_MAX).unwrap_or(folders);
-        for beginning in self.asked.beginnings() {
+    /// Looks at what, right in folders that have one of the words, has a name that begins with another one as it was typed or as names are
+    /// mostly written. So a file is found by its folder and its name however large the folders are; other names in them only if
+    /// [`Self::below`] gets there.
+    fn named_in(&mut self, folders: &[i64], word: usize) -> Done<()> {
+        let folders = folders.get(..self.bounds.folders).unwrap_or(folders);
+        for beginning in self.asked.beginnings(word) {
             let after = format!("{beginning}{}", char::MAX);
-            let room = NODES_MAX.saturating_sub(self.seen.len());
+            let room = self.bounds.nodes.saturating_sub(self.seen.len());
             let values = [Value::Text(&beginning), Value::Text(&after), Value::Integer(rows(room))];
             let (mut nodes, link) = (Vec::new(), self.link);
             in_lists_after(&values, folders, |list, values| {
@@ -328,14 +366,14 @@ impl<'s> Search<'s> {
             ),
         );
         let mut nodes = Vec::new();
-        let link = self.link;
-        in_lists_after(&[Value::Integer(rows(NODES_MAX))], folders, |list, values| {
-            if nodes.len() < NODES_MAX {
+        let (link, room) = (self.link, self.bounds.below);
+        in_lists_after(&[Value::Integer(rows(room))], folders, |list, values| {
+            if nodes.len() < room {
                 nodes.extend(sql::all(link, &format!("{}{list}{}", SQL.0, SQL.1), values, codec::node)?);
             }
             Ok(())
         })?;
-        self.complete &= nodes.len() < NODES_MAX;
+        self.complete &= nodes.len() < room;
         let seen = &mut self.seen;
         nodes.retain(|node| seen.insert(node.id.0));
         self.compare(nodes)
@@ -344,7 +382,7 @@ impl<'s> Search<'s> {
     /// Looks at candidates, unless they were looked at already.
     fn examine(&mut self, ids: &[i64]) -> Done<()> {
         let mut new: Vec<i64> = ids.iter().copied().filter(|id| self.seen.insert(*id)).collect();
-        let room = NODES_MAX.saturating_sub(self.seen.len() - new.len());
+        let room = self.bounds.nodes.saturating_sub(self.seen.len() - new.len());
         if new.len() > room {
             new.truncate(room);
             self.complete = false;
@@ -398,7 +436,8 @@ impl<'s> Search<'s> {
             let above = node.parent.and_then(|parent| self.folders.words_within(parent.0, roots));
             if above.is_some_and(|above| above | own == asked.all()) {
                 let rank = asked.rank(&node, &name, own);
-                let cursor = Cursor { rank, age: node.modified_ms.saturating_neg(), node: -node.id.0 };
+                let (late, age) = (self.late, node.modified_ms.saturating_neg());
+                let cursor = Cursor { late, rank, age, node: -node.id.0 };
                 self.hits.push((cursor, node));
             }
         }
@@ -411,8 +450,10 @@ impl<'s> Search<'s> {
         let limit = asked.query.limit.clamp(1, SMART_HITS_MAX);
         hits.retain(|(cursor, _)| asked.query.after.is_none_or(|after| *cursor > after));
         hits.sort_unstable_by_key(|(cursor, _)| *cursor);
-        let next = (hits.len() > limit).then(|| hits.get(limit - 1).map(|(cursor, _)| *cursor)).flatten();
+        let may_find_more = !complete && !asked.query.whole && !self.late;
+        let goes_on = hits.len() > limit || may_find_more;
         hits.truncate(limit);
+        let next = hits.last().filter(|_| goes_on).map(|(cursor, _)| *cursor);
         let tagged: Vec<i64> = hits.iter().filter(|(_, node)| node.has_properties).map(|(_, node)| node.id.0).collect();
         let mut tags = tags::of_nodes(link, &tagged)?;
         let mut found = Vec::with_capacity(hits.len());

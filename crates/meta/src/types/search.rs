@@ -214,6 +214,8 @@ pub struct SearchQuery {
     pub limit: usize,
     /// Go on after this hit.
     pub after: Option<Cursor>,
+    /// Look for everything at once, whatever it takes, where a page would do for who waits for it: see [`SearchAnswer::next`].
+    pub whole: bool,
 }
 
 impl SearchQuery {
@@ -228,6 +230,8 @@ impl SearchQuery {
 /// Where a list of hits goes on: the last hit's place in the order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Cursor {
+    /// Whether a first look does not find it.
+    pub(crate) late: bool,
     /// How good a hit it is; 0 is best.
     pub(crate) rank: u8,
     /// Greater for older ones.
@@ -238,7 +242,7 @@ pub struct Cursor {
 
 impl fmt::Display for Cursor {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}.{}.{}", self.rank, self.age, self.node)
+        write!(f, "{}.{}.{}.{}", u8::from(self.late), self.rank, self.age, self.node)
     }
 }
 
@@ -247,10 +251,11 @@ impl FromStr for Cursor {
 
     fn from_str(text: &str) -> Result<Self> {
         let bad = || Error::invalid("this is no cursor of a search");
-        let mut parts = text.splitn(3, '.');
+        let mut parts = text.splitn(4, '.');
         let mut part = || parts.next().ok_or_else(bad);
-        let (rank, age, node) = (part()?, part()?, part()?);
+        let (late, rank, age, node) = (part()?, part()?, part()?, part()?);
         Ok(Self {
+            late: late.parse::<u8>().map_err(|_| bad())? > 0,
             rank: rank.parse().map_err(|_| bad())?,
             age: age.parse().map_err(|_| bad())?,
             node: node.parse().map_err(|_| bad())?,
@@ -273,8 +278,9 @@ pub struct Hit {
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct SearchAnswer {
     /// Exact names first, then names that begin with the query, names and tags with all words, and the rest; of each, the newest first.
+    /// What only a thorough look finds comes after, in the same order.
     pub hits: Vec<Hit>,
-    /// Where the list goes on, if more was found.
+    /// Where the list goes on, if more was found, or a thorough look might find more: a page may be short, and the last one empty.
     pub next: Option<Cursor>,
     /// Whether there may be more than was found: work for one query is bounded.
     pub more: bool,
@@ -308,9 +314,9 @@ mod tests {
 
     #[test]
     fn a_cursor_survives_its_text() {
-        let cursor = Cursor { rank: 3, age: -17, node: -4 };
+        let cursor = Cursor { late: true, rank: 3, age: -17, node: -4 };
         assert_eq!(cursor.to_string().parse::<Cursor>().expect("parses"), cursor);
-        for bad in ["", "1", "1.2", "1.2.x", "300.1.1", "1.2.3.4"] {
+        for bad in ["", "1", "0.1.2", "0.1.2.x", "0.300.1.1", "1.2.3.4.5", "x.1.1.1"] {
             assert!(bad.parse::<Cursor>().is_err(), "{bad}");
         }
     }
