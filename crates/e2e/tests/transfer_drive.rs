@@ -147,6 +147,43 @@ fn a_tree_goes_to_a_drive_and_back_by_both_planes() -> Outcome {
 }
 
 #[test]
+fn tags_come_with_the_files_that_arrive_and_stay_with_those_that_were_there() -> Outcome {
+    let mut net = Net::new()?;
+    let from = net.rig.scratch().join("from");
+    tree(&from)?;
+    let source = from.display().to_string();
+    let name = holdfast_e2e::rig::NAME;
+    let there = format!("DRIVE/{name}");
+    done(&net, &["push", &source, &there, "--tag", "To Look At", "--tag", "2026"])?;
+    // One of one block and one of several change, and come with another tag.
+    for (name, bytes) in [("small", 300_000), ("large", 9 * MIB)] {
+        fs::write(from.join(name), random(77, bytes))?;
+    }
+    let again = done(&net, &["push", &source, &there, "--tag", "second look"])?;
+    assert_eq!(again["files"], 2, "{again}");
+    let refused = run(&net, &["pull", &format!("{there}/from"), &source, "--tag", "x"])?;
+    assert_eq!(refused.status.code(), Some(64), "{}", String::from_utf8_lossy(&refused.stderr));
+    let bad = run(&net, &["push", &source, &there, "--tag", "two\nlines"])?;
+    assert_eq!(bad.status.code(), Some(64), "{}", String::from_utf8_lossy(&bad.stderr));
+    net.rig.stop()?;
+    let options = net.rig.server.options();
+    let found = |tag: &str| -> Outcome<Vec<String>> {
+        let words = ["search", "--user", name, "--tag", tag, "--limit", "200", "--json"];
+        let answer: serde_json::Value =
+            serde_json::from_str(&options.run_ok(&words, holdfast_e2e::rig::PASSWORD.as_bytes())?)?;
+        let hits = answer["hits"].as_array().ok_or("no hits")?;
+        let mut paths: Vec<String> = hits.iter().map(|hit| hit["path"].as_str().unwrap_or_default().into()).collect();
+        paths.sort();
+        Ok(paths)
+    };
+    let files = seen(&from)?.iter().filter(|(_, what, _)| what.starts_with("file")).count();
+    assert_eq!(found("to look at")?.len(), files, "every file, and neither folders nor links");
+    assert_eq!(found("2026")?, found("to look at")?);
+    assert_eq!(found("second look")?, ["/from/large", "/from/small"]);
+    expect_clean(options)
+}
+
+#[test]
 fn a_file_that_changes_while_it_is_pushed_arrives_as_it_is_in_the_end() -> Outcome {
     let mut net = Net::new()?;
     let from = net.rig.scratch().join("changing");

@@ -3,6 +3,7 @@
 use crate::filter::Filter;
 use crate::site::Item;
 use holdfast_base::{DrivePath, Result};
+use holdfast_drive::Tag;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -100,6 +101,8 @@ pub struct Options {
     pub retry_for: Duration,
     /// Bytes a second.
     pub rate: Option<u64>,
+    /// Tags that each file that arrives has from then on, beside those that the file it replaces had. What is there already stays as it is.
+    pub tags: Vec<Tag>,
 }
 
 impl Default for Options {
@@ -120,6 +123,7 @@ impl Default for Options {
             stall: Duration::from_mins(1),
             retry_for: Duration::from_hours(1),
             rate: None,
+            tags: Vec::new(),
         }
     }
 }

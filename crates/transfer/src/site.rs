@@ -4,6 +4,7 @@ use crate::sum::Sum;
 use async_trait::async_trait;
 use bytes::Bytes;
 use holdfast_base::{ByteRange, DrivePath, NodeName, Result};
+use holdfast_drive::Tag;
 use holdfast_remote::client::Network;
 use std::fmt;
 use std::sync::Arc;
@@ -62,6 +63,8 @@ pub struct Wanted {
     pub key: String,
     /// What is there and is to be replaced, as it was listed; none if nothing may be there. Something else by then is `PreconditionFailed`.
     pub replaces: Option<Item>,
+    /// Tags it comes with, at a site that [takes them](Site::takes_tags).
+    pub tags: Vec<Tag>,
 }
 
 /// A place with files. Paths begin at its own root, and nothing outside that can be reached. Errors that may go by themselves are those for which
@@ -76,6 +79,10 @@ pub trait Site: Send + Sync + 'static {
     /// How the network to it is, if it is reached by one and that is known.
     fn network(&self) -> Option<Network> {
         None
+    }
+    /// Whether files can have tags there.
+    fn takes_tags(&self) -> bool {
+        false
     }
     /// What is at a path, links not followed; none if nothing is.
     async fn look(&self, path: &DrivePath) -> Result<Option<Item>>;

@@ -5,6 +5,7 @@ use crate::secret;
 use clap::builder::RangedU64ValueParser;
 use clap::{Args, ValueEnum};
 use holdfast_base::{Clock, Error, SystemClock, size};
+use holdfast_drive::Tag;
 use holdfast_transfer::address::Access;
 use holdfast_transfer::drive::Plane;
 use holdfast_transfer::filter::{parse_age, parse_moment};
@@ -94,6 +95,9 @@ pub(super) struct SharedArgs {
     links: LinksArg,
     #[command(flatten)]
     filter: FilterArgs,
+    /// Add a tag to each file that arrives in a drive. Can be repeated.
+    #[arg(long, value_name = "TAG", value_parser = tag)]
+    tag: Vec<Tag>,
     /// Bytes a second at most, of all files together: 10M, 500K.
     #[arg(long, value_name = "BYTES", value_parser = rate)]
     limit_rate: Option<u64>,
@@ -209,6 +213,10 @@ fn bytes(text: &str) -> Result<u64, String> {
     size::parse_bytes(text).map_err(|error| error.to_string())
 }
 
+fn tag(text: &str) -> Result<Tag, String> {
+    Tag::new(text).map_err(|error| error.to_string())
+}
+
 fn rate(text: &str) -> Result<u64, String> {
     bytes(text).and_then(|rate| if rate == 0 { Err("nothing would ever arrive".into()) } else { Ok(rate) })
 }
@@ -245,6 +253,7 @@ impl SharedArgs {
             stall: self.stall,
             retry_for: self.retry_for,
             rate: self.limit_rate,
+            tags: self.tag.clone(),
             ..Options::default()
         })
     }

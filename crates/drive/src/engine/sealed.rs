@@ -11,13 +11,14 @@ pub use super::resume_sealed::{ENTRY_BYTES_MAX, LENGTH_BYTES};
 
 use super::Engine;
 use super::access::Entered;
+use super::finding::refuse_tags;
 use super::upload::Ready;
 use crate::{Conditions, ContentStream, Drive, Location, UploadPart, UploadRequest, UploadView};
 use bytes::Bytes;
 use holdfast_auth::Session;
 use holdfast_base::limits::BLOCK_BYTES;
 use holdfast_base::{BlockId, ContentId, Error, ErrorKind, Result, Uid};
-use holdfast_meta::{Changed, Content, ManifestChunk, Role};
+use holdfast_meta::{Changed, Content, ManifestChunk, Role, Tag};
 use holdfast_seal::block::RECORD_PREFIX_BYTES;
 use holdfast_seal::proof::sha256;
 use std::sync::Arc;
@@ -39,6 +40,8 @@ pub struct OneBlock {
     pub size: u64,
     /// The time of its content.
     pub modified_ms: i64,
+    /// Tags that are added to those it has.
+    pub tags: Vec<Tag>,
     /// An entry of a part, without its length; see [`super::resume_sealed`].
     pub entry: Bytes,
 }
@@ -112,8 +115,9 @@ impl Engine {
             return Err(Error::new(ErrorKind::TooLarge, format!("an upload's key has {KEY_BYTES_MAX} bytes at most")));
         }
         self.enter_sealed(who, &request.at.space, Role::Editor).await?;
-        let UploadRequest { at, length, name_taken, expect_seq, modified_ms, .. } = &request;
-        let words = format!("{at}\0{length} {name_taken:?} {expect_seq:?} {modified_ms:?}\0{key}");
+        let UploadRequest { at, length, name_taken, expect_seq, modified_ms, tags, .. } = &request;
+        let tags: String = tags.iter().map(|tag| format!("\0{}", tag.shown())).collect();
+        let words = format!("{at}\0{length} {name_taken:?} {expect_seq:?} {modified_ms:?}\0{key}{tags}");
         let sum = sha256(&[b"upload of a transfer".as_slice(), &who.account_uid.0, words.as_bytes()].concat());
         let uid = Uid::from_slice(&sum[..Uid::BYTES])?;
         match self.resumable_view(who, uid).await {
@@ -144,7 +148,8 @@ impl Engine {
 
     /// Makes a file of one sealed block, or gives it another version.
     pub async fn write_sealed(&self, who: &Session, file: OneBlock, conditions: Conditions) -> Result<Changed> {
-        let OneBlock { at, size, modified_ms, entry } = file;
+        let OneBlock { at, size, modified_ms, tags, entry } = file;
+        refuse_tags(who, &tags)?;
         if size == 0 || size > BLOCK_BYTES as u64 {
             return Err(Error::invalid("a file that is written so has one block"));
         }
@@ -165,7 +170,7 @@ impl Engine {
         let guard = self.guard(who, &entered, conditions);
         let path = &entered.place(&at.path)?;
         let (space, catalogue) = (entered.space.id, &self.shared.catalogue);
-        let commit = |content| catalogue.commit_tagged_file(space, path, content, modified_ms, &[], &guard);
+        let commit = |content| catalogue.commit_tagged_file(space, path, content, modified_ms, &tags, &guard);
         ready.commit(&target, commit).await.map_err(|error| entered.told(error))
     }
 }

@@ -186,6 +186,7 @@ pub(super) fn options(run: &Run<'_>, transfer: &Transfer) -> Result<Options> {
         stall: text.stall.as_ref().map_or(default.stall, |stall| stall.0),
         retry_for: text.retry_for.as_ref().map_or(default.retry_for, |retry| retry.0),
         rate: None,
+        tags: text.tags.0.iter().map(|tag| (**tag).clone()).collect(),
     })
 }
 

@@ -3,6 +3,7 @@
 use crate::schedule::{Cron, Period, Start, Window};
 use crate::template::Template;
 use holdfast_base::{Error, Result, size};
+use holdfast_meta::Tag;
 use holdfast_transfer::filter::{parse_age, parse_moment};
 use jiff::Timestamp;
 use jiff::civil::{Date, DateTime};
@@ -182,6 +183,12 @@ impl Read for Start {
                 "{text:?} is no time to start at: write 2026-01-31T06:00 (local), 2026-01-31T06:00:00Z or 2026-01-31"
             ))
         })
+    }
+}
+
+impl Read for Tag {
+    fn read(text: &str) -> Result<Self> {
+        Self::new(text)
     }
 }
 

@@ -3,6 +3,7 @@
 use super::said::{Age, Bytes, Glob, Hook, Leeway, MailAddress, Moment, Rate, Refused, Said, Several, Variable, Zone};
 use crate::schedule::{Cron, Period, Start, Window};
 use crate::template::{self, Template};
+use holdfast_meta::Tag;
 use regex::Regex;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -215,6 +216,9 @@ pub struct JobText {
     /// What happens to what is there.
     #[serde(default, skip_serializing_if = "is_default")]
     pub if_exists: IfExists,
+    /// Tags of what arrives in a drive.
+    #[serde(default, skip_serializing_if = "Several::is_empty")]
+    pub tags: Several<Said<Tag>>,
     /// Leaves alone what is not older.
     #[serde(default, skip_serializing_if = "is_default")]
     pub update: bool,

@@ -46,6 +46,10 @@ impl Site for Limited {
         self.site.network()
     }
 
+    fn takes_tags(&self) -> bool {
+        self.site.takes_tags()
+    }
+
     async fn look(&self, path: &DrivePath) -> Result<Option<Item>> {
         call(self.calls.as_ref(), self.site.look(path)).await
     }

@@ -14,7 +14,7 @@ use holdfast_auth::Secret;
 use holdfast_base::{BlockId, ContentId, DrivePath, Error, NodeId, NodeName, Result, Uid};
 use holdfast_drive::engine::sealed::LENGTH_BYTES;
 use holdfast_drive::{
-    Content, Durable, Entry, ManifestChunk, NameTaken, NewAttributes, NewNode, Posix, Rename, Renamed, Unlink,
+    Content, Durable, Entry, ManifestChunk, NameTaken, NewAttributes, NewNode, Posix, Rename, Renamed, Tag, Unlink,
 };
 use http_body::Frame;
 use http_body_util::{BodyExt, StreamBody};
@@ -210,16 +210,24 @@ impl Space {
         work(move || sealing.seal_block(block.id, &block.plain).map(Sending)).await
     }
 
-    /// Makes a file of one block, whose `entry` is set by this, or gives it another version; answers its number and its count of changes. `moved` is told
-    /// whenever some of it left. Nothing is tried again.
-    pub async fn put(&self, file: Put, entry: Sending, moved: impl Fn() + Send + 'static) -> Result<(NodeId, i64)> {
-        let frame = wire::frame(&Call::Put(Put { entry: entry.0, ..file }));
+    /// Makes a file of one block, whose `entry` is set by this, or gives it another version, with these tags added; answers its number and its count of
+    /// changes. `moved` is told whenever some of it left. Nothing is tried again.
+    pub async fn put(
+        &self,
+        file: Put,
+        tags: &[Tag],
+        entry: Sending,
+        moved: impl Fn() + Send + 'static,
+    ) -> Result<(NodeId, i64)> {
+        let file = Put { entry: entry.0, ..file };
+        let frame = wire::frame(&if tags.is_empty() { Call::Put(file) } else { Call::PutTagged(file, shown(tags)) });
         self.link().stream(body(stream::iter([frame]), moved)).await
     }
 
-    /// Begins an upload, or finds it.
-    pub async fn begin(&self, begin: Begin) -> Result<Sent> {
-        self.link().ask(&Call::Begin(begin)).await
+    /// Begins an upload whose file will have these tags, or finds it.
+    pub async fn begin(&self, begin: Begin, tags: &[Tag]) -> Result<Sent> {
+        let call = if tags.is_empty() { Call::Begin(begin) } else { Call::BeginTagged(begin, shown(tags)) };
+        self.link().ask(&call).await
     }
 
     /// Sends sealed blocks from this byte on; `moved` is told whenever some of it left. Nothing is tried again.
@@ -248,6 +256,10 @@ impl Space {
     pub async fn abandon(&self, upload: Uid) -> Result<()> {
         self.link().ask(&Call::Abandon(upload)).await
     }
+}
+
+fn shown(tags: &[Tag]) -> Vec<String> {
+    tags.iter().map(|tag| tag.shown().to_owned()).collect()
 }
 
 /// A body that leaves in small pieces, each of which is told.

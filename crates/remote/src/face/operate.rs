@@ -77,7 +77,9 @@ pub(super) async fn operate(seat: &Seat, call: Call, mut body: ContentStream) ->
         | Call::HasBlocks(_)
         | Call::Look(..)
         | Call::Put(_)
+        | Call::PutTagged(..)
         | Call::Begin(_)
+        | Call::BeginTagged(..)
         | Call::Continue(..)
         | Call::Finish(..)
         | Call::Abandon(_) => Err(Error::internal("this call is done elsewhere")),
@@ -186,7 +188,7 @@ pub(super) fn did(call: &Call, space: &str) -> Option<Did> {
         Call::Create(new, ..) if new.kind == NodeKind::Folder => named("file.make-folder", new.parent, &new.name),
         Call::Create(new, ..) => named("file.write", new.parent, &new.name),
         Call::Save(save) | Call::Extend(save, _) => numbered("file.write", save.node),
-        Call::Put(Put { path, .. }) => {
+        Call::Put(Put { path, .. }) | Call::PutTagged(Put { path, .. }, _) => {
             Some(Did { action: "file.write", object: format!("/{space}{path}"), refused: None })
         }
         Call::Continue(upload, _) | Call::Finish(upload, _) => {

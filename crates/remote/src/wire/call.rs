@@ -139,6 +139,10 @@ calls! {
     39 Recalls(session: u64, wait_ms: u32);
     /// Answers nothing.
     40 Leave(session: u64);
+    /// As [`Self::Put`], and the file has these tags from then on.
+    41 PutTagged(file: Put, tags: Vec<String>);
+    /// As [`Self::Begin`], and the file will have these tags. A server that does not know this takes no tags from transfers.
+    42 BeginTagged(upload: Begin, tags: Vec<String>);
 }
 
 /// What a client is told first.

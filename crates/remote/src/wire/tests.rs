@@ -41,6 +41,17 @@ fn batch() -> Batch {
 }
 
 /// One of each, with the ends of numbers in it.
+fn put() -> Put {
+    let path = DrivePath::parse("a/b").expect("a path");
+    Put { path, size: 1, modified_ms: -1, expect: Expect::Absent, entry: Bytes::from_static(b"record") }
+}
+
+fn begin() -> Begin {
+    let path = DrivePath::parse("a/b").expect("a path");
+    let name_taken = NameTaken::Replace;
+    Begin { path, length: u64::MAX, name_taken, expect_seq: Some(3), modified_ms: i64::MIN, key: "key".into() }
+}
+
 fn calls() -> Vec<Call> {
     let leave = Leave { now_ns: -1, held_until_ms: Some(i64::MAX), forget_after_ms: 0 };
     let new = NewNode { parent: NodeId(7), name: name("ä b"), kind: NodeKind::Folder, posix: posix() };
@@ -102,6 +113,8 @@ fn calls() -> Vec<Call> {
         Call::YieldWhole(1, KEY, 3, vec![]),
         Call::Recalls(1, 2),
         Call::Leave(0),
+        Call::PutTagged(put(), vec!["Été".into(), String::new()]),
+        Call::BeginTagged(begin(), vec![]),
     ]
 }
 

@@ -84,7 +84,7 @@ async fn what_was_sealed_here_is_the_file_there_and_back() {
     let rig = Rig::new().await;
     let space = space(&rig).await;
     let content = bytes(1, LENGTH);
-    let begun = space.begin(begin("file", LENGTH)).await.expect("begun");
+    let begun = space.begin(begin("file", LENGTH), &[]).await.expect("begun");
     let sent = send(&space, &begun, entries(&space, &content).await).await.expect("sent");
     let entry = entry(&space, "file").await.expect("is there");
     assert_eq!(sent.node, Some((entry.node.id, entry.node.seq)));
@@ -139,7 +139,7 @@ async fn what_broke_off_goes_on_at_a_whole_block() {
     let space = space(&rig).await;
     let content = bytes(2, LENGTH);
     let all = entries(&space, &content).await;
-    let begun = space.begin(begin("file", LENGTH)).await.expect("begun");
+    let begun = space.begin(begin("file", LENGTH), &[]).await.expect("begun");
     let (tell, told) = mpsc::channel(4);
     let feed = stream::unfold(told, |mut told| async { told.recv().await.map(|entry: Sending| (entry, told)) });
     let sending = tokio::spawn({
@@ -151,7 +151,7 @@ async fn what_broke_off_goes_on_at_a_whole_block() {
     }
     // What arrived is staged without the part's end.
     let took = crate::until(|| async {
-        let again = space.begin(begin("file", LENGTH)).await.expect("found");
+        let again = space.begin(begin("file", LENGTH), &[]).await.expect("found");
         again.upload == begun.upload && again.offset >= BLOCK_BYTES as u64
     });
     drop(tell.send(all[2].clone()).await);
@@ -159,14 +159,14 @@ async fn what_broke_off_goes_on_at_a_whole_block() {
     sending.abort();
     let _ = sending.await;
     drop(tell);
-    let again = space.begin(begin("file", LENGTH)).await.expect("found");
+    let again = space.begin(begin("file", LENGTH), &[]).await.expect("found");
     let blocks = usize::try_from(again.offset).expect("small") / BLOCK_BYTES;
     assert_eq!(again.offset % BLOCK_BYTES as u64, 0);
     // The part before may still be staging what it has: then this one is told so, and asks again.
     let mut sent = send(&space, &again, all[blocks..].to_vec()).await;
     while let Err(error) = sent {
         assert_eq!(error.kind(), ErrorKind::Conflict, "{error}");
-        let again = space.begin(begin("file", LENGTH)).await.expect("found");
+        let again = space.begin(begin("file", LENGTH), &[]).await.expect("found");
         let blocks = usize::try_from(again.offset).expect("small") / BLOCK_BYTES;
         sent = send(&space, &again, all[blocks..].to_vec()).await;
     }
@@ -179,7 +179,7 @@ async fn blocks_that_the_space_has_are_named_and_not_sent() {
     let rig = Rig::new().await;
     let space = space(&rig).await;
     let content = bytes(3, LENGTH);
-    let begun = space.begin(begin("one", LENGTH)).await.expect("begun");
+    let begun = space.begin(begin("one", LENGTH), &[]).await.expect("begun");
     send(&space, &begun, entries(&space, &content).await).await.expect("sent");
 
     let mut other = content.clone();
@@ -195,7 +195,7 @@ async fn blocks_that_the_space_has_are_named_and_not_sent() {
         entries.push(if has { Sending::held(block.id) } else { space.seal(block).await.expect("sealed") });
     }
     assert!(entries.iter().map(Sending::bytes).sum::<usize>() < BLOCK_BYTES + 1_000);
-    let begun = space.begin(begin("two", LENGTH)).await.expect("begun");
+    let begun = space.begin(begin("two", LENGTH), &[]).await.expect("begun");
     send(&space, &begun, entries).await.expect("sent");
     assert!(stored(&rig, "two").await == other);
 }
@@ -218,21 +218,21 @@ async fn lies_about_blocks_are_refused_and_what_came_before_them_is_kept() {
         ("a block that is too short", too_short, ErrorKind::InvalidInput),
         ("a block that nobody has", nobodys, ErrorKind::Conflict),
     ] {
-        let begun = space.begin(Begin { key: what.into(), ..begin("file", LENGTH) }).await.expect("begun");
+        let begun = space.begin(Begin { key: what.into(), ..begin("file", LENGTH) }, &[]).await.expect("begun");
         let refused = send(&space, &begun, vec![good[0].clone(), lie]).await.expect_err(what);
         assert_eq!(refused.kind(), kind, "{what}: {refused}");
-        let again = space.begin(Begin { key: what.into(), ..begin("file", LENGTH) }).await.expect("found");
+        let again = space.begin(Begin { key: what.into(), ..begin("file", LENGTH) }, &[]).await.expect("found");
         assert_eq!((again.upload, again.offset), (begun.upload, BLOCK_BYTES as u64), "{what}");
         space.abandon(begun.upload).await.expect("given up");
     }
     assert_eq!(space.has_blocks(vec![a.id]).await.expect("told"), [false]);
     // More than it is to have.
-    let begun = space.begin(begin("file", LENGTH)).await.expect("begun");
+    let begun = space.begin(begin("file", LENGTH), &[]).await.expect("begun");
     let refused = send(&space, &begun, [good.clone(), vec![good[0].clone()]].concat()).await.expect_err("too much");
     assert_eq!(refused.kind(), ErrorKind::InvalidInput);
     assert!(entry(&space, "file").await.is_none());
     // Less is no error, and no file.
-    let again = space.begin(begin("file", LENGTH)).await.expect("found");
+    let again = space.begin(begin("file", LENGTH), &[]).await.expect("found");
     let sent = space.send(again.upload, again.offset, stream::empty(), || ()).await.expect("all of it was here");
     assert!(sent.node.is_some(), "{sent:?}");
     assert!(space.send(Uid([7; 16]), 0, stream::empty(), || ()).await.is_err());
@@ -245,15 +245,15 @@ async fn a_file_of_one_block_is_one_request_and_expects_what_it_says() {
     let content = bytes(5, 300_000);
     let put = |expect| Put { path: path("file"), size: 300_000, modified_ms: 5, expect, entry: Bytes::new() };
     let entry = entries(&space, &content).await.remove(0);
-    let (node, seq) = space.put(put(Expect::Absent), entry.clone(), || ()).await.expect("put");
-    let is_there = space.put(put(Expect::Absent), entry.clone(), || ()).await.expect_err("is there");
+    let (node, seq) = space.put(put(Expect::Absent), &[], entry.clone(), || ()).await.expect("put");
+    let is_there = space.put(put(Expect::Absent), &[], entry.clone(), || ()).await.expect_err("is there");
     assert_eq!(is_there.kind(), ErrorKind::PreconditionFailed);
     assert!(stored(&rig, "file").await == content);
-    let (again, _) = space.put(put(Expect::Seq(seq)), entry.clone(), || ()).await.expect("put");
+    let (again, _) = space.put(put(Expect::Seq(seq)), &[], entry.clone(), || ()).await.expect("put");
     assert_eq!(again, node);
-    let stale = space.put(put(Expect::Seq(seq)), entry, || ()).await.expect_err("another version");
+    let stale = space.put(put(Expect::Seq(seq)), &[], entry, || ()).await.expect_err("another version");
     assert_eq!(stale.kind(), ErrorKind::PreconditionFailed);
-    let empty = space.put(Put { size: 0, ..put(Expect::Any) }, Sending::held(BlockId([1; 32])), || ()).await;
+    let empty = space.put(Put { size: 0, ..put(Expect::Any) }, &[], Sending::held(BlockId([1; 32])), || ()).await;
     assert_eq!(empty.expect_err("no block").kind(), ErrorKind::InvalidInput);
 }
 
@@ -262,12 +262,12 @@ async fn an_upload_whose_answer_was_lost_is_found_finished_as_long_as_its_file_i
     let rig = Rig::new().await;
     let space = space(&rig).await;
     let content = bytes(6, LENGTH);
-    let begun = space.begin(begin("file", LENGTH)).await.expect("begun");
+    let begun = space.begin(begin("file", LENGTH), &[]).await.expect("begun");
     let sent = send(&space, &begun, entries(&space, &content).await).await.expect("sent");
-    assert_eq!(space.begin(begin("file", LENGTH)).await.expect("found"), sent);
+    assert_eq!(space.begin(begin("file", LENGTH), &[]).await.expect("found"), sent);
     let at = Location { space: NAME.into(), path: path("file") };
     rig.engine.remove(&rig.who, &at, Conditions::default()).await.expect("removed");
-    let anew = space.begin(begin("file", LENGTH)).await.expect("begun");
+    let anew = space.begin(begin("file", LENGTH), &[]).await.expect("begun");
     assert_eq!((anew.offset, anew.node), (0, None));
 }
 
@@ -284,7 +284,7 @@ async fn parts_that_nobody_meant_leave_whole_blocks_or_nothing() {
     let places = bytes(8, 3 * 40);
     for (number, place) in places.chunks(3).enumerate() {
         let key = format!("try {number}");
-        let begun = space.begin(Begin { key: key.clone(), ..begin("file", LENGTH) }).await.expect("begun");
+        let begun = space.begin(Begin { key: key.clone(), ..begin("file", LENGTH) }, &[]).await.expect("begun");
         let mut wrong = part.clone();
         // Near the start, where lengths are; or anywhere.
         let anywhere = usize::from(place[0]) * (part.len() / 256) + usize::from(place[1]);
@@ -295,7 +295,7 @@ async fn parts_that_nobody_meant_leave_whole_blocks_or_nothing() {
             _ => drop(wrong.drain(at..(at + 1 + usize::from(place[2])).min(part.len()))),
         }
         let sent = rig.engine.continue_sealed(&rig.who, begun.upload, 0, body(&wrong)).await;
-        let again = space.begin(Begin { key, ..begin("file", LENGTH) }).await.expect("found");
+        let again = space.begin(Begin { key, ..begin("file", LENGTH) }, &[]).await.expect("found");
         assert!(
             again.node.is_none() && again.offset % BLOCK_BYTES as u64 == 0 && again.offset < LENGTH as u64,
             "{again:?}"

@@ -137,7 +137,15 @@ async fn a_file_that_changes_is_never_mixed_and_what_somebody_else_put_there_is_
         let (site, path) = (Arc::clone(&site), path.clone());
         async move {
             let key = format!("{bytes:?}");
-            let file = Wanted { path, size: bytes.len() as u64, modified_ns: Some(7), mode: None, key, replaces };
+            let file = Wanted {
+                path,
+                size: bytes.len() as u64,
+                modified_ns: Some(7),
+                mode: None,
+                key,
+                replaces,
+                tags: Vec::new(),
+            };
             let mut incoming = site.begin(&file).await?;
             incoming.write(bytes.into()).await?;
             incoming.finish().await

@@ -217,6 +217,10 @@ impl Site for DriveSite {
         self.space.network()
     }
 
+    fn takes_tags(&self) -> bool {
+        true
+    }
+
     async fn look(&self, path: &DrivePath) -> Result<Option<Item>> {
         match self.find(path).await? {
             Some(entry) => self.one(entry).await,

@@ -99,7 +99,7 @@ impl Outgoing {
             modified_ms: modified_ms(wanted),
             key: wanted.key.clone(),
         };
-        let begun = space.begin(words).await?;
+        let begun = space.begin(words, &wanted.tags).await?;
         // One that has all, or is a file already, stands a byte before its end.
         let is_whole = begun.waits || begun.node.is_some();
         let stands_at = if is_whole { wanted.size } else { begun.offset };

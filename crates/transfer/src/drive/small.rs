@@ -56,7 +56,7 @@ impl Small {
             expect: self.expect,
             entry: Bytes::new(),
         };
-        self.space.put(file, entry, move || signs.alive()).await.map(|(node, _)| node)
+        self.space.put(file, &self.wanted.tags, entry, move || signs.alive()).await.map(|(node, _)| node)
     }
 
     /// Whether an earlier try was done whose answer was lost: the file there has this very content and time.

@@ -11,6 +11,7 @@ use crate::report::{Progress, Shown};
 use crate::signs::watched;
 use crate::site::{Content, Incoming, Item, Kind, Site, Wanted};
 use holdfast_base::{DrivePath, Error, ErrorKind, Result};
+use holdfast_drive::Tag;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -99,7 +100,7 @@ async fn attempt(run: &Run, file: &Move<'_>, item: &Item, this: &mut Try<'_>) ->
     let shown = this.shown;
     let stall = run.options.stall;
     let content = run.unless_stopped(watched(stall, file.source.open(file.from, item))).await.map_err(of_source)?;
-    let wanted = wanted(file, item, this.anew);
+    let wanted = wanted(file, item, &run.options.tags, this.anew);
     let begun = run.unless_stopped(watched(stall, run.destination.begin(&wanted))).await;
     let mut incoming = begun.map_err(Ended::Failed)?;
     let stands = incoming.stands_at().min(item.size);
@@ -166,7 +167,7 @@ fn now() -> u128 {
 }
 
 /// What is begun anew has a key that nothing was begun under.
-fn wanted(file: &Move<'_>, item: &Item, anew: Option<u128>) -> Wanted {
+fn wanted(file: &Move<'_>, item: &Item, tags: &[Tag], anew: Option<u128>) -> Wanted {
     let anew = anew.map(|at| format!("\nanew {at}")).unwrap_or_default();
     Wanted {
         path: file.to.clone(),
@@ -175,5 +176,6 @@ fn wanted(file: &Move<'_>, item: &Item, anew: Option<u128>) -> Wanted {
         mode: item.mode,
         key: format!("{}\n{}\n{}{anew}", file.source.address(), file.from, item.version.0),
         replaces: file.replaces.clone(),
+        tags: tags.to_vec(),
     }
 }

@@ -77,6 +77,10 @@ pub async fn run(
 ) -> Result<Report> {
     let begun = Instant::now();
     check(&job.options)?;
+    if !job.options.tags.is_empty() && !job.destination.takes_tags() {
+        let why = format!("files have tags in a drive: at {} there are none", job.destination.address());
+        return Err(Error::invalid(why));
+    }
     job.legs.iter().try_for_each(|leg| apart(leg, &*job.destination, &job.options))?;
     let run = Arc::new(Run::new(job.destination, job.options, progress, events));
     let relay = tokio::spawn(relay_stop(stop, run.stop.clone()));
