@@ -168,7 +168,7 @@ fn tags_come_with_the_files_that_arrive_and_stay_with_those_that_were_there() ->
     net.rig.stop()?;
     let options = net.rig.server.options();
     let found = |tag: &str| -> Outcome<Vec<String>> {
-        let words = ["search", "--user", name, "--tag", tag, "--limit", "200", "--json"];
+        let words = ["search", "--user", name, "--tag", tag, "--limit", "200", "--json", "--password-file", "-"];
         let answer: serde_json::Value =
             serde_json::from_str(&options.run_ok(&words, holdfast_e2e::rig::PASSWORD.as_bytes())?)?;
         let hits = answer["hits"].as_array().ok_or("no hits")?;

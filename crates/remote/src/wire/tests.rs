@@ -2,8 +2,8 @@ use super::*;
 use holdfast_base::{BlockId, ByteRange, ContentId, DrivePath, NodeId, NodeName, SpaceId, Uid};
 use holdfast_drive::posix_locks::{Held, Kept, LockAnswer, LockAsk, LockKey, Patience};
 use holdfast_drive::{
-    Applied, Batch, Deferred, Durable, Entry, Leave, NameTaken, NewAttributes, NewContent, NewEntry, NewNode, Node,
-    NodeKind, Posix, Rename, Rewrite, Save, Special, Taken, Unlink, XattrRule,
+    Applied, Batch, Deferred, Durable, Entry, Expect, Leave, NameTaken, NewAttributes, NewContent, NewEntry, NewNode,
+    Node, NodeKind, Posix, Rename, Rewrite, Save, Special, Taken, Unlink, XattrRule,
 };
 use proptest::prelude::*;
 

@@ -25,7 +25,7 @@ fn path(text: &str) -> DrivePath {
 fn wanted(name: &str, content: &[u8], key: &str) -> Wanted {
     let size = content.len() as u64;
     let modified_ns = Some(1_700_000_000_123_456_789);
-    Wanted { path: path(name), size, modified_ns, mode: Some(0o640), key: key.into(), replaces: None }
+    Wanted { path: path(name), size, modified_ns, mode: Some(0o640), key: key.into(), replaces: None, tags: Vec::new() }
 }
 
 fn random(bytes: usize, seed: u64) -> Vec<u8> {

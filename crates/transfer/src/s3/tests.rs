@@ -258,6 +258,7 @@ async fn what_somebody_else_put_there_is_not_replaced() {
             mode: None,
             key: format!("key {size}"),
             replaces,
+            tags: Vec::new(),
         };
         let item = rig.site.look(&rig.path("f")).await.expect("looks").expect("is there");
         assert_eq!(

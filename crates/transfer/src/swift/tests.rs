@@ -123,7 +123,15 @@ async fn an_object_that_changes_is_never_mixed_and_what_somebody_else_put_there_
         let (site, path) = (Arc::clone(&site), path.clone());
         async move {
             let key = format!("{bytes:?}");
-            let file = Wanted { path, size: bytes.len() as u64, modified_ns: Some(7), mode: None, key, replaces };
+            let file = Wanted {
+                path,
+                size: bytes.len() as u64,
+                modified_ns: Some(7),
+                mode: None,
+                key,
+                replaces,
+                tags: Vec::new(),
+            };
             let mut incoming = site.begin(&file).await?;
             incoming.write(bytes.into()).await?;
             incoming.finish().await
