@@ -2,6 +2,9 @@
  * The queue of uploads: what waits, what runs, what became of it. It knows no DOM and no network: files go out through a
  * `Transport`, time comes from a clock, and whoever shows it is told that something changed.
  *
+ * A failure of one file is tried again a few times, later each time. What concerns all of them holds all of them and counts against none: the
+ * network is away, the session ended, or the drive says that it cannot now. Then everything goes on by itself, from where it was.
+ *
  * Many small files go side by side, few large ones: each item has a weight, and the weights under way have a limit. Adding,
  * starting and finishing an item cost the same whether ten or ten thousand wait.
  */
@@ -23,14 +26,19 @@ export interface Item {
   conflict: Conflict;
   error: string;
   tries: number;
+  /** Where the last try began, of those that came further than the one before. */
+  kept: number;
   /** The upload the drive remembers, for one that a reload interrupted. */
   remembered: string | null;
 }
 
 export type Outcome = { kind: 'done' } | { kind: 'conflict' };
 
+/** What a failure means: for this file, that it failed or may be tried again; for all, that the drive is away or the session ended. */
+export type Verdict = 'failed' | 'again' | 'away' | 'signed-out';
+
 export interface Transport {
-  /** Sends a file; throws what `isPassing` can judge. An abort leaves what was sent, so that it can go on. */
+  /** Sends a file; throws what `judge` can judge. An abort leaves what was sent, so that it can go on. */
   send(item: Item, progress: (sent: number) => void, signal: AbortSignal): Promise<Outcome>;
   /** Forgets what was sent of an item that was given up. */
   discard(item: Item): void;
@@ -40,7 +48,8 @@ export interface QueueOptions {
   transport: Transport;
   changed: () => void;
   finished: (item: Item) => void;
-  isPassing: (error: unknown) => boolean;
+  /** What a failure means, and how long the drive wants to be left alone. */
+  judge: (error: unknown) => { verdict: Verdict; afterMs?: number };
   explain: (error: unknown) => string;
   now?: () => number;
   wait?: (ms: number, run: () => void) => void;
@@ -55,6 +64,10 @@ const SMALL_WEIGHT = 2;
 /** Tries before a passing failure becomes a failure. */
 const TRIES_MAX = 6;
 const RETRY_FIRST_MS = 1_000;
+/** The longest wait of our own; a drive may ask for longer. */
+const RETRY_MAX_MS = 30_000;
+/** The longest wait that a drive may ask for. */
+const ASKED_MAX_MS = 300_000;
 /** Speed is told over this time. */
 const SPEED_WINDOW_MS = 6_000;
 
@@ -80,6 +93,10 @@ export class Queue {
   readonly items: Item[] = [];
   held = false;
   offline = false;
+  signedOut = false;
+  /** The drive, or what stands before it, said that it cannot now. */
+  away = false;
+  private awayTries = 0;
   private pending: Item[] = [];
   private front: Item[] = [];
   private readonly aborts = new Map<number, AbortController>();
@@ -136,7 +153,7 @@ export class Queue {
 
   private put(space: string, path: string, size: number, file: File | null, conflict: Conflict, tags: readonly string[] = []): Item {
     const item: Item = {
-      id: this.nextId++, space, path, size, tags, file, state: 'waiting', sent: 0, conflict, error: '', tries: 0, remembered: null,
+      id: this.nextId++, space, path, size, tags, file, state: 'waiting', sent: 0, conflict, error: '', tries: 0, kept: 0, remembered: null,
     };
     this.items.push(item);
     this.counts.waiting += 1;
@@ -151,6 +168,10 @@ export class Queue {
   /** Something of it is neither finished nor given up. */
   get unfinished(): boolean {
     return this.busy || this.counts.paused + this.counts.conflict > 0;
+  }
+
+  private get blocked(): boolean {
+    return this.held || this.offline || this.signedOut || this.away;
   }
 
   private set(item: Item, state: State): void {
@@ -193,15 +214,24 @@ export class Queue {
     this.weight += weight;
     this.set(item, 'running');
     this.options.changed();
+    // It may have been stopped, and even begun again, meanwhile.
+    const current = () => this.aborts.get(item.id) === abort && item.state === 'running';
+    let begun = false;
+    const progress = (sent: number) => {
+      if (!current()) return;
+      if (!begun) this.began(item, sent);
+      begun = true;
+      this.heard(item, sent);
+    };
     try {
-      const outcome = await this.options.transport.send(item, (sent) => this.heard(item, sent), abort.signal);
-      if (abort.signal.aborted && item.state !== 'running') return;
+      const outcome = await this.options.transport.send(item, progress, abort.signal);
+      if (abort.signal.aborted && !current()) return;
       if (outcome.kind === 'conflict') this.collided(item);
       else this.succeed(item);
     } catch (error) {
-      if (item.state === 'running') this.stumbled(item, error);
+      if (current()) this.stumbled(item, error);
     } finally {
-      this.aborts.delete(item.id);
+      if (this.aborts.get(item.id) === abort) this.aborts.delete(item.id);
       this.weight -= weight;
       this.refill();
       this.options.changed();
@@ -210,7 +240,7 @@ export class Queue {
 
   /** Starts what has room now. */
   private refill(): void {
-    if (this.held || this.offline) return;
+    if (this.blocked) return;
     for (;;) {
       const item = this.takeNext();
       if (!item) return;
@@ -218,13 +248,20 @@ export class Queue {
     }
   }
 
+  /** The first word of a try is where it goes on: further than the last one, if that one brought something. */
+  private began(item: Item, at: number): void {
+    if (at <= item.kept) return;
+    item.kept = at;
+    item.tries = 0;
+  }
+
   private heard(item: Item, sent: number): void {
-    if (item.state !== 'running') return;
     this.progress(item, sent);
     this.options.changed();
   }
 
   private succeed(item: Item): void {
+    this.awayTries = 0;
     this.progress(item, item.size);
     this.set(item, 'done');
     item.file = null;
@@ -237,19 +274,40 @@ export class Queue {
   }
 
   private stumbled(item: Item, error: unknown): void {
+    const { verdict, afterMs = 0 } = this.options.judge(error);
     item.error = this.options.explain(error);
-    if (!this.options.isPassing(error) || item.tries + 1 >= TRIES_MAX) {
-      this.set(item, 'failed');
-      return;
-    }
-    const pause = RETRY_FIRST_MS * 2 ** item.tries;
-    // While offline nothing is counted as a try: it goes on when the network is back.
-    if (!this.offline) item.tries += 1;
+    const asked = Math.min(afterMs, ASKED_MAX_MS);
+    if (verdict === 'away') this.stepBack(asked);
+    else if (verdict === 'signed-out') this.signedOut = true;
+    else if (verdict === 'failed' || item.tries + 1 >= TRIES_MAX) return this.set(item, 'failed');
     this.set(item, 'retrying');
-    const wait = this.options.wait ?? ((ms, run) => void setTimeout(run, ms));
-    wait(pause, () => {
-      if (item.state === 'retrying' && !this.held && !this.offline) this.requeue(item);
+    // What holds all is no try of this one: it goes on when that is over.
+    if (this.offline || verdict !== 'again') return;
+    this.later(Math.max(asked, pauseAfter(item.tries)), () => {
+      if (item.state === 'retrying' && !this.blocked) this.requeue(item);
     });
+    item.tries += 1;
+  }
+
+  /** Leaves the drive alone for a while, for longer each time that nothing came through. */
+  private stepBack(askedMs: number): void {
+    // What was under way beside it fails with it.
+    if (this.away) return;
+    this.away = true;
+    this.later(Math.max(askedMs, pauseAfter(this.awayTries)), () => this.comeBack());
+    this.awayTries += 1;
+  }
+
+  private comeBack(): void {
+    if (!this.away) return;
+    this.away = false;
+    this.goOn(['retrying']);
+    this.options.changed();
+  }
+
+  private later(ms: number, run: () => void): void {
+    const wait = this.options.wait ?? ((time, then) => void setTimeout(then, time));
+    wait(ms, run);
   }
 
   private requeue(item: Item): void {
@@ -270,6 +328,8 @@ export class Queue {
   resume(item: Item): void {
     if ((item.state === 'paused' || item.state === 'retrying' || item.state === 'failed') && (item.file || item.remembered !== null)) {
       item.tries = 0;
+      // Somebody knows better than the clock.
+      this.away = false;
       this.requeue(item);
     }
   }
@@ -321,14 +381,29 @@ export class Queue {
   /** The network went or came. */
   network(online: boolean): void {
     this.offline = !online;
-    if (online && !this.held) this.goOn(['retrying']);
+    if (online) this.goOn(['retrying']);
+    this.options.changed();
+  }
+
+  /** The session ended, or there is one again. What is under way with the old one stops: its answer would end the new one. */
+  session(open: boolean): void {
+    this.signedOut = !open;
+    if (open) this.goOn(['retrying']);
+    else {
+      for (const item of this.items) {
+        if (item.state !== 'running') continue;
+        this.set(item, 'retrying');
+        this.aborts.get(item.id)?.abort();
+      }
+    }
     this.options.changed();
   }
 
   private goOn(from: State[]): void {
     for (const item of this.items) {
-      if (from.includes(item.state) && item.file) {
+      if (from.includes(item.state) && (item.file || item.remembered !== null)) {
         this.set(item, 'waiting');
+        item.error = '';
         this.pending.push(item);
       }
     }
@@ -341,6 +416,21 @@ export class Queue {
 
   cancelAll(): void {
     for (const item of this.items) this.cancel(item);
+  }
+
+  /** Lets go of everything: it is another's. What the drive has of it, it keeps for whom it belongs to. */
+  clear(): void {
+    for (const item of this.items) {
+      if (item.state !== 'done' && item.state !== 'skipped') {
+        this.set(item, 'skipped');
+        this.bytes -= item.size;
+        this.progress(item, 0, false);
+      }
+      this.aborts.get(item.id)?.abort();
+      item.file = null;
+    }
+    this.answerForAll = null;
+    this.tidy();
   }
 
   /** Takes what is finished off the list. */
@@ -374,6 +464,9 @@ export class Queue {
     };
   }
 }
+
+/** How long to wait after so many tries. */
+const pauseAfter = (tries: number) => Math.min(RETRY_MAX_MS, RETRY_FIRST_MS * 2 ** Math.min(tries, 16));
 
 function weightOf(item: Item): number {
   return item.size >= LARGE_BYTES ? LARGE_WEIGHT : SMALL_WEIGHT;

@@ -4,7 +4,7 @@
  * to be finished under another rule; no byte is sent twice for that.
  */
 import { DetailedError, Upload } from 'tus-js-client';
-import { API, ApiError } from '../api/http';
+import { API, ApiError, heard } from '../api/http';
 import * as api from '../api/uploads';
 import type { Item, Outcome } from '../lib/queue';
 
@@ -63,7 +63,11 @@ function send(item: Item, file: File, progress: (sent: number) => void, signal: 
       fingerprint: () => Promise.resolve(fingerprint(item, file)),
       onProgress: (sent) => progress(sent),
       onSuccess: () => resolve(),
-      onError: (error) => reject(toApiError(error)),
+      onError: (error) => {
+        const failed = toApiError(error);
+        heard(failed.status);
+        reject(failed);
+      },
       onUploadUrlAvailable: () => {
         item.remembered = upload.url?.split('/').pop() ?? null;
       },
