@@ -40,7 +40,7 @@ describe('uploads that are broken off half way go on where they were', () => {
   /** Asks the drive itself. */
   async function ask(path, method = 'GET', body = undefined) {
     const headers = { authorization: drive.auth, 'content-type': 'application/json' };
-    const answer = await fetch(`${drive.url}/api/v1${path}`, { method, body: body && JSON.stringify(body), headers });
+    const answer = await fetch(`${drive.url}/api/v1${path}`, { method, headers, ...(body && { body: JSON.stringify(body) }) });
     assert.ok(answer.ok, `${method} ${path}: ${answer.status}`);
     return answer;
   }
@@ -110,8 +110,8 @@ describe('uploads that are broken off half way go on where they were', () => {
     await page.waitForFunction(() => !document.querySelector('header .uploads'));
     assert.equal(middle.sent, before);
     // Hers again: it is hers to go on with.
-    await press(page, 'Account menu');
-    await press(page, 'Sign out');
+    await page.click('header .account');
+    await press(page, 'Sign out', '[role=menuitem]');
     await page.waitForSelector('#password');
     await page.$eval('#name', (input) => input.select());
     await signIn(page, drive);

@@ -85,6 +85,7 @@ onSession((turn, name) => {
   if (turn === 'ended') return queue.session(false);
   if (whose !== null && (turn === 'left' || whose !== name)) {
     queue.clear();
+    visible = false;
     remembered = false;
   }
   whose = turn === 'open' ? name : null;
