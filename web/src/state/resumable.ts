@@ -82,8 +82,9 @@ function send(item: Item, file: File, progress: (sent: number) => void, signal: 
 }
 
 /**
- * What the client sends of a file. From its first byte on that is the file itself: of a piece of it, even of the whole, Chromium sends
- * considerably fewer bytes a second.
+ * What the client sends of a file. From its first byte on that is the file itself: XMLHttpRequest, which the client sends by, has a `File` read by
+ * the process that sends it, and of a slice, even of the whole, two more processes have their hands on every byte. Chromium then needs about twice the
+ * processor time (`node web/e2e/ways.mjs`; docs/BENCH.md has figures).
  */
 function sourceOf(file: File) {
   const slice = (start: number, end: number) =>
