@@ -217,14 +217,18 @@ describe('a queue of uploads', () => {
 
   it('counts tries anew when one came further than the last', async () => {
     const { hand, queue, waits } = setUp();
-    const [item] = queue.add('s', files(1, 1_000));
+    const [item] = queue.add('s', files(1, 1_000)) as [Item];
+    item.remembered = 'u1';
     for (let n = 0; n < 20; n += 1) {
       hand.open.get('f0')?.progress(n * 10);
+      hand.open.get('f0')?.progress(1_000);
       hand.open.get('f0')?.fail(new Passing('broke off'));
       await settle();
+      expect(item, 'what was sent may be lost').toMatchObject({ state: 'retrying', sent: n * 10 });
       waits.at(-1)?.run();
     }
-    expect(item?.state).toBe('running');
+    expect(item.state).toBe('running');
+    expect(waits.at(-1)?.ms).toBe(1_000);
   });
 
   it('pauses and goes on where it was; a pause is not a failure', async () => {

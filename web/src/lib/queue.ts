@@ -9,28 +9,11 @@
  * starting and finishing an item cost the same whether ten or ten thousand wait.
  */
 import type { Conflict } from '../api/types';
+import { Tally, type Item, type State, type Totals } from './tally';
 
-export type State = 'waiting' | 'running' | 'paused' | 'retrying' | 'conflict' | 'done' | 'failed' | 'skipped' | 'interrupted';
+export type { Item, State, Totals } from './tally';
+
 export type Answer = 'replace' | 'keep-both' | 'skip';
-
-export interface Item {
-  readonly id: number;
-  readonly space: string;
-  readonly path: string;
-  readonly size: number;
-  /** Tags the file gets with its content. */
-  readonly tags: readonly string[];
-  file: File | null;
-  state: State;
-  sent: number;
-  conflict: Conflict;
-  error: string;
-  tries: number;
-  /** Where the last try began, of those that came further than the one before. */
-  kept: number;
-  /** The upload the drive remembers, for one that a reload interrupted. */
-  remembered: string | null;
-}
 
 export type Outcome = { kind: 'done' } | { kind: 'conflict' };
 
@@ -68,26 +51,6 @@ const RETRY_FIRST_MS = 1_000;
 const RETRY_MAX_MS = 30_000;
 /** The longest wait that a drive may ask for. */
 const ASKED_MAX_MS = 300_000;
-/** Speed is told over this time. */
-const SPEED_WINDOW_MS = 6_000;
-
-export interface Totals {
-  items: number;
-  done: number;
-  failed: number;
-  waiting: number;
-  running: number;
-  conflicts: number;
-  paused: number;
-  retrying: number;
-  interrupted: number;
-  bytes: number;
-  sent: number;
-  /** Bytes a second, lately. */
-  speed: number;
-  /** Seconds; infinite if nothing moves. */
-  left: number;
-}
 
 export class Queue {
   readonly items: Item[] = [];
@@ -102,14 +65,8 @@ export class Queue {
   private readonly aborts = new Map<number, AbortController>();
   private weight = 0;
   private nextId = 1;
-  private sample: { at: number; sent: number }[] = [];
-  private moved = 0;
   private answerForAll: Answer | null = null;
-  private readonly counts: Record<State, number> = {
-    waiting: 0, running: 0, paused: 0, retrying: 0, conflict: 0, done: 0, failed: 0, skipped: 0, interrupted: 0,
-  };
-  private bytes = 0;
-  private sent = 0;
+  private readonly tally = new Tally();
 
   constructor(private readonly options: QueueOptions) {}
 
@@ -127,8 +84,9 @@ export class Queue {
   addInterrupted(space: string, path: string, size: number, sent: number, remembered: string): Item {
     const item = this.put(space, path, size, null, 'fail');
     item.remembered = remembered;
+    item.kept = sent;
     this.set(item, 'interrupted');
-    this.progress(item, sent, false);
+    this.tally.progress(item, sent, false);
     this.options.changed();
     return item;
   }
@@ -138,7 +96,7 @@ export class Queue {
     const item = this.put(space, path, size, null, 'fail');
     item.remembered = remembered;
     this.set(item, 'conflict');
-    this.progress(item, size, false);
+    this.tally.progress(item, size, false);
     this.options.changed();
     return item;
   }
@@ -156,18 +114,17 @@ export class Queue {
       id: this.nextId++, space, path, size, tags, file, state: 'waiting', sent: 0, conflict, error: '', tries: 0, kept: 0, remembered: null,
     };
     this.items.push(item);
-    this.counts.waiting += 1;
-    this.bytes += size;
+    this.tally.add(item);
     return item;
   }
 
   get busy(): boolean {
-    return this.counts.waiting + this.counts.running + this.counts.retrying > 0;
+    return this.tally.of('waiting', 'running', 'retrying') > 0;
   }
 
   /** Something of it is neither finished nor given up. */
   get unfinished(): boolean {
-    return this.busy || this.counts.paused + this.counts.conflict > 0;
+    return this.busy || this.tally.of('paused', 'conflict') > 0;
   }
 
   private get blocked(): boolean {
@@ -175,16 +132,7 @@ export class Queue {
   }
 
   private set(item: Item, state: State): void {
-    this.counts[item.state] -= 1;
-    this.counts[state] += 1;
-    item.state = state;
-  }
-
-  private progress(item: Item, sent: number, moving = true): void {
-    const by = sent - item.sent;
-    item.sent = sent;
-    this.sent += by;
-    if (moving && by > 0) this.moved += by;
+    this.tally.set(item, state);
   }
 
   /** The next to start, or none: `front` is read from its end, and is what was pending, turned over. */
@@ -216,12 +164,14 @@ export class Queue {
     this.options.changed();
     // It may have been stopped, and even begun again, meanwhile.
     const current = () => this.aborts.get(item.id) === abort && item.state === 'running';
-    let begun = false;
+    // The first word of one that goes on is from where.
+    let goesOn = item.remembered !== null;
     const progress = (sent: number) => {
       if (!current()) return;
-      if (!begun) this.began(item, sent);
-      begun = true;
-      this.heard(item, sent);
+      if (goesOn) this.wentOn(item, sent);
+      else this.tally.progress(item, sent);
+      goesOn = false;
+      this.options.changed();
     };
     try {
       const outcome = await this.options.transport.send(item, progress, abort.signal);
@@ -248,21 +198,16 @@ export class Queue {
     }
   }
 
-  /** The first word of a try is where it goes on: further than the last one, if that one brought something. */
-  private began(item: Item, at: number): void {
-    if (at <= item.kept) return;
+  /** What is there already did not move now. Further than the last time, its tries count anew. */
+  private wentOn(item: Item, at: number): void {
+    if (at > item.kept) item.tries = 0;
     item.kept = at;
-    item.tries = 0;
-  }
-
-  private heard(item: Item, sent: number): void {
-    this.progress(item, sent);
-    this.options.changed();
+    this.tally.progress(item, at, false);
   }
 
   private succeed(item: Item): void {
     this.awayTries = 0;
-    this.progress(item, item.size);
+    this.tally.progress(item, item.size);
     this.set(item, 'done');
     item.file = null;
     this.options.finished(item);
@@ -281,6 +226,8 @@ export class Queue {
     else if (verdict === 'signed-out') this.signedOut = true;
     else if (verdict === 'failed' || item.tries + 1 >= TRIES_MAX) return this.set(item, 'failed');
     this.set(item, 'retrying');
+    // What was sent and not heard of may be lost.
+    this.tally.progress(item, item.kept, false);
     // What holds all is no try of this one: it goes on when that is over.
     if (this.offline || verdict !== 'again') return;
     this.later(Math.max(asked, pauseAfter(item.tries)), () => {
@@ -337,9 +284,7 @@ export class Queue {
   cancel(item: Item): void {
     if (item.state === 'done' || item.state === 'skipped') return;
     const wasRunning = item.state === 'running';
-    this.set(item, 'skipped');
-    this.bytes -= item.size;
-    this.progress(item, 0, false);
+    this.tally.drop(item);
     this.aborts.get(item.id)?.abort();
     if (wasRunning || item.remembered !== null || item.tries > 0) this.options.transport.discard(item);
     item.file = null;
@@ -357,9 +302,7 @@ export class Queue {
 
   private settle(item: Item, answer: Answer): void {
     if (answer === 'skip') {
-      this.set(item, 'skipped');
-      this.bytes -= item.size;
-      this.progress(item, 0, false);
+      this.tally.drop(item);
       item.file = null;
       if (item.remembered !== null) this.options.transport.discard(item);
       return;
@@ -422,9 +365,7 @@ export class Queue {
   clear(): void {
     for (const item of this.items) {
       if (item.state !== 'done' && item.state !== 'skipped') {
-        this.set(item, 'skipped');
-        this.bytes -= item.size;
-        this.progress(item, 0, false);
+        this.tally.drop(item);
       }
       this.aborts.get(item.id)?.abort();
       item.file = null;
@@ -436,32 +377,14 @@ export class Queue {
   /** Takes what is finished off the list. */
   tidy(): void {
     const rest = this.items.filter((item) => item.state !== 'done' && item.state !== 'skipped');
-    for (const item of this.items) {
-      if (item.state !== 'done') continue;
-      this.bytes -= item.size;
-      this.sent -= item.sent;
-    }
-    this.counts.done = 0;
-    this.counts.skipped = 0;
+    for (const item of this.items) if (item.state === 'done' || item.state === 'skipped') this.tally.remove(item);
     this.items.length = 0;
     for (const item of rest) this.items.push(item);
     this.options.changed();
   }
 
   totals(): Totals {
-    const now = (this.options.now ?? Date.now)();
-    this.sample.push({ at: now, sent: this.moved });
-    while (this.sample.length > 2 && now - (this.sample[0]?.at ?? now) > SPEED_WINDOW_MS) this.sample.shift();
-    const first = this.sample[0];
-    const span = first ? now - first.at : 0;
-    const speed = this.counts.running > 0 && first && span > 250 ? ((this.moved - first.sent) * 1000) / span : 0;
-    if (this.counts.running === 0) this.sample = [];
-    const { counts } = this;
-    return {
-      items: this.items.length - counts.skipped, done: counts.done, failed: counts.failed, waiting: counts.waiting,
-      running: counts.running, conflicts: counts.conflict, paused: counts.paused, retrying: counts.retrying, interrupted: counts.interrupted,
-      bytes: this.bytes, sent: this.sent, speed, left: speed > 0 ? (this.bytes - this.sent) / speed : Infinity,
-    };
+    return this.tally.totals((this.options.now ?? Date.now)());
   }
 }
 
