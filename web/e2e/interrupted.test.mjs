@@ -133,6 +133,29 @@ describe('uploads that are broken off half way go on where they were', () => {
     assert.equal(await page.$('.offline'), null);
   });
 
+  test('when they were paused', async () => {
+    await begin('paused.bin');
+    await press(page, 'Pause paused.bin', '.panel button');
+    await seen(page, 'paused', '.upload');
+    middle.release();
+    const there = await kept();
+    const before = middle.sent;
+    await press(page, 'Go on with paused.bin', '.panel button');
+    await arrives('paused.bin', there, before);
+  });
+
+  test('when the page was loaded anew and the file chosen again', async () => {
+    await begin('anew.bin');
+    await page.goto(`${middle.url}/files/ana`);
+    middle.cut();
+    await (await page.waitForSelector('header .uploads')).click();
+    await seen(page, 'interrupted', '.panel');
+    const there = await kept();
+    const before = middle.sent;
+    await (await page.$('.upload input[type=file]')).uploadFile(join(files, 'anew.bin'));
+    await arrives('anew.bin', there, before);
+  });
+
   for (const [status, headers] of [[502, {}], [503, { 'retry-after': '2' }], [504, {}]]) {
     test(`when a balancer answered ${status}`, async () => {
       const name = `balancer ${status}.bin`;
