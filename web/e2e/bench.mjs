@@ -4,13 +4,16 @@
  *   ROUNDS   uploads of each side (3)
  *   MIB      size of the uploaded file (1024)
  *   ENTRIES  files of the large folder (100,000)
+ *   ONLY     uploads, small or folder: that part alone
  *
- * Both sides send the same incompressible file to the same server by turns, and Chromium also sends it to a server that throws it away, in one request and in
- * several at once: more than that no drive could get from it on this machine. Memory of the tab is what its process has for itself
- * (private pages) and what its scripts hold. Prints every figure.
+ * Both sides send an incompressible file to the same server by turns, who begins changes from round to round, and Chromium also sends it to a server that
+ * throws it away: more than that no drive could get from it on this machine. Each time every block of the file is a new one, since a drive
+ * keeps equal blocks once; then both send once more what is there already, when the server has nothing to seal and to write and
+ * is as fast as it can be. `ways.mjs` compares other ways from a file to a server. Memory of the tab is what its process has
+ * for itself (private pages) and what its scripts hold. Prints every figure.
  */
 import { spawnSync } from 'node:child_process';
-import { randomFillSync } from 'node:crypto';
+import { randomBytes, randomFillSync } from 'node:crypto';
 import { createServer } from 'node:http';
 import { closeSync, mkdtempSync, openSync, readFileSync, rmSync, writeFileSync, writeSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -23,26 +26,30 @@ const ROUNDS = number('ROUNDS', 3);
 const MIB = number('MIB', 1024);
 const ENTRIES = number('ENTRIES', 100_000);
 const SMALL_FILES = 2_000;
-/** Requests of one page at once, of which more do not make Chromium faster. */
-const TOGETHER = 4;
+const MEMORY_MS = 500;
 const UPLOAD_MS = 600_000;
 const PICK = '[data-testid=pick-files]';
 const median = (all) => [...all].sort((a, b) => a - b)[Math.floor(all.length / 2)];
 const shown = (all) => all.map((value) => Math.round(value)).join(' ');
 
+const BLOCK_BYTES = 1 << 20;
+
 function makeFile(path, mib) {
   const file = openSync(path, 'w');
-  const piece = Buffer.allocUnsafe(1 << 20);
+  const piece = Buffer.allocUnsafe(BLOCK_BYTES);
   for (let at = 0; at < mib; at += 1) writeSync(file, randomFillSync(piece));
   closeSync(file);
 }
 
-/** Bytes that only this page's process has, and those of its scripts, after a collection. */
-async function memory(browser, page) {
-  const session = await page.createCDPSession();
-  await session.send('HeapProfiler.collectGarbage');
-  await session.detach();
-  const { JSHeapUsedSize } = await page.metrics();
+/** Makes each of its blocks one that nobody has seen. */
+function renew(path) {
+  const file = openSync(path, 'r+');
+  for (let at = 0; at < MIB; at += 1) writeSync(file, randomBytes(16), 0, 16, at * BLOCK_BYTES);
+  closeSync(file);
+}
+
+/** MiB of the process of the pages that has most for itself. */
+async function ownMemory(browser) {
   const whole = await browser.target().createCDPSession();
   const { processInfo } = await whole.send('SystemInfo.getProcessInfo');
   await whole.detach();
@@ -52,60 +59,91 @@ async function memory(browser, page) {
       const sums = readFileSync(`/proc/${id}/smaps_rollup`, 'utf8');
       return [...sums.matchAll(/^Private_\w+:\s+(\d+) kB$/gm)].reduce((sum, [, kib]) => sum + Number(kib), 0) / 1024;
     });
-  return { process: Math.max(...own), scripts: JSHeapUsedSize / (1 << 20) };
+  return Math.max(...own);
 }
 
-/** A page of a server that throws away what it is sent; answers how fast Chromium sends it `file`, in MiB/s. */
+/** What this page's process has, and its scripts, after a collection. */
+async function memory(browser, page) {
+  const session = await page.createCDPSession();
+  await session.send('HeapProfiler.collectGarbage');
+  await session.detach();
+  const { JSHeapUsedSize } = await page.metrics();
+  return { process: await ownMemory(browser), scripts: JSHeapUsedSize / (1 << 20) };
+}
+
+/** A page of a server that throws away what it is sent; answers how fast Chromium sends it `file`, in MiB/s, as the drive's page sends it. */
 async function nowhere(browser, file) {
   const server = createServer((request, response) => {
     response.setHeader('content-type', 'text/html');
     request.resume().on('end', () => response.end('<input type=file>'));
   });
   await new Promise((ready) => server.listen(0, '127.0.0.1', ready));
+  const address = `http://127.0.0.1:${server.address().port}/`;
   const page = await browser.newPage();
-  await page.goto(`http://127.0.0.1:${server.address().port}/`);
-  const input = await page.$('input');
+  const rate = async () => {
+    await page.bringToFront();
+    await page.goto(address);
+    await (await page.$('input')).uploadFile(file);
+    const took = await page.evaluate(
+      () =>
+        new Promise((done, failed) => {
+          const begun = performance.now();
+          const call = new XMLHttpRequest();
+          call.open('PUT', '/');
+          call.onload = () => done(performance.now() - begun);
+          call.onerror = failed;
+          call.send(document.querySelector('input').files[0]);
+        }),
+    );
+    return (MIB / took) * 1000;
+  };
+  return { rate, close: () => page.close().then(() => server.close()) };
+}
+
+function byCurl(drive, file, folder) {
+  const begun = performance.now();
+  const to = `${drive.url}/dav/${drive.admin}/${encodeURIComponent(folder)}/by-curl`;
+  const curl = spawnSync('curl', ['-sS', '--fail', '-o', '/dev/null', '-u', `${drive.admin}:${drive.password}`, '-T', file, to]);
+  if (curl.status !== 0) throw new Error(String(curl.stderr));
+  return (MIB / (performance.now() - begun)) * 1000;
+}
+
+async function byPage(drive, browser, page, file, folder, watch) {
+  await page.bringToFront();
+  await page.goto(`${drive.url}/files/${drive.admin}/${encodeURIComponent(folder)}`);
+  const input = await page.waitForSelector(PICK);
+  const name = file.split('/').at(-1);
+  const sent = performance.now();
+  const watching = setInterval(() => void ownMemory(browser).then(watch, () => {}), MEMORY_MS);
   await input.uploadFile(file);
-  const took = (requests) =>
-    page.evaluate(async (parts) => {
-      const begun = performance.now();
-      const file = document.querySelector('input').files[0];
-      const bytes = file.size / parts;
-      const send = (_, at) => fetch('/', { method: 'PUT', body: file.slice(at * bytes, (at + 1) * bytes) });
-      await Promise.all(Array.from({ length: parts }, send));
-      return performance.now() - begun;
-    }, requests);
-  const close = () => page.close().then(() => server.close());
-  return { rate: async (requests) => (MIB / (await took(requests))) * 1000, close };
+  await page.waitForSelector(`[data-name="${name}"]`, { timeout: UPLOAD_MS });
+  clearInterval(watching);
+  return (MIB / (performance.now() - sent)) * 1000;
 }
 
 async function uploads(drive, browser, page, file) {
-  const rates = { browser: [], curl: [], nowhere: [], together: [] };
+  const rates = { browser: [], curl: [], nowhere: [], browserAgain: [], curlAgain: [] };
   const sink = await nowhere(browser, file);
   let most = 0;
-  for (let round = 1; round <= ROUNDS; round += 1) {
-    await drive.folder(`${drive.admin}/round ${round}`);
-    const begun = performance.now();
-    const curl = spawnSync('curl', ['-sS', '--fail', '-o', '/dev/null', '-u', `${drive.admin}:${drive.password}`, '-T', file, `${drive.url}/dav/${drive.admin}/round%20${round}/by-curl`]);
-    if (curl.status !== 0) throw new Error(String(curl.stderr));
-    rates.curl.push((MIB / (performance.now() - begun)) * 1000);
-    rates.nowhere.push(await sink.rate(1));
-    rates.together.push(await sink.rate(TOGETHER));
-    await page.bringToFront();
-    await page.goto(`${drive.url}/files/${drive.admin}/round%20${round}`);
-    await page.waitForSelector('[data-name="by-curl"]');
-    const input = await page.waitForSelector(PICK);
-    const name = file.split('/').at(-1);
-    const sent = performance.now();
-    await input.uploadFile(file);
-    const watching = setInterval(() => void memory(browser, page).then((now) => (most = Math.max(most, now.process)), () => {}), 1_000);
-    await page.waitForSelector(`[data-name="${name}"]`, { timeout: UPLOAD_MS });
-    rates.browser.push((MIB / (performance.now() - sent)) * 1000);
-    clearInterval(watching);
+  const sides = [
+    (folder, again) => rates[again ? 'curlAgain' : 'curl'].push(byCurl(drive, file, folder)),
+    async (folder, again) => rates[again ? 'browserAgain' : 'browser'].push(await byPage(drive, browser, page, file, folder, (now) => (most = Math.max(most, now)))),
+  ];
+  for (let round = 0; round < ROUNDS; round += 1) {
+    await drive.folder(`${drive.admin}/new ${round}`);
+    await drive.folder(`${drive.admin}/again ${round}`);
+    for (const at of [round, round + 1]) {
+      renew(file);
+      await sides[at % 2](`new ${round}`, false);
+    }
+    for (const at of [round, round + 1]) await sides[at % 2](`again ${round}`, true);
+    rates.nowhere.push(await sink.rate());
   }
   await sink.close();
-  const to = (other) => (median(rates.browser) / median(other)).toFixed(2);
-  console.log(`upload of ${MIB} MiB: Chromium ${shown(rates.browser)} MiB/s, curl ${shown(rates.curl)}, Chromium to a server that throws it away ${shown(rates.nowhere)}, and with ${TOGETHER} requests at once ${shown(rates.together)}; medians' ratios ${to(rates.curl)}, ${to(rates.nowhere)} and ${to(rates.together)}; the tab had ${Math.round(most)} MiB at most`);
+  const ratio = (one, other) => (median(one) / median(other)).toFixed(2);
+  console.log(`upload of ${MIB} MiB that are new: Chromium ${shown(rates.browser)} MiB/s, curl ${shown(rates.curl)}; medians' ratio ${ratio(rates.browser, rates.curl)}`);
+  console.log(`that are there already: Chromium ${shown(rates.browserAgain)} MiB/s, curl ${shown(rates.curlAgain)}; medians' ratio ${ratio(rates.browserAgain, rates.curlAgain)}`);
+  console.log(`Chromium to a server that throws it away ${shown(rates.nowhere)} MiB/s; the tab had ${Math.round(most)} MiB at most`);
 }
 
 async function largeFolder(drive, browser, page) {
@@ -159,9 +197,10 @@ try {
   makeFile(file, MIB);
   const { page } = await open(browser, drive.url);
   await signIn(page, drive);
-  await uploads(drive, browser, page, file);
-  await smallFiles(drive, page, work);
-  await largeFolder(drive, browser, page);
+  const asked = (part) => [undefined, '', part].includes(process.env.ONLY);
+  if (asked('uploads')) await uploads(drive, browser, page, file);
+  if (asked('small')) await smallFiles(drive, page, work);
+  if (asked('folder')) await largeFolder(drive, browser, page);
 } finally {
   await browser.close();
   await drive.stop();

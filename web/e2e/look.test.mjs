@@ -27,7 +27,7 @@ const PAGES = [
   ['connect', '/account/connect', '.copy pre'],
   ['devices', '/account/devices', '.card li'],
   ['password', '/account/password', '#password-new'],
-  ['sign-in', '/account/security', '.card h2'],
+  ['security', '/account/security', '.card h2'],
   ['appearance', '/account/look', 'fieldset'],
   ['shared', '/shared', 'h1'],
   ['missing', '/files/ana/nowhere', '.problem'],

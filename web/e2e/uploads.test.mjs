@@ -1,6 +1,6 @@
 /** Uploads: many small ones, folders, large ones that are interrupted. */
 import assert from 'node:assert/strict';
-import { randomBytes } from 'node:crypto';
+import { createHash, randomBytes } from 'node:crypto';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -138,7 +138,6 @@ describe('large uploads', () => {
       const answer = await fetch('/api/v1/content/ana/large.bin');
       return [...new Uint8Array(await crypto.subtle.digest('SHA-256', await answer.arrayBuffer()))].join();
     });
-    const { createHash } = await import('node:crypto');
     assert.equal(same, [...createHash('sha256').update(bytes).digest()].join());
     assert.ok(sent <= bytes.length - before.offset_bytes, `${sent} bytes were sent again`);
   });

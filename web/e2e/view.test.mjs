@@ -1,7 +1,7 @@
 /** Looking at files, writing them, and what they were. */
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
-import { gone, launch, open, press, seen, signIn } from './lib/browser.mjs';
+import { gone, launch, open, press, row, seen, signIn } from './lib/browser.mjs';
 import { startDrive } from './lib/drive.mjs';
 import { pdfOf, pngOf, wavOf } from './lib/samples.mjs';
 
@@ -51,6 +51,47 @@ describe('a file', () => {
     await page.keyboard.press('Escape');
     await page.waitForSelector('[role=grid]');
     assert.equal(new URL(page.url()).search, '');
+  });
+
+  test('has the whole way to it, an address, and the menu of its folder’s list', async () => {
+    for (const folder of ['ana/way', 'ana/way/deep']) await drive.folder(folder);
+    for (const name of ['a.txt', 'b.txt']) await drive.put(`ana/way/deep/${name}`, `this is ${name}`);
+    const menu = async () => {
+      await press(page, 'More actions for b.txt');
+      await page.waitForSelector('[role=menu]');
+      return page.$$eval('[role=menuitem]', (items) => items.map((item) => item.textContent.replace(/\s+/g, ' ').trim()));
+    };
+    await page.goto(`${drive.url}/files/ana/way/deep`);
+    await page.waitForSelector(row('b.txt'));
+    const listed = await menu();
+    await page.keyboard.press('Escape');
+    await page.goto(`${drive.url}/files/ana/way/deep?view=b.txt`);
+    await seen(page, 'this is b.txt', '.code');
+    const way = await page.$$eval('nav[aria-label] ol li', (all) => all.map((one) => one.textContent.trim()));
+    assert.deepEqual(way, ['ana', 'way', 'deep', 'b.txt']);
+    assert.equal(await page.$eval('ol [aria-current=page]', (here) => here.textContent), 'b.txt');
+    assert.deepEqual(await menu(), listed.slice(1), 'all but to open it');
+    await page.keyboard.press('Escape');
+    await page.waitForFunction(() => !document.querySelector('[role=menu]'));
+
+    await page.keyboard.press('F2');
+    await page.waitForSelector('dialog input');
+    await page.$eval('dialog input', (input) => input.select());
+    await page.type('dialog input', 'c.txt');
+    await press(page, 'Rename', 'dialog button');
+    await seen(page, 'c.txt', 'ol [aria-current=page]');
+    assert.equal(new URL(page.url()).search, '?view=c.txt');
+    assert.equal(await drive.read('ana/way/deep/c.txt'), 'this is b.txt');
+
+    await page.$$eval('ol a', (links) => links.find((link) => link.textContent === 'way').click());
+    await page.waitForSelector(row('deep'));
+    await page.goBack();
+    await seen(page, 'this is b.txt', '.code');
+    await press(page, 'More actions for c.txt');
+    await page.waitForSelector('[role=menu]');
+    await page.$$eval('[role=menuitem]', (items) => items.at(-1).click());
+    await seen(page, 'this is a.txt', '.code');
+    assert.equal(await drive.read('ana/way/deep/c.txt'), null);
   });
 
   test('of a table is a table of text', async () => {

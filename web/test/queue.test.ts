@@ -1,8 +1,20 @@
 import { describe, expect, it } from 'vitest';
-import { LARGE_BYTES, Queue, type Item, type Outcome, type Transport } from '../src/lib/queue';
+import { LARGE_BYTES, Queue, type Item, type Outcome, type Transport, type Verdict } from '../src/lib/queue';
 
 class Passing extends Error {}
 class Final extends Error {}
+class Away extends Error {
+  constructor(readonly afterMs = 0) {
+    super('away');
+  }
+}
+class SignedOut extends Error {}
+
+function judge(error: unknown): { verdict: Verdict; afterMs?: number } {
+  if (error instanceof Away) return { verdict: 'away', afterMs: error.afterMs };
+  if (error instanceof SignedOut) return { verdict: 'signed-out' };
+  return { verdict: error instanceof Passing ? 'again' : 'failed' };
+}
 
 /** A transport that does what the test says when it says so. */
 class Hand implements Transport {
@@ -40,7 +52,7 @@ function setUp() {
     transport: hand,
     changed: () => {},
     finished: (item) => finished.push(item.path),
-    isPassing: (error) => error instanceof Passing,
+    judge,
     explain: (error) => (error as Error).message,
     now: () => now,
     wait: (ms, run) => waits.push({ ms, run }),
@@ -138,6 +150,85 @@ describe('a queue of uploads', () => {
       await settle();
     }
     expect(queue.totals()).toMatchObject({ done: 8, failed: 0 });
+  });
+
+  it('leaves a drive that is away alone, for longer each time, and never gives up', async () => {
+    const { hand, queue, waits } = setUp();
+    const [item] = queue.add('s', files(8));
+    const asked: number[] = [];
+    for (let n = 0; n < 12; n += 1) {
+      for (const open of [...hand.open.values()]) open.fail(new Away(n === 9 ? 45_000 : 0));
+      await settle();
+      expect(queue.away).toBe(true);
+      expect(hand.open.size).toBe(0);
+      asked.push(waits.at(-1)?.ms ?? 0);
+      waits.at(-1)?.run();
+      expect(hand.open.size).toBe(5);
+    }
+    expect(waits).toHaveLength(12);
+    expect(asked).toEqual([1_000, 2_000, 4_000, 8_000, 16_000, 30_000, 30_000, 30_000, 30_000, 45_000, 30_000, 30_000]);
+    expect(item?.tries).toBe(0);
+    while (hand.open.size > 0) {
+      hand.open.values().next().value?.done();
+      await settle();
+    }
+    expect(queue.totals()).toMatchObject({ done: 8, failed: 0 });
+  });
+
+  it('tries a drive that is away at once if somebody says so', async () => {
+    const { hand, queue } = setUp();
+    const [item] = queue.add('s', files(1));
+    hand.open.get('f0')?.fail(new Away());
+    await settle();
+    queue.resume(item as Item);
+    expect(hand.open.size).toBe(1);
+  });
+
+  it('waits while nobody is signed in, and goes on with whoever was', async () => {
+    const { hand, queue } = setUp();
+    const items = queue.add('s', files(7));
+    hand.open.get('f0')?.fail(new SignedOut());
+    await settle();
+    queue.session(false);
+    await settle();
+    expect(hand.open.size).toBe(0);
+    expect(items.map(({ state }) => state)).toEqual([...Array<string>(5).fill('retrying'), 'waiting', 'waiting']);
+    queue.network(true);
+    expect(hand.open.size).toBe(0);
+    queue.session(true);
+    while (hand.open.size > 0) {
+      hand.open.values().next().value?.done();
+      await settle();
+    }
+    expect(queue.totals()).toMatchObject({ done: 7, failed: 0 });
+  });
+
+  it('lets go of what is another’s without a word to the drive', async () => {
+    const { hand, queue, finished } = setUp();
+    queue.add('s', files(7, 100));
+    hand.open.get('f0')?.progress(40);
+    queue.clear();
+    await settle();
+    expect(queue.totals()).toMatchObject({ items: 0, bytes: 0, sent: 0, running: 0, waiting: 0 });
+    expect([hand.open.size, hand.discarded, finished]).toEqual([0, [], []]);
+    queue.add('s', files(1));
+    expect(hand.open.size).toBe(1);
+  });
+
+  it('counts tries anew when one came further than the last', async () => {
+    const { hand, queue, waits } = setUp();
+    const [item] = queue.add('s', files(1, 1_000)) as [Item];
+    item.remembered = 'u1';
+    for (let n = 0; n < 20; n += 1) {
+      hand.open.get('f0')?.progress(n * 10);
+      hand.open.get('f0')?.progress(1_000);
+      hand.open.get('f0')?.fail(new Passing('broke off'));
+      await settle();
+      expect(item, 'what was sent may be lost').toMatchObject({ state: 'retrying', sent: n * 10 });
+      waits.at(-1)?.run();
+    }
+    expect(item.state).toBe('running');
+    expect(waits.at(-1)?.ms).toBe(1_000);
   });
 
   it('pauses and goes on where it was; a pause is not a failure', async () => {

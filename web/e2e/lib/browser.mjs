@@ -9,15 +9,16 @@ const PATHS = {
 export const kind = process.env.BROWSER === 'firefox' ? 'firefox' : 'chrome';
 const WAIT_MS = 20_000;
 
-export async function launch() {
+export async function launch({ args = [], ...more } = {}) {
   const executablePath = PATHS[kind].find((path) => path && existsSync(path));
   if (!executablePath) throw new Error(`no ${kind} here`);
   return puppeteer.launch({
     browser: kind,
     executablePath,
     headless: true,
-    args: kind === 'chrome' ? ['--no-sandbox', '--lang=en'] : [],
+    args: kind === 'chrome' ? ['--no-sandbox', '--lang=en', ...args] : args,
     extraPrefsFirefox: { 'intl.accept_languages': 'en', 'intl.locale.requested': 'en' },
+    ...more,
   });
 }
 

@@ -47,6 +47,12 @@ export function onReached(listener: (yes: boolean) => void): void {
   reached = listener;
 }
 
+/** What a call learned that went another way than [`send`]: about the drive and the session. */
+export function heard(status: number): void {
+  reached(status !== 0);
+  if (status === 401) signedOut();
+}
+
 export interface Call {
   json?: unknown;
   body?: BodyInit;
@@ -87,12 +93,11 @@ export async function send(method: string, path: string, call: Call = {}): Promi
     });
   } catch (error) {
     if (call.signal?.aborted) throw error;
-    reached(false);
+    heard(0);
     throw new ApiError(0, '');
   }
-  reached(true);
+  heard(call.signingIn ? 200 : response.status);
   if (response.ok) return response;
-  if (response.status === 401 && !call.signingIn) signedOut();
   throw await failure(response);
 }
 

@@ -2,35 +2,26 @@
  * The queue of uploads: what waits, what runs, what became of it. It knows no DOM and no network: files go out through a
  * `Transport`, time comes from a clock, and whoever shows it is told that something changed.
  *
+ * A failure of one file is tried again a few times, later each time. What concerns all of them holds all of them and counts against none: the
+ * network is away, the session ended, or the drive says that it cannot now. Then everything goes on by itself, from where it was.
+ *
  * Many small files go side by side, few large ones: each item has a weight, and the weights under way have a limit. Adding,
  * starting and finishing an item cost the same whether ten or ten thousand wait.
  */
 import type { Conflict } from '../api/types';
+import { Tally, type Item, type State, type Totals } from './tally';
 
-export type State = 'waiting' | 'running' | 'paused' | 'retrying' | 'conflict' | 'done' | 'failed' | 'skipped' | 'interrupted';
+export type { Item, State, Totals } from './tally';
+
 export type Answer = 'replace' | 'keep-both' | 'skip';
-
-export interface Item {
-  readonly id: number;
-  readonly space: string;
-  readonly path: string;
-  readonly size: number;
-  /** Tags the file gets with its content. */
-  readonly tags: readonly string[];
-  file: File | null;
-  state: State;
-  sent: number;
-  conflict: Conflict;
-  error: string;
-  tries: number;
-  /** The upload the drive remembers, for one that a reload interrupted. */
-  remembered: string | null;
-}
 
 export type Outcome = { kind: 'done' } | { kind: 'conflict' };
 
+/** What a failure means: for this file, that it failed or may be tried again; for all, that the drive is away or the session ended. */
+export type Verdict = 'failed' | 'again' | 'away' | 'signed-out';
+
 export interface Transport {
-  /** Sends a file; throws what `isPassing` can judge. An abort leaves what was sent, so that it can go on. */
+  /** Sends a file; throws what `judge` can judge. An abort leaves what was sent, so that it can go on. */
   send(item: Item, progress: (sent: number) => void, signal: AbortSignal): Promise<Outcome>;
   /** Forgets what was sent of an item that was given up. */
   discard(item: Item): void;
@@ -40,7 +31,8 @@ export interface QueueOptions {
   transport: Transport;
   changed: () => void;
   finished: (item: Item) => void;
-  isPassing: (error: unknown) => boolean;
+  /** What a failure means, and how long the drive wants to be left alone. */
+  judge: (error: unknown) => { verdict: Verdict; afterMs?: number };
   explain: (error: unknown) => string;
   now?: () => number;
   wait?: (ms: number, run: () => void) => void;
@@ -55,44 +47,26 @@ const SMALL_WEIGHT = 2;
 /** Tries before a passing failure becomes a failure. */
 const TRIES_MAX = 6;
 const RETRY_FIRST_MS = 1_000;
-/** Speed is told over this time. */
-const SPEED_WINDOW_MS = 6_000;
-
-export interface Totals {
-  items: number;
-  done: number;
-  failed: number;
-  waiting: number;
-  running: number;
-  conflicts: number;
-  paused: number;
-  retrying: number;
-  interrupted: number;
-  bytes: number;
-  sent: number;
-  /** Bytes a second, lately. */
-  speed: number;
-  /** Seconds; infinite if nothing moves. */
-  left: number;
-}
+/** The longest wait of our own; a drive may ask for longer. */
+const RETRY_MAX_MS = 30_000;
+/** The longest wait that a drive may ask for. */
+const ASKED_MAX_MS = 300_000;
 
 export class Queue {
   readonly items: Item[] = [];
   held = false;
   offline = false;
+  signedOut = false;
+  /** The drive, or what stands before it, said that it cannot now. */
+  away = false;
+  private awayTries = 0;
   private pending: Item[] = [];
   private front: Item[] = [];
   private readonly aborts = new Map<number, AbortController>();
   private weight = 0;
   private nextId = 1;
-  private sample: { at: number; sent: number }[] = [];
-  private moved = 0;
   private answerForAll: Answer | null = null;
-  private readonly counts: Record<State, number> = {
-    waiting: 0, running: 0, paused: 0, retrying: 0, conflict: 0, done: 0, failed: 0, skipped: 0, interrupted: 0,
-  };
-  private bytes = 0;
-  private sent = 0;
+  private readonly tally = new Tally();
 
   constructor(private readonly options: QueueOptions) {}
 
@@ -110,8 +84,9 @@ export class Queue {
   addInterrupted(space: string, path: string, size: number, sent: number, remembered: string): Item {
     const item = this.put(space, path, size, null, 'fail');
     item.remembered = remembered;
+    item.kept = sent;
     this.set(item, 'interrupted');
-    this.progress(item, sent, false);
+    this.tally.progress(item, sent, false);
     this.options.changed();
     return item;
   }
@@ -121,7 +96,7 @@ export class Queue {
     const item = this.put(space, path, size, null, 'fail');
     item.remembered = remembered;
     this.set(item, 'conflict');
-    this.progress(item, size, false);
+    this.tally.progress(item, size, false);
     this.options.changed();
     return item;
   }
@@ -136,34 +111,28 @@ export class Queue {
 
   private put(space: string, path: string, size: number, file: File | null, conflict: Conflict, tags: readonly string[] = []): Item {
     const item: Item = {
-      id: this.nextId++, space, path, size, tags, file, state: 'waiting', sent: 0, conflict, error: '', tries: 0, remembered: null,
+      id: this.nextId++, space, path, size, tags, file, state: 'waiting', sent: 0, conflict, error: '', tries: 0, kept: 0, remembered: null,
     };
     this.items.push(item);
-    this.counts.waiting += 1;
-    this.bytes += size;
+    this.tally.add(item);
     return item;
   }
 
   get busy(): boolean {
-    return this.counts.waiting + this.counts.running + this.counts.retrying > 0;
+    return this.tally.of('waiting', 'running', 'retrying') > 0;
   }
 
   /** Something of it is neither finished nor given up. */
   get unfinished(): boolean {
-    return this.busy || this.counts.paused + this.counts.conflict > 0;
+    return this.busy || this.tally.of('paused', 'conflict') > 0;
+  }
+
+  private get blocked(): boolean {
+    return this.held || this.offline || this.signedOut || this.away;
   }
 
   private set(item: Item, state: State): void {
-    this.counts[item.state] -= 1;
-    this.counts[state] += 1;
-    item.state = state;
-  }
-
-  private progress(item: Item, sent: number, moving = true): void {
-    const by = sent - item.sent;
-    item.sent = sent;
-    this.sent += by;
-    if (moving && by > 0) this.moved += by;
+    this.tally.set(item, state);
   }
 
   /** The next to start, or none: `front` is read from its end, and is what was pending, turned over. */
@@ -193,15 +162,26 @@ export class Queue {
     this.weight += weight;
     this.set(item, 'running');
     this.options.changed();
+    // It may have been stopped, and even begun again, meanwhile.
+    const current = () => this.aborts.get(item.id) === abort && item.state === 'running';
+    // The first word of one that goes on is from where.
+    let goesOn = item.remembered !== null;
+    const progress = (sent: number) => {
+      if (!current()) return;
+      if (goesOn) this.wentOn(item, sent);
+      else this.tally.progress(item, sent);
+      goesOn = false;
+      this.options.changed();
+    };
     try {
-      const outcome = await this.options.transport.send(item, (sent) => this.heard(item, sent), abort.signal);
-      if (abort.signal.aborted && item.state !== 'running') return;
+      const outcome = await this.options.transport.send(item, progress, abort.signal);
+      if (abort.signal.aborted && !current()) return;
       if (outcome.kind === 'conflict') this.collided(item);
       else this.succeed(item);
     } catch (error) {
-      if (item.state === 'running') this.stumbled(item, error);
+      if (current()) this.stumbled(item, error);
     } finally {
-      this.aborts.delete(item.id);
+      if (this.aborts.get(item.id) === abort) this.aborts.delete(item.id);
       this.weight -= weight;
       this.refill();
       this.options.changed();
@@ -210,7 +190,7 @@ export class Queue {
 
   /** Starts what has room now. */
   private refill(): void {
-    if (this.held || this.offline) return;
+    if (this.blocked) return;
     for (;;) {
       const item = this.takeNext();
       if (!item) return;
@@ -218,14 +198,16 @@ export class Queue {
     }
   }
 
-  private heard(item: Item, sent: number): void {
-    if (item.state !== 'running') return;
-    this.progress(item, sent);
-    this.options.changed();
+  /** What is there already did not move now. Further than the last time, its tries count anew. */
+  private wentOn(item: Item, at: number): void {
+    if (at > item.kept) item.tries = 0;
+    item.kept = at;
+    this.tally.progress(item, at, false);
   }
 
   private succeed(item: Item): void {
-    this.progress(item, item.size);
+    this.awayTries = 0;
+    this.tally.progress(item, item.size);
     this.set(item, 'done');
     item.file = null;
     this.options.finished(item);
@@ -237,19 +219,42 @@ export class Queue {
   }
 
   private stumbled(item: Item, error: unknown): void {
+    const { verdict, afterMs = 0 } = this.options.judge(error);
     item.error = this.options.explain(error);
-    if (!this.options.isPassing(error) || item.tries + 1 >= TRIES_MAX) {
-      this.set(item, 'failed');
-      return;
-    }
-    const pause = RETRY_FIRST_MS * 2 ** item.tries;
-    // While offline nothing is counted as a try: it goes on when the network is back.
-    if (!this.offline) item.tries += 1;
+    const asked = Math.min(afterMs, ASKED_MAX_MS);
+    if (verdict === 'away') this.stepBack(asked);
+    else if (verdict === 'signed-out') this.signedOut = true;
+    else if (verdict === 'failed' || item.tries + 1 >= TRIES_MAX) return this.set(item, 'failed');
     this.set(item, 'retrying');
-    const wait = this.options.wait ?? ((ms, run) => void setTimeout(run, ms));
-    wait(pause, () => {
-      if (item.state === 'retrying' && !this.held && !this.offline) this.requeue(item);
+    // What was sent and not heard of may be lost.
+    this.tally.progress(item, item.kept, false);
+    // What holds all is no try of this one: it goes on when that is over.
+    if (this.offline || verdict !== 'again') return;
+    this.later(Math.max(asked, pauseAfter(item.tries)), () => {
+      if (item.state === 'retrying' && !this.blocked) this.requeue(item);
     });
+    item.tries += 1;
+  }
+
+  /** Leaves the drive alone for a while, for longer each time that nothing came through. */
+  private stepBack(askedMs: number): void {
+    // What was under way beside it fails with it.
+    if (this.away) return;
+    this.away = true;
+    this.later(Math.max(askedMs, pauseAfter(this.awayTries)), () => this.comeBack());
+    this.awayTries += 1;
+  }
+
+  private comeBack(): void {
+    if (!this.away) return;
+    this.away = false;
+    this.goOn(['retrying']);
+    this.options.changed();
+  }
+
+  private later(ms: number, run: () => void): void {
+    const wait = this.options.wait ?? ((time, then) => void setTimeout(then, time));
+    wait(ms, run);
   }
 
   private requeue(item: Item): void {
@@ -270,6 +275,8 @@ export class Queue {
   resume(item: Item): void {
     if ((item.state === 'paused' || item.state === 'retrying' || item.state === 'failed') && (item.file || item.remembered !== null)) {
       item.tries = 0;
+      // Somebody knows better than the clock.
+      this.away = false;
       this.requeue(item);
     }
   }
@@ -277,9 +284,7 @@ export class Queue {
   cancel(item: Item): void {
     if (item.state === 'done' || item.state === 'skipped') return;
     const wasRunning = item.state === 'running';
-    this.set(item, 'skipped');
-    this.bytes -= item.size;
-    this.progress(item, 0, false);
+    this.tally.drop(item);
     this.aborts.get(item.id)?.abort();
     if (wasRunning || item.remembered !== null || item.tries > 0) this.options.transport.discard(item);
     item.file = null;
@@ -297,9 +302,7 @@ export class Queue {
 
   private settle(item: Item, answer: Answer): void {
     if (answer === 'skip') {
-      this.set(item, 'skipped');
-      this.bytes -= item.size;
-      this.progress(item, 0, false);
+      this.tally.drop(item);
       item.file = null;
       if (item.remembered !== null) this.options.transport.discard(item);
       return;
@@ -321,14 +324,29 @@ export class Queue {
   /** The network went or came. */
   network(online: boolean): void {
     this.offline = !online;
-    if (online && !this.held) this.goOn(['retrying']);
+    if (online) this.goOn(['retrying']);
+    this.options.changed();
+  }
+
+  /** The session ended, or there is one again. What is under way with the old one stops: its answer would end the new one. */
+  session(open: boolean): void {
+    this.signedOut = !open;
+    if (open) this.goOn(['retrying']);
+    else {
+      for (const item of this.items) {
+        if (item.state !== 'running') continue;
+        this.set(item, 'retrying');
+        this.aborts.get(item.id)?.abort();
+      }
+    }
     this.options.changed();
   }
 
   private goOn(from: State[]): void {
     for (const item of this.items) {
-      if (from.includes(item.state) && item.file) {
+      if (from.includes(item.state) && (item.file || item.remembered !== null)) {
         this.set(item, 'waiting');
+        item.error = '';
         this.pending.push(item);
       }
     }
@@ -343,37 +361,35 @@ export class Queue {
     for (const item of this.items) this.cancel(item);
   }
 
+  /** Lets go of everything: it is another's. What the drive has of it, it keeps for whom it belongs to. */
+  clear(): void {
+    for (const item of this.items) {
+      if (item.state !== 'done' && item.state !== 'skipped') {
+        this.tally.drop(item);
+      }
+      this.aborts.get(item.id)?.abort();
+      item.file = null;
+    }
+    this.answerForAll = null;
+    this.tidy();
+  }
+
   /** Takes what is finished off the list. */
   tidy(): void {
     const rest = this.items.filter((item) => item.state !== 'done' && item.state !== 'skipped');
-    for (const item of this.items) {
-      if (item.state !== 'done') continue;
-      this.bytes -= item.size;
-      this.sent -= item.sent;
-    }
-    this.counts.done = 0;
-    this.counts.skipped = 0;
+    for (const item of this.items) if (item.state === 'done' || item.state === 'skipped') this.tally.remove(item);
     this.items.length = 0;
     for (const item of rest) this.items.push(item);
     this.options.changed();
   }
 
   totals(): Totals {
-    const now = (this.options.now ?? Date.now)();
-    this.sample.push({ at: now, sent: this.moved });
-    while (this.sample.length > 2 && now - (this.sample[0]?.at ?? now) > SPEED_WINDOW_MS) this.sample.shift();
-    const first = this.sample[0];
-    const span = first ? now - first.at : 0;
-    const speed = this.counts.running > 0 && first && span > 250 ? ((this.moved - first.sent) * 1000) / span : 0;
-    if (this.counts.running === 0) this.sample = [];
-    const { counts } = this;
-    return {
-      items: this.items.length - counts.skipped, done: counts.done, failed: counts.failed, waiting: counts.waiting,
-      running: counts.running, conflicts: counts.conflict, paused: counts.paused, retrying: counts.retrying, interrupted: counts.interrupted,
-      bytes: this.bytes, sent: this.sent, speed, left: speed > 0 ? (this.bytes - this.sent) / speed : Infinity,
-    };
+    return this.tally.totals((this.options.now ?? Date.now)());
   }
 }
+
+/** How long to wait after so many tries. */
+const pauseAfter = (tries: number) => Math.min(RETRY_MAX_MS, RETRY_FIRST_MS * 2 ** Math.min(tries, 16));
 
 function weightOf(item: Item): number {
   return item.size >= LARGE_BYTES ? LARGE_WEIGHT : SMALL_WEIGHT;

@@ -14,6 +14,8 @@ import { mayWrite, session, spaceOf, spaceTitle } from './session.svelte';
 import { askShare } from './sharing.svelte';
 
 export class Pane {
+  /** Whether what is listed can be opened from here. */
+  readonly opens: boolean = true;
   renaming = $state<string | null>(null);
   details = $state<string | null>(null);
 
@@ -166,13 +168,17 @@ export class Pane {
     if (name !== null) this.folder.selection = select.only(name);
   }
 
+  showDetails(name: string): void {
+    this.details = name;
+  }
+
   menuFor(entries: Entry[]): MenuItem[] {
     const [first] = entries;
     if (!first) return [];
     const one = entries.length === 1;
     const { writable } = this;
     const items: MenuItem[] = [];
-    if (one) items.push({ label: t('action.open'), icon: first.node.kind === 'folder' ? 'folder' : 'file', shortcut: 'Enter', run: () => this.open(first) });
+    if (one && this.opens) items.push({ label: t('action.open'), icon: first.node.kind === 'folder' ? 'folder' : 'file', shortcut: 'Enter', run: () => this.open(first) });
     items.push({ label: t(one && first.node.kind === 'file' ? 'action.download' : 'action.downloadZip'), icon: 'download', shortcut: '⇧D', run: () => this.download(entries) });
     if (one && writable) items.push({ label: t('action.rename'), icon: 'pencil', shortcut: 'F2', run: () => this.rename(entries) });
     if (writable) items.push({ label: t('action.move'), icon: 'move', shortcut: '⇧M', run: () => void this.transfer('move', entries) });
@@ -185,7 +191,7 @@ export class Pane {
       if (first.node.kind === 'file' && session.status !== 'visit') {
         items.push({ label: t('versions.title'), icon: 'history', run: () => go(fileUrl(this.placeOf(first.node.name), 'versions')) });
       }
-      items.push({ label: t(session.status === 'visit' ? 'details.title' : 'details.titleTags'), icon: 'info', shortcut: '⇧I', run: () => (this.details = first.node.name) });
+      items.push({ label: t(session.status === 'visit' ? 'details.title' : 'details.titleTags'), icon: 'info', shortcut: '⇧I', run: () => this.showDetails(first.node.name) });
     }
     if (writable) items.push({ label: t('action.delete'), icon: 'trash', shortcut: 'Del', danger: true, apart: true, run: () => void this.remove(entries) });
     return items;

@@ -4,13 +4,13 @@
  * to be finished under another rule; no byte is sent twice for that.
  */
 import { DetailedError, Upload } from 'tus-js-client';
-import { API, ApiError } from '../api/http';
+import { API, ApiError, heard } from '../api/http';
 import * as api from '../api/uploads';
 import type { Item, Outcome } from '../lib/queue';
 
 export async function sendResumable(item: Item, progress: (sent: number) => void, signal: AbortSignal): Promise<Outcome> {
   if (item.remembered !== null) {
-    const settled = await settle(item);
+    const settled = await settle(item, progress);
     if (settled) return settled;
   }
   if (!item.file) throw new ApiError(400, 'the file is not here any more');
@@ -21,19 +21,23 @@ export async function sendResumable(item: Item, progress: (sent: number) => void
     if (!(error instanceof ApiError) || (error.status !== 409 && error.status !== 412)) throw error;
     // Without an address it was refused at its creation: the name is taken.
     if (item.remembered === null) return { kind: 'conflict' };
-    const settled = await settle(item);
+    const settled = await settle(item, progress);
     if (settled) return settled;
     // Somebody else went on with it: where it stands is asked anew.
     throw new ApiError(0, '');
   }
 }
 
-/** Finishes an upload that waits, if the person has said how; null if it does not wait. */
-async function settle(item: Item): Promise<Outcome | null> {
+/** Finishes an upload that waits, if the person has said how; null if it does not wait: then it goes on from where the drive says. */
+async function settle(item: Item, progress: (sent: number) => void): Promise<Outcome | null> {
   const id = item.remembered;
   if (id === null) return null;
   try {
-    if (!(await api.upload(id)).waits) return null;
+    const found = await api.upload(id);
+    if (!found.waits) {
+      progress(found.offset_bytes);
+      return null;
+    }
     if (item.conflict === 'fail') return { kind: 'conflict' };
     await api.finish(id, item.conflict);
     return { kind: 'done' };
@@ -63,7 +67,11 @@ function send(item: Item, file: File, progress: (sent: number) => void, signal: 
       fingerprint: () => Promise.resolve(fingerprint(item, file)),
       onProgress: (sent) => progress(sent),
       onSuccess: () => resolve(),
-      onError: (error) => reject(toApiError(error)),
+      onError: (error) => {
+        const failed = toApiError(error);
+        heard(failed.status);
+        reject(failed);
+      },
       onUploadUrlAvailable: () => {
         item.remembered = upload.url?.split('/').pop() ?? null;
       },
@@ -78,8 +86,9 @@ function send(item: Item, file: File, progress: (sent: number) => void, signal: 
 }
 
 /**
- * What the client sends of a file. From its first byte on that is the file itself: of a piece of it, even of the whole, Chromium sends
- * considerably fewer bytes a second.
+ * What the client sends of a file. From its first byte on that is the file itself: XMLHttpRequest, which the client sends by, has a `File` read by
+ * the process that sends it, and of a slice, even of the whole, two more processes have their hands on every byte. Chromium then needs about twice the
+ * processor time (`node web/e2e/ways.mjs`; docs/BENCH.md has figures).
  */
 function sourceOf(file: File) {
   const slice = (start: number, end: number) =>
@@ -111,6 +120,7 @@ function detailOf(body: string): string {
   try {
     return String((JSON.parse(body) as { detail?: unknown }).detail ?? '');
   } catch {
-    return body.slice(0, 300);
+    // A balancer's page, which says nothing to the person that the status does not.
+    return '';
   }
 }

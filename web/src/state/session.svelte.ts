@@ -13,6 +13,9 @@ let expired = $state(false);
 let failure = $state.raw<unknown>(null);
 let online = $state(navigator.onLine);
 const networkListeners: ((online: boolean) => void)[] = [];
+/** A session was opened, ended by itself, or was left. */
+type Turn = 'open' | 'ended' | 'left';
+const sessionListeners: ((turn: Turn, name: string) => void)[] = [];
 
 /** A provider where somebody may want to sign out as well. */
 let left = $state.raw<Left | null>(null);
@@ -46,6 +49,16 @@ export function beVisitor(place: Pick<Space, 'name' | 'role'> & Partial<Space>):
   const nothing = { home: false, used_bytes: 0, version_bytes: 0, reserved_bytes: 0, retention_days: 0 };
   me = { name: '', admin: false, read_only: false, spaces: [{ ...nothing, ...place }] };
   status = 'visit';
+  turn('open');
+}
+
+/** Calls `listener` when a session is opened, ends or is left; `name` is whose it is, or nothing for a visitor. */
+export function onSession(listener: (turn: Turn, name: string) => void): void {
+  sessionListeners.push(listener);
+}
+
+function turn(now: Turn): void {
+  for (const listener of sessionListeners) listener(now, me?.name ?? '');
 }
 
 export async function start(): Promise<void> {
@@ -53,6 +66,7 @@ export async function start(): Promise<void> {
   try {
     me = await api.who();
     status = me === null ? 'out' : 'in';
+    if (status === 'in') turn('open');
   } catch (error) {
     failure = error;
     status = 'failed';
@@ -87,6 +101,7 @@ export async function enter(come: () => Promise<Me>): Promise<void> {
   // A provider says so itself, afterwards.
   cameBy('');
   status = 'in';
+  turn('open');
 }
 
 export async function signOut(): Promise<void> {
@@ -95,6 +110,7 @@ export async function signOut(): Promise<void> {
   } catch (error) {
     if (!(error instanceof ApiError) || error.status !== 401) throw error;
   }
+  turn('left');
   me = null;
   forgetFolders();
   expired = false;
@@ -107,32 +123,56 @@ export function onNetwork(listener: (online: boolean) => void): void {
   networkListeners.push(listener);
 }
 
-const PROBE_MS = 3_000;
-let probing: ReturnType<typeof setInterval> | undefined;
+const PROBE_FIRST_MS = 1_000;
+const PROBE_MAX_MS = 15_000;
+/** An answer that takes longer is none. */
+const PROBE_TIMEOUT_MS = 10_000;
+let nextProbe: ReturnType<typeof setTimeout> | undefined;
+let probes = 0;
+let probing = false;
 
 function setOnline(now: boolean): void {
+  clearTimeout(nextProbe);
+  probes = now ? 0 : probes + 1;
+  // Not all pages at the same moment: a drive that comes back has enough to do.
+  if (!now) nextProbe = setTimeout(() => void probe(), Math.min(PROBE_MAX_MS, PROBE_FIRST_MS * 2 ** (probes - 1)) * (0.75 + Math.random() / 2));
   if (now === online) return;
   online = now;
   for (const listener of networkListeners) listener(now);
-  clearInterval(probing);
-  if (!now) probing = setInterval(() => void probe(), PROBE_MS);
 }
 
 /** Whether the drive answers at all; any answer counts. */
 async function probe(): Promise<void> {
+  if (probing) return;
+  probing = true;
   try {
-    await fetch('/api/v1/sign-in', { method: 'HEAD', cache: 'no-store', headers: { 'X-Requested-With': 'holdfast' } });
+    await fetch('/api/v1/sign-in', {
+      method: 'HEAD', cache: 'no-store', headers: { 'X-Requested-With': 'holdfast' }, signal: AbortSignal.timeout(PROBE_TIMEOUT_MS),
+    });
     setOnline(true);
   } catch {
     setOnline(false);
+  } finally {
+    probing = false;
   }
+}
+
+/** A call that failed says little: its own body may be why. The drive is asked. */
+function reached(yes: boolean): void {
+  if (yes) setOnline(true);
+  else if (online) void probe();
 }
 
 addEventListener('offline', () => setOnline(false));
 addEventListener('online', () => void probe());
-onReached(setOnline);
+// Who looks again does not wait for the next turn.
+addEventListener('visibilitychange', () => {
+  if (!online && document.visibilityState === 'visible') void probe();
+});
+onReached(reached);
 onSignedOut(() => {
   if (status !== 'in') return;
   expired = true;
   status = 'out';
+  turn('ended');
 });

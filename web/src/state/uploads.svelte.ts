@@ -4,11 +4,11 @@ import { ApiError } from '../api/http';
 import { unfinished } from '../api/uploads';
 import type { Found } from '../lib/dropped';
 import { join, parent } from '../lib/paths';
-import { Queue, type Totals } from '../lib/queue';
+import { Queue, type Totals, type Verdict } from '../lib/queue';
 import { changed } from './changes';
 import { explain } from './errors';
 import { t } from './i18n.svelte';
-import { onNetwork, refreshUsage, session } from './session.svelte';
+import { onNetwork, onSession, refreshUsage, session } from './session.svelte';
 import { notify } from './toasts.svelte';
 import { makeFolders, Uploader } from './uploader';
 
@@ -66,11 +66,32 @@ const queue: Queue = new Queue({
     folders.set(`${folder.space}/${folder.path}`, folder);
     changeTimer ??= setTimeout(flushChanged, CHANGED_MS);
   },
-  isPassing: (error) => error instanceof ApiError && error.passing,
+  judge: (error) => ({ verdict: verdictOf(error), afterMs: error instanceof ApiError ? (error.retryAfterS ?? 0) * 1_000 : 0 }),
   explain,
 });
 
+function verdictOf(error: unknown): Verdict {
+  if (!(error instanceof ApiError)) return 'failed';
+  if (error.status === 401) return 'signed-out';
+  if (error.status === 502 || error.status === 503 || error.status === 504) return 'away';
+  return error.passing ? 'again' : 'failed';
+}
+
 onNetwork((online) => queue.network(online));
+
+/** Whose uploads these are. */
+let whose: string | null = null;
+onSession((turn, name) => {
+  if (turn === 'ended') return queue.session(false);
+  if (whose !== null && (turn === 'left' || whose !== name)) {
+    queue.clear();
+    visible = false;
+    remembered = false;
+  }
+  whose = turn === 'open' ? name : null;
+  queue.session(turn === 'open');
+  if (turn === 'open' && session.status === 'in') void recall();
+});
 
 addEventListener('beforeunload', (event) => {
   if (queue.busy) event.preventDefault();
@@ -90,12 +111,6 @@ async function recall(): Promise<void> {
     // Without the list nothing is lost: dropping the file again goes on where it was.
   }
 }
-
-$effect.root(() => {
-  $effect(() => {
-    if (session.status === 'in') void recall();
-  });
-});
 
 export const uploads = {
   queue,
