@@ -53,16 +53,22 @@ struct Planned {
 
 impl View {
     pub(crate) fn new(entries: &[Resolved], root: Root, widen: bool) -> Self {
-        let start: BTreeMap<_, _> = entries.iter().map(|entry| (entry.path.clone(), entry.access)).collect();
-        let mut this = Self { entries: BTreeMap::new(), start, root, widen, added: 0, namespaces: None };
+        let start = entries.iter().map(|entry| (entry.path.clone(), entry.access)).collect();
+        // Entries are in order, so those around one are the last ones passed.
+        let (mut around, mut now): (Vec<&Resolved>, Vec<(PathBuf, Entry)>) = (Vec::new(), Vec::new());
         for (place, entry) in entries.iter().enumerate() {
+            while around.last().is_some_and(|last| !entry.path.starts_with(&last.path)) {
+                around.pop();
+            }
             let inside = entries.get(place + 1).is_some_and(|next| next.path.starts_with(&entry.path));
             // A mask lies on what the entry around it shows; a folder that leads to others does not.
             let masked = entry.access == Access::Hidden && !(inside && entry.folder);
-            let below = this.around(&entry.path).filter(|_| masked).filter(|around| *around != Access::Hidden);
-            this.entries.insert(entry.path.clone(), Entry { access: entry.access, folder: entry.folder, below });
+            let outer = around.last().map(|outer| outer.access).or((root == Root::Host).then_some(Access::All));
+            let below = outer.filter(|_| masked).filter(|outer| *outer != Access::Hidden);
+            now.push((entry.path.clone(), Entry { access: entry.access, folder: entry.folder, below }));
+            around.push(entry);
         }
-        this
+        Self { entries: now.into_iter().collect(), start, root, widen, added: 0, namespaces: None }
     }
 
     pub(crate) fn enter_by(&mut self, user: Option<OwnedFd>, mount: Option<OwnedFd>) {
