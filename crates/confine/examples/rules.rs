@@ -39,7 +39,7 @@ fn text(folder: &Path, rules: usize, inside: bool) -> String {
         let _ = writeln!(text, "{tree:?} = \"read+exec\"");
     }
     if inside {
-        let _ = writeln!(text, "{folder:?} = \"all\"");
+        let _ = writeln!(text, "\"{}\" = \"all\"", folder.display());
     }
     for number in 0..rules {
         let _ = writeln!(text, "\"{}/{number}\" = \"read\"", folder.display());
