@@ -8,6 +8,7 @@ use crate::sys;
 use holdfast_policy::{Judge, Operation};
 use std::fmt;
 use std::os::fd::OwnedFd;
+use std::path::Path;
 use std::sync::{Arc, PoisonError};
 
 /// Threads that may be asked for; each serves one call at a time, and more than processors only help against slow file systems.
@@ -18,6 +19,9 @@ pub type Audit = Box<dyn Fn(&Record<'_>) + Send + Sync>;
 
 /// Decides about addresses that are no paths.
 pub type Addresses = Box<dyn Fn(u16, &[u8]) -> bool + Send + Sync>;
+
+/// Is told of a symbolic link; it must be quick.
+pub type Links = Box<dyn Fn(&Path) + Send + Sync>;
 
 /// How a broker works, and whom it tells what.
 pub struct Options {
@@ -38,6 +42,8 @@ pub struct Options {
     /// Decides about binding and connecting to an address that is no path, by family and bytes (`struct sockaddr`). The broker makes those
     /// calls, so what holds for the program by other means (Landlock's ports and scopes) must be decided here again. By default none is allowed.
     pub address: Addresses,
+    /// Is told of each symbolic link that a path leads through, as the program sees it. Nobody is asked about a link, only about where the path ends.
+    pub links: Option<Links>,
     /// Whether links and moves may give a file a name by which more is allowed.
     pub may_gain: bool,
 }
@@ -53,6 +59,7 @@ impl Default for Options {
             kill_after: None,
             on_kill: Box::new(|| ()),
             address: Box::new(|_, _| false),
+            links: None,
             may_gain: false,
         }
     }

@@ -249,6 +249,9 @@ impl<'a> Walker<'a> {
         }
         let text = link_text(link)?;
         let text = text.to_bytes();
+        if let Some(tell) = &self.core.options.links {
+            tell(&join(&self.core.place_of(&self.at, self.target)?, name.to_bytes()));
+        }
         match text.first() {
             None => return Err(Errno::NOENT),
             Some(b'/') if self.manner.resolve & libc::RESOLVE_BENEATH != 0 => return Err(Errno::XDEV),

@@ -1,13 +1,15 @@
 //! The supervisor's side of a program that a broker holds.
 
 use crate::audit::Log;
+use crate::learn::Notes;
 use crate::way::argued;
 use holdfast_base::{Error, ErrorKind, Result};
 use holdfast_broker::{Broker, Counters, Options};
 use holdfast_policy::{Judge, Network, Operation, Operations, Policy, Request, Verdict};
 use std::io::Write;
 use std::os::fd::{AsFd, OwnedFd};
-use std::sync::Arc;
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
 /// What is watched of a program.
@@ -42,11 +44,17 @@ pub(crate) struct Decider {
     policy: Policy,
     /// Whether everything is to be asked, also what is never refused.
     everything: bool,
+    /// Where what no rule speaks of is noted instead of refused.
+    notes: Option<Arc<Notes>>,
 }
 
 impl Decider {
     pub(crate) fn new(policy: Policy, everything: bool) -> Self {
-        Self { policy, everything }
+        Self { policy, everything, notes: None }
+    }
+
+    pub(crate) fn learning(policy: Policy, notes: Arc<Notes>) -> Self {
+        Self { policy, everything: true, notes: Some(notes) }
     }
 
     fn is_given(&self, request: &Request<'_>) -> bool {
@@ -64,9 +72,18 @@ impl Judge for Decider {
     fn judge(&self, request: &Request<'_>) -> Verdict {
         let verdict = self.policy.judge(request);
         if !verdict.allowed && verdict.rule.is_none() && self.is_given(request) {
+            if let Some(notes) = &self.notes {
+                notes.given(request.path);
+            }
             return Verdict { allowed: true, ..verdict };
         }
-        verdict
+        match &self.notes {
+            // What a rule refuses stays refused.
+            Some(notes) if !verdict.allowed && verdict.rule.is_none() => {
+                Verdict { allowed: notes.note(request), ..verdict }
+            }
+            _ => verdict,
+        }
     }
 
     fn decides(&self, operation: Operation) -> bool {
@@ -79,7 +96,7 @@ impl Judge for Decider {
 pub(crate) struct Brokered {
     broker: Arc<Broker>,
     log: Option<Arc<Log>>,
-    serving: Option<JoinHandle<()>>,
+    serving: Mutex<Option<JoinHandle<()>>>,
 }
 
 impl Brokered {
@@ -101,7 +118,13 @@ impl Brokered {
             audit_allowed: watch.everything,
             kill_after: watch.kill_after,
             on_kill: Box::new(end),
-            address: addresses(&policy.settings.network)?,
+            address: addresses(&policy.settings.network, decider.notes.clone())?,
+            links: decider
+                .notes
+                .clone()
+                .map(|notes| Box::new(move |link: &Path| notes.link(link)) as holdfast_broker::Links),
+            // What a move gains is seen when it is used, and noted then.
+            may_gain: decider.notes.is_some(),
             ..Options::default()
         };
         let broker = Arc::new(Broker::new(listener, Arc::new(decider), options).map_err(failed)?);
@@ -113,7 +136,7 @@ impl Brokered {
             }
         };
         let serving = std::thread::Builder::new().name("broker".into()).spawn(serve)?;
-        Ok(Self { broker, log, serving: Some(serving) })
+        Ok(Self { broker, log, serving: Mutex::new(Some(serving)) })
     }
 
     pub(crate) fn set(&self, policy: Policy) -> Result<()> {
@@ -128,6 +151,20 @@ impl Brokered {
         Ok(())
     }
 
+    /// Waits until all calls of a program that has ended are told of.
+    pub(crate) fn finish(&self) {
+        let serving = self.serving.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(serving) = serving {
+            // It ends with the last process of the program.
+            let _ = serving.join();
+        }
+    }
+
+    /// How many lines are missing in the log.
+    pub(crate) fn unwritten(&self) -> u64 {
+        self.log.as_ref().map_or(0, |log| log.unwritten())
+    }
+
     /// What happened, once the program has ended.
     pub(crate) fn counters(&self) -> Counters {
         self.broker.counters()
@@ -136,10 +173,8 @@ impl Brokered {
 
 impl Drop for Brokered {
     fn drop(&mut self) {
-        if let Some(serving) = self.serving.take() {
-            // It ends with the last process of the program, which is gone.
-            let _ = serving.join();
-        }
+        // Killed by then.
+        self.finish();
     }
 }
 
@@ -151,7 +186,13 @@ fn streams() -> Vec<OwnedFd> {
     all.into_iter().filter_map(|one| one.try_clone_to_owned().ok()).collect()
 }
 
-fn addresses(network: &Network) -> Result<holdfast_broker::Addresses> {
+fn addresses(network: &Network, notes: Option<Arc<Notes>>) -> Result<holdfast_broker::Addresses> {
+    if let (Network::All, Some(notes)) = (network, notes) {
+        return Ok(Box::new(move |family, _| {
+            notes.address(family);
+            true
+        }));
+    }
     match network {
         // Of a network of its own, or of the machine's: the sandbox has decided which there is.
         Network::None | Network::All => Ok(Box::new(|_, _| true)),

@@ -2,6 +2,7 @@
 
 use crate::brokered::{Brokered, Decider, Watch};
 use crate::copy::Copy;
+use crate::learn::Notes;
 use crate::plan::{Plan, Unheld, access_of};
 use crate::settings;
 use crate::way::Way;
@@ -94,9 +95,22 @@ impl Confined {
         Ok(Self { running, mechanism, weaker })
     }
 
+    /// Starts it to learn what it needs: what the policy refuses because no rule speaks of it is allowed, and noted.
+    ///
+    /// # Errors
+    /// As of [`Self::start`].
+    pub fn learn(base: Policy, command: &Command, notes: Arc<Notes>) -> Result<Self> {
+        let settings = sandbox(&base, command);
+        Self::with_a_broker(settings, Decider::learning(base, notes), command, Watch::default())
+    }
+
     fn by_a_broker(policy: Policy, command: &Command, watch: Watch) -> Result<Self> {
         let settings = sandbox(&policy, command);
         let decider = Decider::new(policy, watch.everything);
+        Self::with_a_broker(settings, decider, command, watch)
+    }
+
+    fn with_a_broker(settings: Sandbox, decider: Decider, command: &Command, watch: Watch) -> Result<Self> {
         let copy = |copy: &Copy| {
             Mount::new(&copy.path, MountAccess::All).from(Source::CopyOnWrite { changes: copy.changes.clone() })
         };
@@ -119,6 +133,14 @@ impl Confined {
             Mechanism::Broker(Some(brokered)) => Some(brokered.counters()),
             _ => None,
         }
+    }
+
+    /// Waits until everything that a program did that has ended is told of, and says how many lines are missing in the log of refusals, because it could not be
+    /// written.
+    pub fn finish(&self) -> u64 {
+        let Mechanism::Broker(Some(brokered)) = &self.mechanism else { return 0 };
+        brokered.finish();
+        brokered.unwritten()
     }
 
     /// What is not held as the policy says, because this machine has no user namespaces; empty where it has.

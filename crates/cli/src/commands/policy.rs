@@ -1,5 +1,7 @@
 //! `holdfast policy`: looking at policies for confined programs before anything runs under them.
 
+mod learn;
+
 use crate::output;
 use clap::{Args, Subcommand};
 use holdfast_base::{Error, ErrorKind};
@@ -45,6 +47,8 @@ pub(crate) enum PolicyCommand {
     Explain(PolicyArg),
     /// Write a policy in TOML, whichever form it has.
     Convert(PolicyArg),
+    /// Run a program, allow what it asks for, and write the policy that it needed.
+    Learn(learn::LearnArgs),
     /// Say what may be done under another policy that may not be done now, and the other way round.
     Diff {
         /// The policy that holds now, in TOML.
@@ -58,6 +62,7 @@ pub(crate) enum PolicyCommand {
 
 pub(crate) fn run(command: &PolicyCommand, json: bool) -> anyhow::Result<ExitCode> {
     match command {
+        PolicyCommand::Learn(args) => learn::run(args),
         PolicyCommand::Check(which) => look(which, json),
         PolicyCommand::Explain(which) => explain(which, json),
         PolicyCommand::Convert(which) => {
