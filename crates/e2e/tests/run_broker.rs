@@ -120,3 +120,41 @@ fn after_another_policy_was_set_the_log_has_the_words_of_that_one() -> Outcome {
         Ok(())
     })
 }
+
+#[test]
+fn ports_are_held_under_a_broker_as_well() -> Outcome {
+    as_each(|ground| {
+        let listeners = [0, 1].map(|_| std::net::TcpListener::bind("127.0.0.1:0"));
+        let [allowed, other] = listeners;
+        let (allowed, other) = (allowed?, other?);
+        let free = std::net::TcpListener::bind("127.0.0.1:0")?;
+        let [to, not_to, bound] = [&allowed, &other, &free].map(|one| one.local_addr().map(|at| at.port()));
+        let (to, not_to, bound) = (to?, not_to?, bound?);
+        drop(free);
+        let work = ground.path("work").display().to_string();
+        let rule = format!("[[rule]]\ndeny = [\"unlink\"]\npath = \"{work}/*.log\"\n");
+        let network = format!("network = {{ tcp-connect = [{to}], tcp-bind = [{bound}] }}\n");
+        ground.policy("policy.toml", &(network + &ground.usual() + &rule))?;
+        let policy = ground.path("policy.toml").display().to_string();
+        assert_eq!(json(ground, &["policy", "explain", &policy])?["mechanism"], "broker");
+        let program = format!(
+            "
+import socket, errno
+def say(what):
+    try: what(); print('ok')
+    except OSError as error: print(errno.errorcode[error.errno])
+say(lambda: socket.create_connection(('127.0.0.1', {to}), 5))
+say(lambda: socket.create_connection(('127.0.0.1', {not_to}), 5))
+say(lambda: socket.create_server(('127.0.0.1', {bound})))
+say(lambda: socket.create_server(('127.0.0.1', 0)))
+say(lambda: socket.socket(socket.AF_INET6).connect(('::ffff:127.0.0.1', {not_to})))
+say(lambda: socket.socket(socket.AF_INET, socket.SOCK_DGRAM))
+say(lambda: socket.socket(socket.AF_UNIX).bind('\\0name'))
+say(lambda: socket.socket(socket.AF_UNIX).connect('\\0name'))
+"
+        );
+        let output = ground.run(&["/usr/bin/python3", "-S", "-E", "-c", &program])?;
+        assert_eq!(text(&output.stdout), "ok\nEPERM\nok\nEPERM\nEPERM\nEAFNOSUPPORT\nEPERM\nEPERM\n", "{output:?}");
+        Ok(())
+    })
+}
