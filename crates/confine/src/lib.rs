@@ -34,4 +34,5 @@ pub use holdfast_sandbox::{Outcome, Status};
 pub use learn::{Notes, Written};
 pub use plan::{Held, Line, Plan, Unheld};
 pub use run::{Command, Confined};
+pub use settings::{Bound, bounds};
 pub use way::Way;
