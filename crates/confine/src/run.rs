@@ -13,6 +13,7 @@ use holdfast_sandbox::{
     Access as MountAccess, Mount, Outcome, Root, Running, Sandbox, Source, Step, WITHOUT_NAMESPACES,
 };
 use rustix::io::Errno;
+use std::collections::HashMap;
 use std::ffi::OsString;
 use std::os::fd::BorrowedFd;
 use std::path::PathBuf;
@@ -230,11 +231,13 @@ impl Confined {
 
 /// What a view needs to become another. An entry that is gone gets the access of what is around it now.
 fn changes(before: &[Mount], after: &[Mount]) -> Vec<Mount> {
-    let mut changes: Vec<_> = after.iter().filter(|entry| !before.contains(entry)).cloned().collect();
-    for gone in before.iter().filter(|old| !after.iter().any(|new| new.path == old.path)) {
-        let around = after.iter().filter(|new| gone.path.starts_with(&new.path));
-        let access =
-            around.max_by_key(|new| new.path.components().count()).map_or(access_of(Access::Hidden), |new| new.access);
+    let by_path =
+        |view: &[Mount]| view.iter().map(|entry| (entry.path.clone(), entry.clone())).collect::<HashMap<_, _>>();
+    let (old, new) = (by_path(before), by_path(after));
+    let mut changes: Vec<_> = after.iter().filter(|entry| old.get(&entry.path) != Some(entry)).cloned().collect();
+    for gone in before.iter().filter(|entry| !new.contains_key(&entry.path)) {
+        let around = gone.path.ancestors().skip(1).find_map(|above| new.get(above));
+        let access = around.map_or(access_of(Access::Hidden), |around| around.access);
         changes.push(Mount { access, ..gone.clone() });
     }
     changes

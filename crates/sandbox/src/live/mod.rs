@@ -14,7 +14,7 @@ mod steps;
 use crate::error::Error;
 use crate::plan::{Resolved, attributes, relative, resolve, restrictions};
 use crate::sandbox::{Access, Mount, Root, Source};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::ffi::OsString;
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStringExt;
@@ -43,6 +43,9 @@ pub(crate) struct View {
     added: usize,
     namespaces: Option<[OwnedFd; 2]>,
 }
+
+/// Places of mounts by entry.
+type Mounts = HashMap<PathBuf, Vec<PathBuf>>;
 
 /// A step, the entry that it is about, and what is true once it is done.
 struct Planned {
@@ -93,7 +96,7 @@ impl View {
 
     pub(crate) fn change(&mut self, pid: i32, wanted: &[Mount]) -> Result<(), Error> {
         let namespaces = self.namespaces.as_ref().ok_or(Error::Ended)?;
-        let mounts = mounts(pid)?;
+        let mounts = self.by_entry(mounts(pid)?);
         let mut planned = Vec::new();
         for mount in wanted {
             planned.extend(self.plan(mount, &mounts)?);
@@ -120,7 +123,7 @@ impl View {
         })
     }
 
-    fn plan(&self, mount: &Mount, mounts: &[PathBuf]) -> Result<Option<Planned>, Error> {
+    fn plan(&self, mount: &Mount, mounts: &Mounts) -> Result<Option<Planned>, Error> {
         let refuse = |why: &str| Error::Change { path: mount.path.clone(), why: why.to_owned() };
         if mount.source != Source::Same {
             return Err(refuse("only rights can change while the program runs, not where the content is from"));
@@ -151,7 +154,7 @@ impl View {
                 return Err(refuse("it can be shown with the rights it had before, and changed then"));
             }
             (_, Access::Hidden, _) => return Err(refuse("nothing is below what hides it")),
-            (_, _, Some(_)) => (self.restrict(&path, new, mounts)?, after(None)),
+            (_, _, Some(_)) => (Self::restrict(&path, new, mounts)?, after(None)),
             (_, _, None) if self.inside(&path) => {
                 return Err(refuse("entries of the view are inside of it; change those"));
             }
@@ -170,12 +173,22 @@ impl View {
         entry.map(|entry| (entry.path, entry.folder)).ok_or(Error::Ended)
     }
 
+    /// Where something is mounted, by the innermost entry that it is in.
+    fn by_entry(&self, mounts: Vec<PathBuf>) -> Mounts {
+        let mut by_entry = Mounts::new();
+        for mount in mounts {
+            if let Some(entry) = mount.ancestors().find(|above| self.entries.contains_key(*above)) {
+                by_entry.entry(entry.to_owned()).or_default().push(mount);
+            }
+        }
+        by_entry
+    }
+
     /// Changes every mount that an entry consists of: its own, and those of the machine in it, but not those of entries inside.
-    fn restrict(&self, path: &Path, access: Access, mounts: &[PathBuf]) -> Result<Vec<Step>, Error> {
+    fn restrict(path: &Path, access: Access, mounts: &Mounts) -> Result<Vec<Step>, Error> {
         let set = restrictions(access);
         let clear = (attributes::READ_ONLY | attributes::NO_EXECUTE) & !set;
-        let innermost = |at: &Path| at.ancestors().find(|above| self.entries.contains_key(*above)).map(Path::to_owned);
-        let own = mounts.iter().filter(|at| at.starts_with(path) && innermost(at).as_deref() == Some(path));
+        let own = mounts.get(path).into_iter().flatten();
         let mut steps =
             own.map(|at| Ok(Step::Set { at: relative(at)?, set, clear })).collect::<Result<Vec<_>, Error>>()?;
         steps.dedup();
