@@ -8,6 +8,7 @@ use crate::sys;
 use holdfast_policy::{Judge, Operation};
 use std::fmt;
 use std::os::fd::OwnedFd;
+use std::path::Path;
 use std::sync::{Arc, PoisonError};
 
 /// Threads that may be asked for; each serves one call at a time, and more than processors only help against slow file systems.
@@ -17,7 +18,21 @@ pub const THREADS_MAX: usize = 64;
 pub type Audit = Box<dyn Fn(&Record<'_>) + Send + Sync>;
 
 /// Decides about addresses that are no paths.
-pub type Addresses = Box<dyn Fn(u16, &[u8]) -> bool + Send + Sync>;
+pub type Addresses = Box<dyn Fn(&Address<'_>) -> bool + Send + Sync>;
+
+/// An address that is no path, and what a socket is to do with it.
+#[derive(Clone, Copy, Debug)]
+pub struct Address<'a> {
+    /// Whether it is bound to the socket; else the socket is connected to it.
+    pub binds: bool,
+    /// Its family (`AF_INET` and the like).
+    pub family: u16,
+    /// All of it (`struct sockaddr`), the family included.
+    pub bytes: &'a [u8],
+}
+
+/// Is told of a symbolic link; it must be quick.
+pub type Links = Box<dyn Fn(&Path) + Send + Sync>;
 
 /// How a broker works, and whom it tells what.
 pub struct Options {
@@ -35,9 +50,11 @@ pub struct Options {
     pub kill_after: Option<u64>,
     /// Is called once, when there were so many denials; it is to end the sandbox.
     pub on_kill: Box<dyn Fn() + Send + Sync>,
-    /// Decides about binding and connecting to an address that is no path, by family and bytes (`struct sockaddr`). The broker makes those
+    /// Decides about binding and connecting to an address that is no path. The broker makes those
     /// calls, so what holds for the program by other means (Landlock's ports and scopes) must be decided here again. By default none is allowed.
     pub address: Addresses,
+    /// Is told of each symbolic link that a path leads through, as the program sees it. Nobody is asked about a link, only about where the path ends.
+    pub links: Option<Links>,
     /// Whether links and moves may give a file a name by which more is allowed.
     pub may_gain: bool,
 }
@@ -52,7 +69,8 @@ impl Default for Options {
             audit_allowed: false,
             kill_after: None,
             on_kill: Box::new(|| ()),
-            address: Box::new(|_, _| false),
+            address: Box::new(|_| false),
+            links: None,
             may_gain: false,
         }
     }

@@ -61,10 +61,13 @@ impl<'a> Job<'a> {
         if self.core.listener.is_waiting(self.notice.id) { Ok(()) } else { Err(Errno::SRCH) }
     }
 
-    /// A path or name that an argument points to.
+    /// A path or name that an argument points to. That it is the waiting thread's is checked before the judge is asked about it ([`Self::program`]), and where nobody is
+    /// asked, before anything is done: until then a path is only looked up.
     pub(crate) fn text(&self, argument: usize) -> Result<CString, Errno> {
         let text = self.target.text(self.register(argument))?;
-        self.still_there()?;
+        if self.program.get().is_some() {
+            self.still_there()?;
+        }
         Ok(text)
     }
 
@@ -124,21 +127,17 @@ impl<'a> Job<'a> {
         if is_path { Err(Errno::BADF) } else { Ok(object) }
     }
 
-    fn base(&self, at: &At) -> Result<OwnedFd, Errno> {
+    /// Where a path begins; none for the root of an absolute one.
+    fn base(&self, at: &At) -> Result<Option<OwnedFd>, Errno> {
         match at.base {
-            // Only looked at if the path is relative.
-            _ if at.path.to_bytes().first() == Some(&b'/') => self.root(),
+            _ if at.path.to_bytes().first() == Some(&b'/') => Ok(None),
             Base::Cwd => {
                 let cwd = self.target.cwd()?;
                 self.still_there()?;
-                Ok(cwd)
+                Ok(Some(cwd))
             }
-            Base::Descriptor(number) => self.descriptor(number),
+            Base::Descriptor(number) => self.descriptor(number).map(Some),
         }
-    }
-
-    fn root(&self) -> Result<OwnedFd, Errno> {
-        self.core.top()?.fd.try_clone().map_err(|_| Errno::MFILE)
     }
 
     /// Walks a path and asks whether the program may know what is there.
@@ -146,8 +145,8 @@ impl<'a> Job<'a> {
         let manner = Manner { follow: refers == Refers::Followed, resolve };
         // With restrictions of its own an absolute path can begin at the folder, too.
         let base = match at.base {
-            Base::Descriptor(number) if resolve & libc::RESOLVE_IN_ROOT != 0 => self.descriptor(number)?,
-            Base::Cwd if resolve & libc::RESOLVE_IN_ROOT != 0 => self.target.cwd()?,
+            Base::Descriptor(number) if resolve & libc::RESOLVE_IN_ROOT != 0 => Some(self.descriptor(number)?),
+            Base::Cwd if resolve & libc::RESOLVE_IN_ROOT != 0 => Some(self.target.cwd()?),
             _ => self.base(at)?,
         };
         match walk(self.core, self.target, base, at.path.to_bytes(), manner) {
@@ -184,7 +183,7 @@ impl<'a> Job<'a> {
         match at.base {
             Base::Descriptor(number) => self.open_file(number),
             Base::Cwd => {
-                let fd = self.base(at)?;
+                let fd = self.base(at)?.ok_or(Errno::NOENT)?;
                 let kind = Kind::Named(self.core.place_of(&fd, self.target)?);
                 Ok(Pinned { fd, kind })
             }

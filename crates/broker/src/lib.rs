@@ -56,7 +56,7 @@ mod target;
 mod waits;
 mod walk;
 
-pub use broker::{Addresses, Audit, Broker, Options, THREADS_MAX};
+pub use broker::{Address, Addresses, Audit, Broker, Links, Options, THREADS_MAX};
 pub use error::Error;
 pub use record::{Counters, Record};
 

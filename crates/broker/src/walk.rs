@@ -57,18 +57,23 @@ impl From<Errno> for Lost {
     }
 }
 
-/// Walks `path` from `base`, which is looked at only if the path is relative.
-pub(crate) fn walk(core: &Core, target: Target, base: OwnedFd, path: &[u8], manner: Manner) -> Result<Found, Lost> {
+/// Walks `path` from `base`, or else from the root of the sandbox.
+pub(crate) fn walk(
+    core: &Core,
+    target: Target,
+    base: Option<OwnedFd>,
+    path: &[u8],
+    manner: Manner,
+) -> Result<Found, Lost> {
     if path.is_empty() {
         return Err(Errno::NOENT.into());
     }
-    let absolute = path[0] == b'/';
-    if !absolute {
+    if let Some(base) = base.as_ref().filter(|_| path[0] != b'/') {
         // A folder outside of the sandbox leads nowhere that rules know.
-        core.place_of(&base, target)?;
+        core.place_of(base, target)?;
     }
     if manner.resolve == 0
-        && let Some(found) = quick(core, target, &base, path, manner)?
+        && let Some(found) = quick(core, target, base.as_ref(), path, manner)?
     {
         return Ok(found);
     }
@@ -76,10 +81,16 @@ pub(crate) fn walk(core: &Core, target: Target, base: OwnedFd, path: &[u8], mann
 }
 
 /// The walk by one call, if there is no link on the way.
-fn quick(core: &Core, target: Target, base: &OwnedFd, path: &[u8], manner: Manner) -> Result<Option<Found>, Errno> {
-    let (base, how) = match path[0] {
-        b'/' => (&core.top()?.fd, libc::RESOLVE_IN_ROOT | libc::RESOLVE_NO_SYMLINKS),
-        _ => (base, libc::RESOLVE_BENEATH | libc::RESOLVE_NO_SYMLINKS),
+fn quick(
+    core: &Core,
+    target: Target,
+    base: Option<&OwnedFd>,
+    path: &[u8],
+    manner: Manner,
+) -> Result<Option<Found>, Errno> {
+    let (base, how) = match base {
+        Some(base) if path[0] != b'/' => (base, libc::RESOLVE_BENEATH | libc::RESOLVE_NO_SYMLINKS),
+        _ => (&core.top()?.fd, libc::RESOLVE_IN_ROOT | libc::RESOLVE_NO_SYMLINKS),
     };
     let flags = libc::O_PATH | libc::O_CLOEXEC | if manner.follow { 0 } else { libc::O_NOFOLLOW };
     let text = CString::new(path).map_err(|_| Errno::INVAL)?;
@@ -125,8 +136,9 @@ struct Walker<'a> {
 }
 
 impl<'a> Walker<'a> {
-    fn new(core: &'a Core, target: Target, base: OwnedFd, path: &[u8], manner: Manner) -> Result<Self, Errno> {
+    fn new(core: &'a Core, target: Target, base: Option<OwnedFd>, path: &[u8], manner: Manner) -> Result<Self, Errno> {
         let own_root = || core.top()?.fd.try_clone().map_err(|_| Errno::MFILE);
+        let base = base.map_or_else(own_root, Ok)?;
         let own = |fd: &OwnedFd| fd.try_clone().map_err(|_| Errno::MFILE);
         let absolute = path[0] == b'/';
         let confined = manner.resolve & (libc::RESOLVE_IN_ROOT | libc::RESOLVE_BENEATH) != 0;
@@ -249,6 +261,9 @@ impl<'a> Walker<'a> {
         }
         let text = link_text(link)?;
         let text = text.to_bytes();
+        if let Some(tell) = &self.core.options.links {
+            tell(&join(&self.core.place_of(&self.at, self.target)?, name.to_bytes()));
+        }
         match text.first() {
             None => return Err(Errno::NOENT),
             Some(b'/') if self.manner.resolve & libc::RESOLVE_BENEATH != 0 => return Err(Errno::XDEV),

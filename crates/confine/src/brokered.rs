@@ -1,13 +1,17 @@
 //! The supervisor's side of a program that a broker holds.
 
 use crate::audit::Log;
+use crate::learn::Notes;
 use crate::way::argued;
 use holdfast_base::{Error, ErrorKind, Result};
-use holdfast_broker::{Broker, Counters, Options};
+use holdfast_broker::{Address, Broker, Counters, Options};
 use holdfast_policy::{Judge, Network, Operation, Operations, Policy, Request, Verdict};
+use rustix::net::AddressFamily;
+use std::collections::BTreeSet;
 use std::io::Write;
 use std::os::fd::{AsFd, OwnedFd};
-use std::sync::Arc;
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
 /// What is watched of a program.
@@ -42,11 +46,17 @@ pub(crate) struct Decider {
     policy: Policy,
     /// Whether everything is to be asked, also what is never refused.
     everything: bool,
+    /// Where what no rule speaks of is noted instead of refused.
+    notes: Option<Arc<Notes>>,
 }
 
 impl Decider {
     pub(crate) fn new(policy: Policy, everything: bool) -> Self {
-        Self { policy, everything }
+        Self { policy, everything, notes: None }
+    }
+
+    pub(crate) fn learning(policy: Policy, notes: Arc<Notes>) -> Self {
+        Self { policy, everything: true, notes: Some(notes) }
     }
 
     fn is_given(&self, request: &Request<'_>) -> bool {
@@ -64,9 +74,18 @@ impl Judge for Decider {
     fn judge(&self, request: &Request<'_>) -> Verdict {
         let verdict = self.policy.judge(request);
         if !verdict.allowed && verdict.rule.is_none() && self.is_given(request) {
+            if let Some(notes) = &self.notes {
+                notes.given(request.path);
+            }
             return Verdict { allowed: true, ..verdict };
         }
-        verdict
+        match &self.notes {
+            // What a rule refuses stays refused.
+            Some(notes) if !verdict.allowed && verdict.rule.is_none() => {
+                Verdict { allowed: notes.note(request), ..verdict }
+            }
+            _ => verdict,
+        }
     }
 
     fn decides(&self, operation: Operation) -> bool {
@@ -79,7 +98,7 @@ impl Judge for Decider {
 pub(crate) struct Brokered {
     broker: Arc<Broker>,
     log: Option<Arc<Log>>,
-    serving: Option<JoinHandle<()>>,
+    serving: Mutex<Option<JoinHandle<()>>>,
 }
 
 impl Brokered {
@@ -101,7 +120,13 @@ impl Brokered {
             audit_allowed: watch.everything,
             kill_after: watch.kill_after,
             on_kill: Box::new(end),
-            address: addresses(&policy.settings.network)?,
+            address: addresses(&policy.settings.network, decider.notes.clone()),
+            links: decider
+                .notes
+                .clone()
+                .map(|notes| Box::new(move |link: &Path| notes.link(link)) as holdfast_broker::Links),
+            // What a move gains is seen when it is used, and noted then.
+            may_gain: decider.notes.is_some(),
             ..Options::default()
         };
         let broker = Arc::new(Broker::new(listener, Arc::new(decider), options).map_err(failed)?);
@@ -113,7 +138,7 @@ impl Brokered {
             }
         };
         let serving = std::thread::Builder::new().name("broker".into()).spawn(serve)?;
-        Ok(Self { broker, log, serving: Some(serving) })
+        Ok(Self { broker, log, serving: Mutex::new(Some(serving)) })
     }
 
     pub(crate) fn set(&self, policy: Policy) -> Result<()> {
@@ -128,6 +153,20 @@ impl Brokered {
         Ok(())
     }
 
+    /// Waits until all calls of a program that has ended are told of.
+    pub(crate) fn finish(&self) {
+        let serving = self.serving.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(serving) = serving {
+            // It ends with the last process of the program.
+            let _ = serving.join();
+        }
+    }
+
+    /// How many lines are missing in the log.
+    pub(crate) fn unwritten(&self) -> u64 {
+        self.log.as_ref().map_or(0, |log| log.unwritten())
+    }
+
     /// What happened, once the program has ended.
     pub(crate) fn counters(&self) -> Counters {
         self.broker.counters()
@@ -136,10 +175,8 @@ impl Brokered {
 
 impl Drop for Brokered {
     fn drop(&mut self) {
-        if let Some(serving) = self.serving.take() {
-            // It ends with the last process of the program, which is gone.
-            let _ = serving.join();
-        }
+        // Killed by then.
+        self.finish();
     }
 }
 
@@ -151,15 +188,33 @@ fn streams() -> Vec<OwnedFd> {
     all.into_iter().filter_map(|one| one.try_clone_to_owned().ok()).collect()
 }
 
-fn addresses(network: &Network) -> Result<holdfast_broker::Addresses> {
-    match network {
+/// Which addresses that are no paths the broker takes for the program.
+fn addresses(network: &Network, notes: Option<Arc<Notes>>) -> holdfast_broker::Addresses {
+    match (network, notes) {
+        (Network::All, Some(notes)) => Box::new(move |address| {
+            notes.address(address.family);
+            true
+        }),
         // Of a network of its own, or of the machine's: the sandbox has decided which there is.
-        Network::None | Network::All => Ok(Box::new(|_, _| true)),
-        Network::Ports { .. } => Err(Error::new(
-            ErrorKind::Unsupported,
-            "ports together with rules that take a broker cannot be held: allow all of the network, or none",
-        )),
+        (Network::None | Network::All, _) => Box::new(|_| true),
+        (Network::Ports { connect, bind }, _) => {
+            let (connect, bind) = (connect.clone(), bind.clone());
+            Box::new(move |address| is_listed(address, &connect, &bind))
+        }
     }
+}
+
+/// Whether TCP may have an address, as Landlock says of the program's own calls, which this one is not. What other sockets there are has the filter decided: none but
+/// local ones, whose abstract names are the machine's and nobody's.
+fn is_listed(address: &Address<'_>, connect: &BTreeSet<u16>, bind: &BTreeSet<u16>) -> bool {
+    let is = |family: AddressFamily| family.as_raw() == address.family;
+    if is(AddressFamily::INET) || is(AddressFamily::INET6) {
+        // Both have the port behind the family (`struct sockaddr_in`, `sockaddr_in6`).
+        let port = address.bytes.get(2..4).map(|port| u16::from_be_bytes([port[0], port[1]]));
+        return port.is_some_and(|port| if address.binds { bind.contains(&port) } else { connect.contains(&port) });
+    }
+    // A connection is given up by that (connect(2)). Bound, it would be an address of IPv4.
+    is(AddressFamily::UNSPEC) && !address.binds
 }
 
 #[expect(clippy::needless_pass_by_value, reason = "it is for map_err")]
@@ -169,4 +224,27 @@ fn failed(error: holdfast_broker::Error) -> Error {
         _ => ErrorKind::Unavailable,
     };
     Error::new(kind, error.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_addresses_only_listed_ports_of_tcp_are_taken() {
+        let (connect, bind) = (BTreeSet::from([443]), BTreeSet::from([8080]));
+        let listed = |binds, family: AddressFamily, rest: &[u8]| {
+            let bytes = [&family.as_raw().to_ne_bytes()[..], rest].concat();
+            is_listed(&Address { binds, family: family.as_raw(), bytes: &bytes }, &connect, &bind)
+        };
+        for family in [AddressFamily::INET, AddressFamily::INET6] {
+            assert!(listed(false, family, &[1, 0xbb, 0]) && listed(true, family, &[0x1f, 0x90]));
+            assert!(!listed(true, family, &[1, 0xbb]) && !listed(false, family, &[0x1f, 0x90]));
+            // Too short to have a port, or port 0, which is any.
+            assert!(!listed(false, family, &[1]) && !listed(true, family, &[0, 0]));
+        }
+        // To give a connection up is no address.
+        assert!(listed(false, AddressFamily::UNSPEC, &[]) && !listed(true, AddressFamily::UNSPEC, &[0x1f, 0x90]));
+        assert!(!listed(false, AddressFamily::UNIX, b"\0name") && !listed(false, AddressFamily::NETLINK, &[1, 0xbb]));
+    }
 }

@@ -7,6 +7,7 @@
 //!   settings  environment, network, devices and limits of a policy, as the sandbox's
 //!   brokered  who answers the calls of a program that mounts do not hold
 //!     audit     the log of what was refused
+//!   learn     what a program needs, noted while it is allowed, and written as a policy
 //!   copy      folders whose changes are kept apart
 //! control   a socket of each running program: list, freeze, thaw, kill, another policy
 //! ```
@@ -20,6 +21,7 @@ mod audit;
 mod brokered;
 pub mod control;
 mod copy;
+mod learn;
 mod plan;
 mod run;
 mod settings;
@@ -29,6 +31,8 @@ pub use brokered::Watch;
 pub use copy::{Copy, changes, commit, discard, patch};
 pub use holdfast_sandbox::layer::Change;
 pub use holdfast_sandbox::{Outcome, Status};
+pub use learn::{Notes, Written};
 pub use plan::{Held, Line, Plan, Unheld};
 pub use run::{Command, Confined};
+pub use settings::{Bound, bounds};
 pub use way::Way;

@@ -76,10 +76,18 @@ impl Plan {
         let entries = policy.as_view().map_err(|reasons| reasons.into_iter().map(unheld).collect::<Vec<_>>())?;
         let mut plan = Self { root: root_of(policy, &entries), view: Vec::new(), lines: Vec::new() };
         let mut wrong = Vec::new();
+        // Folders come before what is below them, so those around an entry are the last ones passed.
+        let mut around: Vec<&ViewEntry> = Vec::new();
         for entry in &entries {
-            match held(entry, around(entry, &entries)) {
+            while around.last().is_some_and(|last| !entry.path.starts_with(&last.path)) {
+                around.pop();
+            }
+            match held(entry, around.last().map_or(Access::Hidden, |last| last.access)) {
                 Ok(held) => plan.add(entry, held),
                 Err(reason) => wrong.push(Unheld { rule: rule_about(policy, &entry.path), reason }),
+            }
+            if !entry.exact {
+                around.push(entry);
             }
         }
         if wrong.is_empty() { Ok(plan) } else { Err(wrong) }
@@ -111,13 +119,6 @@ pub(crate) fn access_of(access: Access) -> MountAccess {
         Access::Writable => MountAccess::Writable,
         Access::All => MountAccess::All,
     }
-}
-
-/// The access that would hold at an entry's path without it.
-fn around(entry: &ViewEntry, entries: &[ViewEntry]) -> Access {
-    let holds = |other: &&ViewEntry| !other.exact && other.path != entry.path && entry.path.starts_with(&other.path);
-    let nearest = entries.iter().filter(holds).max_by_key(|other| other.path.components().count());
-    nearest.map_or(Access::Hidden, |other| other.access)
 }
 
 fn held(entry: &ViewEntry, around: Access) -> Result<Held, String> {
@@ -182,6 +183,22 @@ mod tests {
         assert!(wrong[0].reason.contains("could make it"), "{wrong:?}");
         fs::write(folder.path().join("secret"), "s").expect("a file");
         assert_eq!(Plan::of(&policy(&text)).expect("there is something to mount over").view.len(), 2);
+    }
+
+    #[test]
+    fn the_nearest_folder_around_an_entry_counts_and_not_the_one_before_it() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let at = folder.path().display();
+        fs::create_dir_all(folder.path().join("a/b")).expect("folders");
+        fs::create_dir(folder.path().join("c")).expect("a folder");
+        // What is in `a/b`, the entry before, is not around `c/absent`.
+        let text =
+            |rest: &str| format!("default = \"deny\"\n[files]\n\"{at}\" = \"read\"\n\"{at}/a/b\" = \"all\"\n{rest}");
+        let absent = |path: &str| text(&format!("\"{at}/{path}\" = \"none\"\n"));
+        let plan = Plan::of(&policy(&absent("c/absent"))).expect("nobody can make it");
+        assert_eq!(plan.lines.last().map(|line| line.held), Some(Held::Absent));
+        let wrong = Plan::of(&policy(&absent("a/b/absent"))).expect_err("it could be made");
+        assert!(wrong[0].reason.contains("could make it"), "{wrong:?}");
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use crate::brokered::{Brokered, Decider, Watch};
 use crate::copy::Copy;
+use crate::learn::Notes;
 use crate::plan::{Plan, Unheld, access_of};
 use crate::settings;
 use crate::way::Way;
@@ -12,6 +13,7 @@ use holdfast_sandbox::{
     Access as MountAccess, Mount, Outcome, Root, Running, Sandbox, Source, Step, WITHOUT_NAMESPACES,
 };
 use rustix::io::Errno;
+use std::collections::HashMap;
 use std::ffi::OsString;
 use std::os::fd::BorrowedFd;
 use std::path::PathBuf;
@@ -94,9 +96,22 @@ impl Confined {
         Ok(Self { running, mechanism, weaker })
     }
 
+    /// Starts it to learn what it needs: what the policy refuses because no rule speaks of it is allowed, and noted.
+    ///
+    /// # Errors
+    /// As of [`Self::start`].
+    pub fn learn(base: Policy, command: &Command, notes: Arc<Notes>) -> Result<Self> {
+        let settings = sandbox(&base, command);
+        Self::with_a_broker(settings, Decider::learning(base, notes), command, Watch::default())
+    }
+
     fn by_a_broker(policy: Policy, command: &Command, watch: Watch) -> Result<Self> {
         let settings = sandbox(&policy, command);
         let decider = Decider::new(policy, watch.everything);
+        Self::with_a_broker(settings, decider, command, watch)
+    }
+
+    fn with_a_broker(settings: Sandbox, decider: Decider, command: &Command, watch: Watch) -> Result<Self> {
         let copy = |copy: &Copy| {
             Mount::new(&copy.path, MountAccess::All).from(Source::CopyOnWrite { changes: copy.changes.clone() })
         };
@@ -119,6 +134,14 @@ impl Confined {
             Mechanism::Broker(Some(brokered)) => Some(brokered.counters()),
             _ => None,
         }
+    }
+
+    /// Waits until everything that a program did that has ended is told of, and says how many lines are missing in the log of refusals, because it could not be
+    /// written.
+    pub fn finish(&self) -> u64 {
+        let Mechanism::Broker(Some(brokered)) = &self.mechanism else { return 0 };
+        brokered.finish();
+        brokered.unwritten()
     }
 
     /// What is not held as the policy says, because this machine has no user namespaces; empty where it has.
@@ -208,11 +231,13 @@ impl Confined {
 
 /// What a view needs to become another. An entry that is gone gets the access of what is around it now.
 fn changes(before: &[Mount], after: &[Mount]) -> Vec<Mount> {
-    let mut changes: Vec<_> = after.iter().filter(|entry| !before.contains(entry)).cloned().collect();
-    for gone in before.iter().filter(|old| !after.iter().any(|new| new.path == old.path)) {
-        let around = after.iter().filter(|new| gone.path.starts_with(&new.path));
-        let access =
-            around.max_by_key(|new| new.path.components().count()).map_or(access_of(Access::Hidden), |new| new.access);
+    let by_path =
+        |view: &[Mount]| view.iter().map(|entry| (entry.path.clone(), entry.clone())).collect::<HashMap<_, _>>();
+    let (old, new) = (by_path(before), by_path(after));
+    let mut changes: Vec<_> = after.iter().filter(|entry| old.get(&entry.path) != Some(entry)).cloned().collect();
+    for gone in before.iter().filter(|entry| !new.contains_key(&entry.path)) {
+        let around = gone.path.ancestors().skip(1).find_map(|above| new.get(above));
+        let access = around.map_or(access_of(Access::Hidden), |around| around.access);
         changes.push(Mount { access, ..gone.clone() });
     }
     changes

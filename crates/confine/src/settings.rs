@@ -35,6 +35,36 @@ pub(crate) fn limits(settings: &Settings) -> Limits {
     }
 }
 
+/// A limit of a policy, and what it bounds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Bound {
+    /// The key of the policy.
+    pub limit: &'static str,
+    /// How much.
+    pub most: u64,
+    /// What may use so much, and what happens then.
+    pub of: &'static str,
+}
+
+/// What the limits of a policy bound on this kernel. All of them are of processes (`setrlimit`(2)) but that of processes and the clock: control groups, which count memory
+/// and processor time of many together, are an ordinary account's only where somebody has given it some.
+pub fn bounds(settings: &Settings) -> Vec<Bound> {
+    let limits = &settings.limits;
+    let all = [
+        ("cpu-seconds", limits.cpu_seconds, "of each process, which is ended by SIGXCPU"),
+        (
+            "memory",
+            limits.memory,
+            "address space of each process, whose calls for more fail; all together at most so much for each of the `processes`",
+        ),
+        ("processes", limits.processes, "all together, threads among them; starting more fails"),
+        ("seconds", limits.seconds, "all together, by the clock; then all is killed"),
+        ("open-files", limits.open_files, "of each process; opening more fails"),
+        ("file-size", limits.file_size, "of each file that is written; the program is ended by SIGXFSZ"),
+    ];
+    all.into_iter().filter_map(|(limit, most, of)| Some(Bound { limit, most: most?, of })).collect()
+}
+
 /// The variables that the program has, of those the caller has.
 pub(crate) fn environment(
     settings: &Settings,
@@ -56,6 +86,16 @@ pub(crate) fn environment(
 mod tests {
     use super::*;
     use std::collections::BTreeSet;
+
+    #[test]
+    fn every_limit_says_what_it_bounds() {
+        let mut settings = Settings::default();
+        assert_eq!(bounds(&settings), []);
+        settings.limits.memory = Some(1024);
+        settings.limits.seconds = Some(5);
+        let told: Vec<_> = bounds(&settings).iter().map(|bound| (bound.limit, bound.most)).collect();
+        assert_eq!(told, [("memory", 1024), ("seconds", 5)]);
+    }
 
     #[test]
     fn nothing_of_the_environment_is_handed_on_that_is_not_named() {

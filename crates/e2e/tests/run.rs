@@ -1,135 +1,25 @@
 //! Confined programs through the built program, as the account that runs the tests and, where that is root, as an ordinary one.
 
-use std::ffi::OsStr;
-use std::fs;
-use std::os::unix::fs::{PermissionsExt, chown};
-use std::os::unix::process::ExitStatusExt;
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output, Stdio};
-use std::time::{Duration, Instant};
-
 use holdfast_e2e::Outcome;
 use holdfast_e2e::others::{PJDFSTEST_SETTINGS, cargo_program};
-use holdfast_testkit::server::program;
+use holdfast_testkit::confined::{Ground, as_each, text, until};
 use serde_json::Value;
+use std::fs;
+use std::os::unix::process::ExitStatusExt;
+use std::path::Path;
+use std::process::{Command, Output};
+use std::time::Duration;
 
-/// What any program of the machine needs to start.
-const SYSTEM: &str = "\"/usr\" = \"read+exec\"\n\"/bin\" = \"read+exec\"\n\"/lib\" = \"read+exec\"\n\"/lib64\" = \"read+exec\"\n\"/etc/ld.so.cache\" = \"read\"\n";
-/// An account that owns nothing (nobody's).
-const ORDINARY: u32 = 65_534;
-/// Longest that something is waited for.
-const SOON: Duration = Duration::from_secs(20);
-
-/// A folder with a policy, a place where it may write and one that it may not see, and the account that runs programs.
-struct Ground {
-    folder: tempfile::TempDir,
-    program: PathBuf,
-    ordinary: bool,
+/// What the program says in JSON.
+fn json(ground: &Ground, arguments: &[&str]) -> Outcome<Value> {
+    Ok(serde_json::from_slice(&ground.said(&[arguments, &["--json"]].concat())?)?)
 }
 
-impl Ground {
-    fn new(ordinary: bool) -> Outcome<Self> {
-        let folder = tempfile::tempdir()?;
-        // Where an ordinary account can reach it, wherever it was built.
-        let program = {
-            let here = folder.path().join("holdfast");
-            fs::hard_link(program()?, &here).or_else(|_| fs::copy(program()?, &here).map(drop))?;
-            here
-        };
-        let ground = Self { folder, program, ordinary };
-        for name in ["work", "work/kept", "hidden", "runtime", "changes"] {
-            fs::create_dir(ground.path(name))?;
-        }
-        fs::write(ground.path("work/kept/file"), "kept\n")?;
-        fs::write(ground.path("hidden/secret"), "secret\n")?;
-        ground.policy("policy.toml", &ground.usual())?;
-        fs::set_permissions(ground.folder.path(), fs::Permissions::from_mode(0o755))?;
-        if ordinary {
-            for name in ["work", "work/kept", "work/kept/file", "hidden", "hidden/secret", "runtime", "changes"] {
-                chown(ground.path(name), Some(ORDINARY), Some(ORDINARY))?;
-            }
-        }
-        Ok(ground)
-    }
-
-    fn path(&self, name: &str) -> PathBuf {
-        self.folder.path().join(name)
-    }
-
-    fn policy(&self, name: &str, text: &str) -> Outcome {
-        Ok(fs::write(self.path(name), text)?)
-    }
-
-    fn usual(&self) -> String {
-        let work = self.path("work");
-        let work = work.display();
-        format!(
-            "default = \"deny\"\ndirectory = \"{work}\"\ndevices = [\"null\"]\n[environment]\nset = {{ TOLD = \"yes\" }}\n[files]\n{SYSTEM}\"{work}\" = \"all\"\n\"{work}/kept\" = \"read\"\n"
-        )
-    }
-
-    /// A program as the account that this is about.
-    fn as_account(&self, program: impl AsRef<OsStr>) -> Command {
-        let mut command = Command::new(if self.ordinary { OsStr::new("setpriv") } else { program.as_ref() });
-        if self.ordinary {
-            let account = ORDINARY.to_string();
-            command.args(["--reuid", &account, "--regid", &account, "--clear-groups", "--no-new-privs"]).arg(program);
-        }
-        command.current_dir("/");
-        command
-    }
-
-    fn command(&self, arguments: &[&str]) -> Command {
-        let mut command = self.as_account(&self.program);
-        command.args(arguments).env("XDG_RUNTIME_DIR", self.path("runtime")).env("SECRET", "secret");
-        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        command
-    }
-
-    fn run(&self, words: &[&str]) -> Outcome<Output> {
-        let policy = self.path("policy.toml").display().to_string();
-        Ok(self.command(&[&["run", "--policy", &policy, "--"], words].concat()).output()?)
-    }
-
-    fn start(&self, more: &[&str], script: &str) -> Outcome<Child> {
-        let policy = self.path("policy.toml").display().to_string();
-        Ok(self.command(&[&["run", "--policy", &policy], more, &["--", "sh", "-c", script]].concat()).spawn()?)
-    }
-
-    fn json(&self, arguments: &[&str]) -> Outcome<Value> {
-        let output = self.command(&[arguments, &["--json"]].concat()).output()?;
-        assert!(output.status.success(), "{arguments:?}: {output:?}");
-        Ok(serde_json::from_slice(&output.stdout)?)
-    }
-
-    /// The one program that is under way with these words in its command.
-    fn under_way(&self, words: &str) -> Outcome<Option<Value>> {
-        let all = self.json(&["run", "ps"])?;
-        let is_it = |it: &&Value| it["command"].to_string().contains(words);
-        Ok(all.as_array().and_then(|all| all.iter().find(is_it)).cloned())
-    }
-}
-
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).into_owned()
-}
-
-fn until(what: &str, mut holds: impl FnMut() -> Outcome<bool>) -> Outcome {
-    let deadline = Instant::now() + SOON;
-    while !holds()? {
-        assert!(Instant::now() < deadline, "{what} did not come");
-        std::thread::sleep(Duration::from_millis(10));
-    }
-    Ok(())
-}
-
-/// Runs a test as this account, and as an ordinary one if this is root.
-fn as_each(test: impl Fn(&Ground) -> Outcome) -> Outcome {
-    test(&Ground::new(false)?)?;
-    if rustix::process::geteuid().is_root() {
-        test(&Ground::new(true)?)?;
-    }
-    Ok(())
+/// The one program that is under way with these words in its command.
+fn under_way(ground: &Ground, words: &str) -> Outcome<Option<Value>> {
+    let all = json(ground, &["run", "ps"])?;
+    let is_it = |it: &&Value| it["command"].to_string().contains(words);
+    Ok(all.as_array().and_then(|all| all.iter().find(is_it)).cloned())
 }
 
 #[test]
@@ -176,83 +66,6 @@ fn what_cannot_be_enforced_exactly_is_refused_by_name_and_nothing_starts() -> Ou
     })
 }
 
-/// Patterns and single operations, which mounts cannot hold.
-#[test]
-fn a_broker_holds_what_mounts_cannot_and_writes_down_what_it_refuses() -> Outcome {
-    as_each(|ground| {
-        let work = ground.path("work");
-        let rules = format!(
-            "[[rule]]\ndeny = [\"unlink\", \"rename\"]\npath = \"{0}/*.log\"\n[[rule]]\ndeny = [\"read\"]\npath = \"{0}/*.key\"\nprogram = \"cat\"\n",
-            work.display()
-        );
-        ground.policy("policy.toml", &(ground.usual() + &rules))?;
-        let [policy, audit] = ["policy.toml", "runtime/audit"].map(|name| ground.path(name).display().to_string());
-        let explained = ground.json(&["policy", "explain", &policy])?;
-        assert_eq!((&explained["mechanism"], &explained["exact"]), (&Value::from("broker"), &Value::from(true)));
-        let script = "echo 1 > a.log; echo 2 > b; echo 3 > c.key; rm a.log; mv a.log d; rm b; cat c.key; head -n1 c.key; cat a.log; cat kept/file; echo x > kept/file; cat /etc/passwd; ls /home; cat /proc/self/comm; echo x > /dev/null";
-        let output =
-            ground.command(&["run", "--policy", &policy, "--audit", &audit, "--", "sh", "-c", script]).output()?;
-        let (said, errors) = (text(&output.stdout), text(&output.stderr));
-        assert_eq!(said, "3\n1\nkept\ncat\n", "{errors}");
-        assert!(work.join("a.log").exists() && !work.join("b").exists() && !work.join("d").exists(), "{errors}");
-        assert_eq!(fs::read_to_string(work.join("kept/file"))?, "kept\n");
-        let lines: Vec<Value> =
-            fs::read_to_string(&audit)?.lines().map(serde_json::from_str).collect::<Result<_, _>>()?;
-        assert!(lines.iter().all(|line| line["allowed"] == false), "{lines:?}");
-        let refused = |operation: &str, path: &str| {
-            let is_it = |line: &&Value| {
-                line["operation"] == operation && line["path"].as_str().is_some_and(|at| at.ends_with(path))
-            };
-            lines.iter().find(is_it).cloned().ok_or_else(|| format!("{operation} {path}: {lines:#?}"))
-        };
-        let unlink = refused("unlink", "/a.log")?;
-        assert!(
-            unlink["rule"]["number"].is_u64() && unlink["program"].as_str().is_some_and(|it| it.ends_with("/rm")),
-            "{unlink}"
-        );
-        refused("rename", "/a.log")?;
-        refused("read", "/c.key")?;
-        refused("write", "kept/file").or_else(|_| refused("truncate", "kept/file"))?;
-        refused("lookup", "/etc/passwd")?;
-        Ok(())
-    })
-}
-
-#[test]
-fn under_a_broker_streams_are_handed_over_another_policy_holds_at_once_and_refusals_have_an_end() -> Outcome {
-    as_each(|ground| {
-        let work = ground.path("work").display().to_string();
-        let rule = |denied: &str| format!("[[rule]]\ndeny = [\"{denied}\"]\npath = \"{work}/*.log\"\n");
-        ground.policy("policy.toml", &(ground.usual() + &rule("unlink")))?;
-        let policy = ground.path("policy.toml").display().to_string();
-        let (from, to) = (ground.path("hidden/secret"), ground.path("out"));
-        let mut command = ground.command(&["run", "--policy", &policy, "--", "cat"]);
-        let output = command.stdin(fs::File::open(from)?).stdout(fs::File::create(&to)?).output()?;
-        assert!(output.status.success(), "{output:?}");
-        assert_eq!(fs::read_to_string(to)?, "secret\n");
-        let script =
-            "while :; do echo x > x.log; rm x.log 2>/dev/null || echo kept >> told; sleep 0.01; done # brokered";
-        let mut child = ground.start(&[], script)?;
-        until("a refusal", || Ok(ground.path("work/told").exists()))?;
-        let id = ground.under_way("# brokered")?.ok_or("it is not listed")?["id"].to_string();
-        ground.policy("looser.toml", &(ground.usual() + &rule("setattr")))?;
-        let looser = ground.path("looser.toml").display().to_string();
-        let set = ground.command(&["run", "policy", "set", &id, &looser]).output()?;
-        assert!(set.status.success(), "{set:?}");
-        until("no more refusals", || {
-            let before = fs::metadata(ground.path("work/told"))?.len();
-            std::thread::sleep(Duration::from_millis(200));
-            Ok(fs::metadata(ground.path("work/told"))?.len() == before)
-        })?;
-        ground.command(&["run", "kill", &id]).status()?;
-        assert_eq!(child.wait()?.code(), Some(128 + 9));
-        let mut child = ground.start(&["--kill-after", "5"], "trap '' TERM; while :; do cat /etc/passwd; done")?;
-        assert_eq!(child.wait()?.code(), Some(128 + 9));
-        assert!(text(&child.wait_with_output()?.stderr).contains("it was killed"));
-        Ok(())
-    })
-}
-
 #[test]
 fn its_exit_code_its_signal_and_its_streams_are_the_caller_s() -> Outcome {
     as_each(|ground| {
@@ -278,8 +91,12 @@ fn its_exit_code_its_signal_and_its_streams_are_the_caller_s() -> Outcome {
 #[test]
 fn limits_end_it_and_say_so() -> Outcome {
     as_each(|ground| {
-        let limits = "[limits]\nseconds = 1\n";
+        let limits = "[limits]\nseconds = 1\nmemory = \"1G\"\n";
         ground.policy("policy.toml", &(ground.usual() + limits))?;
+        let explained = json(ground, &["policy", "explain", &ground.path("policy.toml").display().to_string()])?;
+        let limits = explained["limits"].as_array().ok_or("no limits")?;
+        assert_eq!((&limits[0]["limit"], &limits[0]["most"]), (&Value::from("memory"), &Value::from(1_u64 << 30)));
+        assert!(limits[0]["of"].to_string().contains("each process"), "{explained}");
         let output = ground.run(&["sh", "-c", "trap '' TERM INT HUP; while :; do :; done"])?;
         assert_eq!(output.status.code(), Some(128 + 9), "{output:?}");
         assert!(text(&output.stderr).contains("time by the clock"), "{output:?}");
@@ -295,11 +112,11 @@ fn a_running_program_is_listed_stopped_let_go_on_held_to_another_policy_and_kill
         let log = ground.path("work/log");
         let length = || fs::metadata(&log).map_or(0, |it| it.len());
         until("the program", || Ok(length() > 4))?;
-        let found = ground.under_way("# counts")?.ok_or("it is not listed")?;
+        let found = under_way(ground, "# counts")?.ok_or("it is not listed")?;
         let id = found["id"].to_string();
         assert_eq!((found["frozen"].as_bool(), id.parse::<u32>()?), (Some(false), child.id()));
         ground.command(&["run", "freeze", &id]).status()?;
-        assert_eq!(ground.under_way("# counts")?.ok_or("it is not listed")?["frozen"], true);
+        assert_eq!(under_way(ground, "# counts")?.ok_or("it is not listed")?["frozen"], true);
         let stopped = length();
         std::thread::sleep(Duration::from_millis(200));
         assert_eq!(length(), stopped);
@@ -316,7 +133,7 @@ fn a_running_program_is_listed_stopped_let_go_on_held_to_another_policy_and_kill
         assert_eq!(refused.status.code(), Some(66), "{refused:?}");
         ground.command(&["run", "kill", &id]).status()?;
         assert_eq!(child.wait()?.code(), Some(128 + 9));
-        assert!(ground.under_way("# counts")?.is_none());
+        assert!(under_way(ground, "# counts")?.is_none());
         let gone = ground.command(&["run", "kill", &id]).output()?;
         assert_eq!(gone.status.code(), Some(66), "{gone:?}");
         Ok(())
@@ -369,7 +186,7 @@ fn changes_are_kept_apart_looked_at_forgotten_or_made() -> Outcome {
             Ok(all)
         };
         assert_eq!(whole()?, ["./kept", "./kept/file"]);
-        let changes = ground.json(&["run", "diff", &of])?;
+        let changes = json(ground, &["run", "diff", &of])?;
         let pairs: Vec<_> = changes
             .as_array()
             .ok_or("no list")?
@@ -387,7 +204,7 @@ fn changes_are_kept_apart_looked_at_forgotten_or_made() -> Outcome {
             assert!(listed.lines().any(|line| line.trim_start_matches("./") == name), "{name}: {listed}");
         }
         assert!(ground.command(&["run", "discard", &of]).status()?.success());
-        assert_eq!(ground.json(&["run", "diff", &of])?, serde_json::json!([]));
+        assert_eq!(json(ground, &["run", "diff", &of])?, serde_json::json!([]));
         work()?;
         assert!(ground.command(&["run", "commit", &of]).status()?.success());
         assert_eq!(whole()?, ["./kept", "./made", "./made/moved", "./new"]);
@@ -433,7 +250,7 @@ fn without_namespaces_it_is_refused_or_what_is_weaker_is_listed() -> Outcome {
             "echo 0 > /proc/sys/user/max_user_namespaces && exec \"$@\"",
             "sh",
         ]);
-        command.arg(&ground.program).args(["run", "--policy", &policy]).args(more).args(["--", "sh", "-c", script]);
+        command.arg(ground.program()).args(["run", "--policy", &policy]).args(more).args(["--", "sh", "-c", script]);
         Ok(command.env("XDG_RUNTIME_DIR", ground.path("runtime")).output()?)
     };
     let plain = ground.usual().replace(&format!("\"{}/kept\" = \"read\"\n", work.display()), "");
@@ -499,8 +316,7 @@ fn many_at_once_leave_nothing_behind() -> Outcome {
     assert_eq!(fs::read_dir(ground.path("work"))?.count(), 64 + 1);
     assert_eq!(mounts()?, 0);
     assert_eq!(
-        ground
-            .json(&["run", "ps"])?
+        json(&ground, &["run", "ps"])?
             .as_array()
             .map_or(0, |all| all.iter().filter(|it| it["command"].to_string().contains("> n")).count()),
         0

@@ -54,7 +54,7 @@ pub use check::{Report, check, check_pair};
 pub use conditions::{ARGUMENTS, Conditions};
 pub use diff::{ASKED_MAX, Change, Difference, diff};
 pub use form::{PATH_MAX_BYTES, PATH_MAX_PARTS, PATTERNS_MAX, PATTERNS_MAX_BYTES, RULES_MAX, TEXT_MAX_BYTES};
-pub use learn::{LEARNED_MAX, LearnOptions, Learned};
+pub use learn::{Found, LEARNED_MAX, LearnOptions, Learned};
 pub use mistake::{MISTAKES_MAX, Mistake, Mistakes};
 pub use operation::Operation;
 pub use operations::{GROUPS, Operations};

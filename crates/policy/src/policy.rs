@@ -70,9 +70,10 @@ impl Policy {
 
     /// Everything a program may do to a path with some arguments.
     pub fn allowed(&self, program: &Path, path: &Path, arguments: Arguments<'_>) -> Operations {
-        let may =
-            |operation: &Operation| self.judge(&Request { program, operation: *operation, path, arguments }).allowed;
-        Operation::ALL.into_iter().filter(may).collect()
+        let default = if self.default == Decision::Allow { Operations::ALL } else { Operations::NONE };
+        // Of the request, the operation is not looked at.
+        let request = Request { program, operation: Operation::Lookup, path, arguments };
+        self.index.allowed(&self.rules, &request, default).unwrap_or_default()
     }
 
     /// The most rules that are for one place.

@@ -8,7 +8,7 @@
 //! is a mount: the kernel refuses to remove or move it, whatever the access is, and a file that is named must be there when the view is made.
 
 use crate::{Arguments, Operations, Policy, Scope};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fmt;
 use std::path::{Path, PathBuf};
 
@@ -129,7 +129,12 @@ impl Policy {
         for rule in self.rules() {
             let path = rule.scope.folder();
             for above in path.ancestors().skip(1) {
-                paths.entry(above.to_owned()).or_insert_with(Named::default).above = true;
+                match paths.get_mut(above) {
+                    // And so are all above it.
+                    Some(known) if known.above => break,
+                    Some(known) => known.above = true,
+                    None => _ = paths.insert(above.to_owned(), Named { above: true, ..Named::default() }),
+                }
             }
             let named = paths.entry(path).or_default();
             named.folder |= !matches!(rule.scope, Scope::Exact(_));
@@ -144,12 +149,12 @@ impl Policy {
     fn entries(&self, paths: &BTreeMap<PathBuf, Named>) -> Result<Vec<ViewEntry>, Vec<NotAView>> {
         let (mut entries, mut wrong) = (Vec::new(), Vec::new());
         // The access of what is below each folder that has been passed.
-        let mut below: BTreeMap<&Path, Access> = BTreeMap::new();
+        let mut below: HashMap<&Path, Access> = HashMap::new();
         for (path, named) in paths {
             let inherited = path.parent().and_then(|parent| below.get(parent)).copied();
             let mut access = inherited.unwrap_or(Access::Hidden);
             if named.folder {
-                match self.access(&unnamed_in(path, paths)) {
+                match self.access(&unnamed_in(path, named, paths)) {
                     Ok(found) => access = found,
                     Err(reason) => wrong.push(reason),
                 }
@@ -163,7 +168,9 @@ impl Policy {
                     Err(reason) => wrong.push(reason),
                 }
             }
-            below.insert(path, access);
+            if named.folder || named.above {
+                below.insert(path, access);
+            }
         }
         if wrong.is_empty() { Ok(entries) } else { Err(wrong) }
     }
@@ -184,11 +191,12 @@ impl Policy {
         let mut wrong = Vec::new();
         for (path, named) in paths {
             let (policy, seen) = (self.everything_allowed(path), view.allowed(path));
-            let child = unnamed_in(path, paths);
             // A file has nothing below; what is named exactly and has no rules below it is to be one.
-            let differs_below =
-                (named.folder || named.above) && self.everything_allowed(&child) != view.allowed(&child);
-            if policy != seen || differs_below {
+            let differs_below = || {
+                let child = unnamed_in(path, named, paths);
+                self.everything_allowed(&child) != view.allowed(&child)
+            };
+            if policy != seen || ((named.folder || named.above) && differs_below()) {
                 let shown = path.display();
                 let reason =
                     format!("it allows {policy} to {shown} itself, and a view of what is below it makes that {seen}");
@@ -223,31 +231,32 @@ struct Named {
 }
 
 /// A name in a folder that the policy does not have.
-fn unnamed_in(folder: &Path, paths: &BTreeMap<PathBuf, Named>) -> PathBuf {
-    let mut name = String::from("_");
-    while paths.contains_key(&folder.join(&name)) {
-        name.push('_');
+fn unnamed_in(folder: &Path, named: &Named, paths: &BTreeMap<PathBuf, Named>) -> PathBuf {
+    let mut unnamed = folder.join("_");
+    while named.above && paths.contains_key(&unnamed) {
+        unnamed.as_mut_os_string().push("_");
     }
-    folder.join(name)
+    unnamed
 }
 
 /// A view to ask what it allows, as whoever makes it must make it.
 pub struct View<'a> {
-    trees: BTreeMap<&'a Path, Access>,
-    files: BTreeMap<&'a Path, Access>,
+    trees: HashMap<&'a Path, Access>,
+    files: HashMap<&'a Path, Access>,
     /// Folders above something that is visible.
-    ways: BTreeSet<&'a Path>,
+    ways: HashSet<&'a Path>,
 }
 
 impl<'a> View<'a> {
     /// The view of some entries.
     pub fn new(entries: &'a [ViewEntry]) -> Self {
-        let mut view = Self { trees: BTreeMap::new(), files: BTreeMap::new(), ways: BTreeSet::new() };
+        let mut view = Self { trees: HashMap::new(), files: HashMap::new(), ways: HashSet::new() };
         for entry in entries {
             let kind = if entry.exact { &mut view.files } else { &mut view.trees };
             kind.insert(&entry.path, entry.access);
             if entry.access != Access::Hidden {
-                view.ways.extend(entry.path.ancestors().skip(1));
+                // What is above a way is one.
+                let _ = entry.path.ancestors().skip(1).find(|above| !view.ways.insert(above));
             }
         }
         view

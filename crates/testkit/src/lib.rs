@@ -2,6 +2,7 @@
 //!
 //! | module | what it gives |
 //! |---|---|
+//! | [`confined`] | the built program confining others |
 //! | [`crashdisk`] | a mounted file system that forgets, tears and reorders what was not synced, and fails on request |
 //! | [`datagrams`] | a relay of UDP that does harm |
 //! | [`data`] | bytes, text, trees and names, made from seeds |
@@ -20,6 +21,7 @@
 #[cfg(not(target_pointer_width = "64"))]
 compile_error!("the test tools convert freely between usize and u64");
 
+pub mod confined;
 pub mod crashdisk;
 pub mod data;
 pub mod datagrams;

@@ -7,6 +7,7 @@
 //! Limits: whoever accepts sees the broker as its peer (`SO_PEERCRED`), and a bound socket is told the broker's path as its own name. Datagram
 //! sockets of this family can be given a path with each message, so they cannot be made.
 
+use crate::broker::Address;
 use crate::job::{At, Job, Outcome, Refers};
 use crate::listener::Reply;
 use crate::place::{Kind, magic};
@@ -26,12 +27,12 @@ const FAMILY_BYTES: usize = 2;
 const TYPE_MASK: i32 = 0xf;
 
 /// An address: of a file, or of something else, as bytes.
-enum Address {
+enum Said {
     Path(CString),
     Other(Vec<u8>),
 }
 
-fn address(job: &Job<'_>) -> Result<Address, Errno> {
+fn address(job: &Job<'_>) -> Result<Said, Errno> {
     let length = usize::try_from(job.int(2)).map_err(|_| Errno::INVAL)?;
     if length > ADDRESS_BYTES_MAX {
         return Err(Errno::INVAL);
@@ -41,15 +42,16 @@ fn address(job: &Job<'_>) -> Result<Address, Errno> {
     let is_path =
         family.map(i32::from) == Some(libc::AF_UNIX) && bytes.get(FAMILY_BYTES).is_some_and(|byte| *byte != 0);
     if !is_path {
-        return Ok(Address::Other(bytes));
+        return Ok(Said::Other(bytes));
     }
     let path = bytes[FAMILY_BYTES..].split(|byte| *byte == 0).next().unwrap_or_default();
-    Ok(Address::Path(CString::new(path).map_err(|_| Errno::INVAL)?))
+    Ok(Said::Path(CString::new(path).map_err(|_| Errno::INVAL)?))
 }
 
 fn other(job: &Job<'_>, socket: &OwnedFd, bytes: &[u8]) -> Outcome {
     let family = bytes.get(..FAMILY_BYTES).map_or(0, |family| u16::from_ne_bytes([family[0], family[1]]));
-    if !(job.core.options.address)(family, bytes) {
+    let binds = job.notice.number == libc::SYS_bind;
+    if !(job.core.options.address)(&Address { binds, family, bytes }) {
         return Err(job.core.unserved());
     }
     finish(job, socket, bytes)
@@ -76,8 +78,8 @@ fn unix(path: &[u8]) -> Result<Vec<u8>, Errno> {
 pub(crate) fn connect(job: &Job<'_>) -> Outcome {
     let socket = job.descriptor(job.int(0))?;
     match address(job)? {
-        Address::Other(bytes) => other(job, &socket, &bytes),
-        Address::Path(path) => {
+        Said::Other(bytes) => other(job, &socket, &bytes),
+        Said::Path(path) => {
             let object = job.existing(&At { base: Base::Cwd, path }, Refers::Followed)?;
             job.ask_of(Operation::Write, &object.kind, Arguments::default())?;
             if matches!(object.kind, Kind::Inherited(_)) {
@@ -91,8 +93,8 @@ pub(crate) fn connect(job: &Job<'_>) -> Outcome {
 pub(crate) fn bind(job: &Job<'_>) -> Outcome {
     let socket = job.descriptor(job.int(0))?;
     match address(job)? {
-        Address::Other(bytes) => other(job, &socket, &bytes),
-        Address::Path(path) => {
+        Said::Other(bytes) => other(job, &socket, &bytes),
+        Said::Path(path) => {
             let slot = job.slot(&At { base: Base::Cwd, path })?;
             job.ask(Operation::Mknod, &slot.path, Arguments::default())?;
             sys::umask(job.target.status()?.umask);

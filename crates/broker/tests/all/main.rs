@@ -8,5 +8,6 @@ mod life;
 mod paths;
 mod programs;
 mod races;
+mod random;
 mod streams;
 mod support;

@@ -1,9 +1,11 @@
 //! `holdfast policy`: looking at policies for confined programs before anything runs under them.
 
+mod learn;
+
 use crate::output;
 use clap::{Args, Subcommand};
 use holdfast_base::{Error, ErrorKind};
-use holdfast_confine::{Line, Plan, Unheld, Way};
+use holdfast_confine::{Bound, Line, Plan, Unheld, Way, bounds};
 use holdfast_policy::{Decision, PairOptions, Policy, Report, Subject, TEXT_MAX_BYTES, check, check_pair, diff};
 use serde_json::json;
 use std::fmt::Write;
@@ -45,6 +47,8 @@ pub(crate) enum PolicyCommand {
     Explain(PolicyArg),
     /// Write a policy in TOML, whichever form it has.
     Convert(PolicyArg),
+    /// Run a program, allow what it asks for, and write the policy that it needed.
+    Learn(learn::LearnArgs),
     /// Say what may be done under another policy that may not be done now, and the other way round.
     Diff {
         /// The policy that holds now, in TOML.
@@ -58,6 +62,7 @@ pub(crate) enum PolicyCommand {
 
 pub(crate) fn run(command: &PolicyCommand, json: bool) -> anyhow::Result<ExitCode> {
     match command {
+        PolicyCommand::Learn(args) => learn::run(args),
         PolicyCommand::Check(which) => look(which, json),
         PolicyCommand::Explain(which) => explain(which, json),
         PolicyCommand::Convert(which) => {
@@ -165,18 +170,19 @@ fn explain(which: &PolicyArg, json: bool) -> anyhow::Result<ExitCode> {
         Decision::Deny => "refused",
     };
     let rules = policy.describe();
+    let limits = bounds(&policy.settings);
+    let bounded: Vec<_> = limits.iter().map(|it| json!({ "limit": it.limit, "most": it.most, "of": it.of })).collect();
     match Way::of(&policy, false) {
         Ok(Way::Broker { because }) => {
             let reasons = reasons(&because);
-            let told = json!({ "default": default, "rules": rules, "exact": true, "mechanism": "broker", "no_view_because": reasons });
-            output::show(json, &told, |_| brokered(default, &rules, &because))?;
+            let told = json!({ "default": default, "rules": rules, "exact": true, "mechanism": "broker", "no_view_because": reasons, "limits": bounded });
+            output::show(json, &told, |_| brokered(default, &rules, &because) + &limited(&limits))?;
             Ok(ExitCode::SUCCESS)
         }
         Ok(Way::View(plan)) => {
             let entries: Vec<_> = plan.lines.iter().map(entry).collect();
-            let told =
-                json!({ "default": default, "rules": rules, "exact": true, "mechanism": "view", "entries": entries });
-            output::show(json, &told, |_| held(default, &rules, &plan))?;
+            let told = json!({ "default": default, "rules": rules, "exact": true, "mechanism": "view", "entries": entries, "limits": bounded });
+            output::show(json, &told, |_| held(default, &rules, &plan) + &limited(&limits))?;
             Ok(ExitCode::SUCCESS)
         }
         Err(unheld) => {
@@ -219,6 +225,15 @@ fn brokered(default: &str, rules: &[String], because: &[Unheld]) -> String {
     let mut text = as_written(default, rules);
     text += "\nAll of it is enforced exactly, by a broker: the kernel stops the program at the calls that are to be decided, and its supervisor makes them. That costs time per call, and what is refused can be written down (--audit). Mounts, which cost nothing, do not hold it:\n";
     text + &lines(because)
+}
+
+/// What each limit bounds, where there are any.
+fn limited(limits: &[Bound]) -> String {
+    let row = |it: &Bound| vec![it.limit.to_owned(), it.most.to_string(), it.of.to_owned()];
+    if limits.is_empty() {
+        return String::new();
+    }
+    "\n\n".to_owned() + &output::table(&["LIMIT", "MOST", "OF"], &limits.iter().map(row).collect::<Vec<_>>())
 }
 
 fn lines(unheld: &[Unheld]) -> String {

@@ -181,10 +181,28 @@ fn start(args: RunArgs) -> anyhow::Result<ExitCode> {
         widen: args.widen,
         allow_degraded: args.allow_degraded,
     };
+    let watched = watch(&args.watch)?;
+    let (confined, outcome) = to_its_end(about, || Ok(Confined::start(policy, &command, watched)?))?;
+    if let (Some(most), Some(counters)) = (args.watch.kill_after, confined.counters())
+        && counters.denied >= most
+    {
+        eprintln!("holdfast: it was killed: {} of its calls were refused", counters.denied);
+    }
+    if let missing @ 1.. = confined.finish() {
+        eprintln!("holdfast: {missing} lines of the log of refusals could not be written");
+    }
+    Ok(told(outcome))
+}
+
+/// Starts a program, hands signals on to it, lets others look after it, and waits for its end.
+pub(super) fn to_its_end(
+    about: About,
+    start: impl FnOnce() -> anyhow::Result<Confined>,
+) -> anyhow::Result<(Arc<Confined>, Outcome)> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build().map_err(Error::from)?;
     // Before the program is there, so that none is lost; and it is started before there are any threads.
     let signals = runtime.block_on(async { Signals::catch() })?;
-    let confined = Arc::new(Confined::start(policy, &command, watch(&args.watch)?)?);
+    let confined = Arc::new(start()?);
     for weaker in confined.weaker() {
         eprintln!("holdfast: without user namespaces {weaker}");
     }
@@ -192,13 +210,8 @@ fn start(args: RunArgs) -> anyhow::Result<ExitCode> {
     let control =
         control.inspect_err(|error| tracing::info!(%error, "`holdfast run ps` will not find this program")).ok();
     let outcome = runtime.block_on(signals.hand_on(&confined))?;
-    if let (Some(most), Some(counters)) = (args.watch.kill_after, confined.counters())
-        && counters.denied >= most
-    {
-        eprintln!("holdfast: it was killed: {} of its calls were refused", counters.denied);
-    }
     drop(control);
-    Ok(told(outcome))
+    Ok((confined, outcome))
 }
 
 /// What the supervisor is told by the system, and tells the program.
@@ -243,7 +256,7 @@ impl Signals {
     }
 }
 
-fn told(outcome: Outcome) -> ExitCode {
+pub(super) fn told(outcome: Outcome) -> ExitCode {
     if let Some(limit) = outcome.limit {
         eprintln!("holdfast: it was ended by its limit: {limit}");
     }

@@ -143,9 +143,13 @@ fn tables(out: &mut String, settings: &Settings) {
     let environment = &settings.environment;
     if environment != &crate::Environment::default() {
         out.push_str("\n[environment]\n");
-        line(out, format_args!("keep = {}", list(&environment.keep)));
+        if !environment.keep.is_empty() {
+            line(out, format_args!("keep = {}", list(&environment.keep)));
+        }
         let set: Vec<_> = environment.set.iter().map(|(name, value)| format!("{name} = {}", quoted(value))).collect();
-        line(out, format_args!("set = {{ {} }}", set.join(", ")));
+        if !set.is_empty() {
+            line(out, format_args!("set = {{ {} }}", set.join(", ")));
+        }
     }
     if settings.limits != Limits::default() {
         out.push_str("\n[limits]\n");

@@ -187,6 +187,39 @@ impl Index {
         Ok(found.map(|rule| (rule, false)))
     }
 
+    /// Everything that may be done to a path: what [`Index::find`] says of each operation, for one walk. `Err` for a path that is none.
+    pub(crate) fn allowed(
+        &self,
+        rules: &[Rule],
+        asked: &Request<'_>,
+        default: Operations,
+    ) -> Result<Operations, NotAPath> {
+        let path = asked.path.as_os_str().as_bytes();
+        let (at, whole) = self.descend(path)?;
+        let asking = self.sets.of(asked.program);
+        let mut left = Left { allowed: Operations::NONE, open: Operations::ALL };
+        // Each rule decides about what is left of its operations. It never says that it is the one that was looked for, so all of them are asked, best first.
+        let says = |left: &mut Left, entry: &Entry| {
+            let rule = &rules[entry.rule];
+            let decides = left.open.and(rule.operations());
+            if !decides.is_empty() && asking.is_among(entry) && rule.conditions.hold(&asked.arguments) {
+                left.decide(decides, rule.allow);
+            }
+            false
+        };
+        if whole {
+            for entry in &self.nodes[at].exact {
+                says(&mut left, entry);
+            }
+            if self.nodes[at].ways.iter().any(|entry| asking.is_among(entry)) {
+                left.decide(left.open.and(Operations::WAY), Operations::WAY);
+            }
+        }
+        self.find_glob(at, path, |entry| says(&mut left, entry));
+        self.find_folder(at, whole, |entry| says(&mut left, entry));
+        Ok(left.allowed.with(left.open.and(default)))
+    }
+
     /// The deepest node on the path, and whether it is the path.
     fn descend(&self, path: &[u8]) -> Result<(usize, bool), NotAPath> {
         if path.first() != Some(&b'/') {
@@ -206,7 +239,7 @@ impl Index {
         Ok((at, whole))
     }
 
-    fn find_glob(&self, at: usize, path: &[u8], applies: impl Fn(&Entry) -> bool) -> Option<usize> {
+    fn find_glob(&self, at: usize, path: &[u8], mut applies: impl FnMut(&Entry) -> bool) -> Option<usize> {
         let mut next = self.nodes[at].nearest_globs;
         let clean = next.and_then(|_| clean(path))?;
         let candidate = Candidate::from_bytes(clean.as_ref());
@@ -226,7 +259,7 @@ impl Index {
         None
     }
 
-    fn find_folder(&self, at: usize, whole: bool, applies: impl Fn(&Entry) -> bool) -> Option<usize> {
+    fn find_folder(&self, at: usize, whole: bool, mut applies: impl FnMut(&Entry) -> bool) -> Option<usize> {
         let mut next = self.nodes[at].nearest_folder;
         while let Some(number) = next {
             let node = &self.nodes[number];
@@ -238,6 +271,20 @@ impl Index {
             next = node.parent.and_then(|parent| self.nodes[parent].nearest_folder);
         }
         None
+    }
+}
+
+/// What was decided of all operations, and what was not yet.
+struct Left {
+    allowed: Operations,
+    open: Operations,
+}
+
+impl Left {
+    /// Decides about operations that are open.
+    fn decide(&mut self, operations: Operations, allow: Operations) {
+        self.allowed = self.allowed.with(operations.and(allow));
+        self.open = self.open.without(operations);
     }
 }
 

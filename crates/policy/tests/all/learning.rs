@@ -1,13 +1,16 @@
 //! A learned policy allows what it was learned from.
 
 use crate::random::Dice;
-use holdfast_policy::{Arguments, Judge, LearnOptions, Learned, Operation, Policy, Request};
+use holdfast_policy::{Arguments, Found, Judge, LearnOptions, Learned, Operation, Policy, Request};
 use std::path::{Path, PathBuf};
+
+/// Whatever is there at the end.
+const LOOKS: [fn(&Path) -> Found; 3] = [|_| Found::Missing, |_| Found::Folder, |_| Found::File];
 
 #[test]
 fn everything_that_was_seen_is_allowed_by_the_policy_that_is_learned() {
     let mut folded = 0;
-    for seed in 0..400 {
+    for seed in 0..2000 {
         let mut dice = Dice::new(seed);
         let seen: Vec<(PathBuf, Operation)> = (0..dice.below(40))
             .map(|_| {
@@ -29,9 +32,18 @@ fn everything_that_was_seen_is_allowed_by_the_policy_that_is_learned() {
             .collect();
         let mut learned = Learned::new();
         assert!(requests.iter().all(|request| learned.note(request)));
-        let options = LearnOptions { fold_at: dice.below(4), rounded: dice.below(2) == 0 };
+        let (system, broad, shared) = (["/ab".into()], ["/a".into()], ["/b".into()]);
+        let look: fn(&Path) -> Found = dice.one(&LOOKS);
+        let options = LearnOptions {
+            exact: dice.below(3) == 0,
+            fold_at: dice.below(4),
+            system: &system[..dice.below(2)],
+            broad: &broad[..dice.below(2)],
+            shared: &shared[..dice.below(2)],
+            look,
+        };
         let text = learned.to_toml(options);
-        folded += usize::from(text.contains("dir = "));
+        folded += usize::from(text.contains("used alike"));
         let policy =
             Policy::from_toml("p", Path::new("/"), text.as_bytes()).map_err(|mistakes| format!("{mistakes}\n{text}"));
         let policy = policy.unwrap();

@@ -131,6 +131,8 @@ fn ten_thousand_random_decisions_are_those_of_the_plain_reading() {
             let rules = policy.describe();
             assert_eq!(verdict.allowed, expected, "seed {seed}, {request:?}, {verdict:?}, {rules:#?}");
             assert!(verdict.allowed || policy.decides(operation), "{operation:?} was refused, seed {seed}");
+            let all = policy.allowed(request.program, &path, arguments);
+            assert_eq!(all.has(operation), verdict.allowed, "seed {seed}, {request:?}, {all}, {rules:#?}");
             decisions += 1;
             allowed += u32::from(expected);
         }

@@ -14,7 +14,7 @@ mod steps;
 use crate::error::Error;
 use crate::plan::{Resolved, attributes, relative, resolve, restrictions};
 use crate::sandbox::{Access, Mount, Root, Source};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::ffi::OsString;
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStringExt;
@@ -44,6 +44,9 @@ pub(crate) struct View {
     namespaces: Option<[OwnedFd; 2]>,
 }
 
+/// Places of mounts by entry.
+type Mounts = HashMap<PathBuf, Vec<PathBuf>>;
+
 /// A step, the entry that it is about, and what is true once it is done.
 struct Planned {
     path: PathBuf,
@@ -53,16 +56,22 @@ struct Planned {
 
 impl View {
     pub(crate) fn new(entries: &[Resolved], root: Root, widen: bool) -> Self {
-        let start: BTreeMap<_, _> = entries.iter().map(|entry| (entry.path.clone(), entry.access)).collect();
-        let mut this = Self { entries: BTreeMap::new(), start, root, widen, added: 0, namespaces: None };
+        let start = entries.iter().map(|entry| (entry.path.clone(), entry.access)).collect();
+        // Entries are in order, so those around one are the last ones passed.
+        let (mut around, mut now): (Vec<&Resolved>, Vec<(PathBuf, Entry)>) = (Vec::new(), Vec::new());
         for (place, entry) in entries.iter().enumerate() {
+            while around.last().is_some_and(|last| !entry.path.starts_with(&last.path)) {
+                around.pop();
+            }
             let inside = entries.get(place + 1).is_some_and(|next| next.path.starts_with(&entry.path));
             // A mask lies on what the entry around it shows; a folder that leads to others does not.
             let masked = entry.access == Access::Hidden && !(inside && entry.folder);
-            let below = this.around(&entry.path).filter(|_| masked).filter(|around| *around != Access::Hidden);
-            this.entries.insert(entry.path.clone(), Entry { access: entry.access, folder: entry.folder, below });
+            let outer = around.last().map(|outer| outer.access).or((root == Root::Host).then_some(Access::All));
+            let below = outer.filter(|_| masked).filter(|outer| *outer != Access::Hidden);
+            now.push((entry.path.clone(), Entry { access: entry.access, folder: entry.folder, below }));
+            around.push(entry);
         }
-        this
+        Self { entries: now.into_iter().collect(), start, root, widen, added: 0, namespaces: None }
     }
 
     pub(crate) fn enter_by(&mut self, user: Option<OwnedFd>, mount: Option<OwnedFd>) {
@@ -87,7 +96,7 @@ impl View {
 
     pub(crate) fn change(&mut self, pid: i32, wanted: &[Mount]) -> Result<(), Error> {
         let namespaces = self.namespaces.as_ref().ok_or(Error::Ended)?;
-        let mounts = mounts(pid)?;
+        let mounts = self.by_entry(mounts(pid)?);
         let mut planned = Vec::new();
         for mount in wanted {
             planned.extend(self.plan(mount, &mounts)?);
@@ -114,7 +123,7 @@ impl View {
         })
     }
 
-    fn plan(&self, mount: &Mount, mounts: &[PathBuf]) -> Result<Option<Planned>, Error> {
+    fn plan(&self, mount: &Mount, mounts: &Mounts) -> Result<Option<Planned>, Error> {
         let refuse = |why: &str| Error::Change { path: mount.path.clone(), why: why.to_owned() };
         if mount.source != Source::Same {
             return Err(refuse("only rights can change while the program runs, not where the content is from"));
@@ -145,7 +154,7 @@ impl View {
                 return Err(refuse("it can be shown with the rights it had before, and changed then"));
             }
             (_, Access::Hidden, _) => return Err(refuse("nothing is below what hides it")),
-            (_, _, Some(_)) => (self.restrict(&path, new, mounts)?, after(None)),
+            (_, _, Some(_)) => (Self::restrict(&path, new, mounts)?, after(None)),
             (_, _, None) if self.inside(&path) => {
                 return Err(refuse("entries of the view are inside of it; change those"));
             }
@@ -164,12 +173,22 @@ impl View {
         entry.map(|entry| (entry.path, entry.folder)).ok_or(Error::Ended)
     }
 
+    /// Where something is mounted, by the innermost entry that it is in.
+    fn by_entry(&self, mounts: Vec<PathBuf>) -> Mounts {
+        let mut by_entry = Mounts::new();
+        for mount in mounts {
+            if let Some(entry) = mount.ancestors().find(|above| self.entries.contains_key(*above)) {
+                by_entry.entry(entry.to_owned()).or_default().push(mount);
+            }
+        }
+        by_entry
+    }
+
     /// Changes every mount that an entry consists of: its own, and those of the machine in it, but not those of entries inside.
-    fn restrict(&self, path: &Path, access: Access, mounts: &[PathBuf]) -> Result<Vec<Step>, Error> {
+    fn restrict(path: &Path, access: Access, mounts: &Mounts) -> Result<Vec<Step>, Error> {
         let set = restrictions(access);
         let clear = (attributes::READ_ONLY | attributes::NO_EXECUTE) & !set;
-        let innermost = |at: &Path| at.ancestors().find(|above| self.entries.contains_key(*above)).map(Path::to_owned);
-        let own = mounts.iter().filter(|at| at.starts_with(path) && innermost(at).as_deref() == Some(path));
+        let own = mounts.get(path).into_iter().flatten();
         let mut steps =
             own.map(|at| Ok(Step::Set { at: relative(at)?, set, clear })).collect::<Result<Vec<_>, Error>>()?;
         steps.dedup();

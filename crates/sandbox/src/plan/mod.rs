@@ -258,8 +258,16 @@ fn grant(set: &mut Ruleset, sandbox: &Sandbox, entries: &[Resolved]) -> Result<(
     let path = |path: &str| c_string(path.as_bytes(), "a path");
     // Folders on the way can be listed; those that are hidden are so by what is mounted on them.
     set.rights(path("/")?, landlock::READ_DIR, true);
+    let mut around: Vec<&Resolved> = Vec::new();
     for entry in tier::shown(entries) {
-        set.grant(c_string(entry.path.as_os_str().as_bytes(), "a path")?, entry.access, entry.folder);
+        while around.last().is_some_and(|last| !entry.path.starts_with(&last.path)) {
+            around.pop();
+        }
+        // What is granted to a folder is granted below it, so what is no more than that takes no rule.
+        if !around.iter().any(|outer| landlock::includes(outer.access, entry.access)) {
+            set.grant(c_string(entry.path.as_os_str().as_bytes(), "a path")?, entry.access, entry.folder);
+        }
+        around.push(entry);
     }
     if !sandbox.devices.is_empty() {
         set.grant_devices(path("/dev")?, true);

@@ -45,19 +45,19 @@ pub(crate) fn resolve(view: &[Mount]) -> Result<View, Error> {
     if view.len() > ENTRIES_MAX {
         return Err(Error::Invalid(format!("a view of {} entries is larger than {ENTRIES_MAX}", view.len())));
     }
-    let mut found: BTreeMap<PathBuf, Resolved> = BTreeMap::new();
     let mut way = Way::default();
+    let mut found: Vec<Resolved> = Vec::with_capacity(view.len());
     for mount in view {
-        let Some(entry) = resolve_one(mount, &mut way)? else { continue };
-        if let Some(before) = found.insert(entry.path.clone(), entry.clone())
-            && before != entry
-        {
-            let why = format!("{} is in the view twice, with different rights or sources", entry.path.display());
-            return Err(Error::Invalid(why));
-        }
+        found.extend(resolve_one(mount, &mut way)?);
     }
-    // Paths are compared by their parts, so what is inside of another comes after it.
-    Ok(View { entries: found.into_values().collect(), links: way.links })
+    // Paths are compared by their parts, so what is inside of another comes after it. A view that is in order already takes one comparison for each entry.
+    found.sort_by(|one, other| one.path.cmp(&other.path));
+    if let Some([one, _]) = found.array_windows().find(|[one, other]| one.path == other.path && one != other) {
+        let why = format!("{} is in the view twice, with different rights or sources", one.path.display());
+        return Err(Error::Invalid(why));
+    }
+    found.dedup();
+    Ok(View { entries: found, links: way.links })
 }
 
 fn resolve_one(mount: &Mount, way: &mut Way) -> Result<Option<Resolved>, Error> {

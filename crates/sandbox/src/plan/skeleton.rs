@@ -7,7 +7,7 @@ use super::resolve::{Resolved, View};
 use super::{Build, Numbered, attributes, devices, relative, restrictions};
 use crate::error::Error;
 use crate::sandbox::{Access, Root, Sandbox, Source};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{HashMap, HashSet};
 use std::ffi::{CStr, CString, OsStr};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -32,8 +32,8 @@ enum Ground {
 pub(super) struct Skeleton {
     pub(super) build: Vec<Numbered>,
     pub(super) paths: Vec<PathBuf>,
-    grounds: BTreeMap<PathBuf, Ground>,
-    made: BTreeSet<PathBuf>,
+    grounds: HashMap<PathBuf, Ground>,
+    made: HashSet<PathBuf>,
     seals: Vec<Numbered>,
 }
 
@@ -43,8 +43,8 @@ impl Skeleton {
         let mut this = Self {
             build: Vec::new(),
             paths: vec![PathBuf::from("/")],
-            grounds: BTreeMap::from([(PathBuf::from("/"), ground)]),
-            made: BTreeSet::new(),
+            grounds: HashMap::from([(PathBuf::from("/"), ground)]),
+            made: HashSet::new(),
             seals: Vec::new(),
         };
         this.special(sandbox, view)?;

@@ -1,0 +1,3 @@
+//! Policies that mounts hold, on the real kernel.
+
+mod views;

@@ -1,0 +1,139 @@
+//! The built program confining others: a folder with a policy, and an account.
+
+use crate::server::program;
+use std::error::Error;
+use std::ffi::OsStr;
+use std::fs;
+use std::os::unix::fs::{PermissionsExt, chown};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+/// What a test comes to.
+pub type Outcome<T = ()> = Result<T, Box<dyn Error + Send + Sync>>;
+
+/// What any program of the machine needs to start.
+pub const SYSTEM: &str = "\"/usr\" = \"read+exec\"\n\"/bin\" = \"read+exec\"\n\"/lib\" = \"read+exec\"\n\"/lib64\" = \"read+exec\"\n\"/etc/ld.so.cache\" = \"read\"\n";
+/// An account that owns nothing (nobody's).
+const ORDINARY: u32 = 65_534;
+/// Longest that something is waited for.
+const SOON: Duration = Duration::from_secs(20);
+
+/// A folder with a policy, a place where it may write and one that it may not see, and the account that runs programs.
+pub struct Ground {
+    folder: tempfile::TempDir,
+    program: PathBuf,
+    ordinary: bool,
+}
+
+impl Ground {
+    /// A new one, for this account or an ordinary one.
+    pub fn new(ordinary: bool) -> Outcome<Self> {
+        let folder = tempfile::tempdir()?;
+        // Where an ordinary account can reach it, wherever it was built.
+        let program = {
+            let here = folder.path().join("holdfast");
+            fs::hard_link(program()?, &here).or_else(|_| fs::copy(program()?, &here).map(drop))?;
+            here
+        };
+        let ground = Self { folder, program, ordinary };
+        for name in ["work", "work/kept", "hidden", "runtime", "changes"] {
+            fs::create_dir(ground.path(name))?;
+        }
+        fs::write(ground.path("work/kept/file"), "kept\n")?;
+        fs::write(ground.path("hidden/secret"), "secret\n")?;
+        ground.policy("policy.toml", &ground.usual())?;
+        fs::set_permissions(ground.folder.path(), fs::Permissions::from_mode(0o755))?;
+        if ordinary {
+            for name in ["work", "work/kept", "work/kept/file", "hidden", "hidden/secret", "runtime", "changes"] {
+                chown(ground.path(name), Some(ORDINARY), Some(ORDINARY))?;
+            }
+        }
+        Ok(ground)
+    }
+
+    /// The program under test, where either account reaches it.
+    pub fn program(&self) -> &Path {
+        &self.program
+    }
+
+    /// A path in the folder.
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    /// Writes a policy.
+    pub fn policy(&self, name: &str, text: &str) -> Outcome {
+        Ok(fs::write(self.path(name), text)?)
+    }
+
+    /// A policy that mounts hold: `work` may be written but for `work/kept`, and `hidden` is not there.
+    pub fn usual(&self) -> String {
+        let work = self.path("work");
+        let work = work.display();
+        format!(
+            "default = \"deny\"\ndirectory = \"{work}\"\ndevices = [\"null\"]\n[environment]\nset = {{ TOLD = \"yes\" }}\n[files]\n{SYSTEM}\"{work}\" = \"all\"\n\"{work}/kept\" = \"read\"\n"
+        )
+    }
+
+    /// A program as the account that this is about.
+    pub fn as_account(&self, program: impl AsRef<OsStr>) -> Command {
+        let mut command = Command::new(if self.ordinary { OsStr::new("setpriv") } else { program.as_ref() });
+        if self.ordinary {
+            let account = ORDINARY.to_string();
+            command.args(["--reuid", &account, "--regid", &account, "--clear-groups", "--no-new-privs"]).arg(program);
+        }
+        command.current_dir("/");
+        command
+    }
+
+    /// The program under test with these arguments.
+    pub fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = self.as_account(&self.program);
+        command.args(arguments).env("XDG_RUNTIME_DIR", self.path("runtime")).env("SECRET", "secret");
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command
+    }
+
+    /// Runs a program under `policy.toml` to its end.
+    pub fn run(&self, words: &[&str]) -> Outcome<Output> {
+        let policy = self.path("policy.toml").display().to_string();
+        Ok(self.command(&[&["run", "--policy", &policy, "--"], words].concat()).output()?)
+    }
+
+    /// Starts a script under `policy.toml`.
+    pub fn start(&self, more: &[&str], script: &str) -> Outcome<Child> {
+        let policy = self.path("policy.toml").display().to_string();
+        Ok(self.command(&[&["run", "--policy", &policy], more, &["--", "sh", "-c", script]].concat()).spawn()?)
+    }
+
+    /// What the program says on standard output to these arguments, which must end well.
+    pub fn said(&self, arguments: &[&str]) -> Outcome<Vec<u8>> {
+        let output = self.command(arguments).output()?;
+        if output.status.success() { Ok(output.stdout) } else { Err(format!("{arguments:?}: {output:?}").into()) }
+    }
+}
+
+/// What was said.
+pub fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// Waits until something is so.
+pub fn until(what: &str, mut holds: impl FnMut() -> Outcome<bool>) -> Outcome {
+    let deadline = Instant::now() + SOON;
+    while !holds()? {
+        assert!(Instant::now() < deadline, "{what} did not come");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    Ok(())
+}
+
+/// Runs a test as this account, and as an ordinary one if this is root.
+pub fn as_each(test: impl Fn(&Ground) -> Outcome) -> Outcome {
+    test(&Ground::new(false)?)?;
+    if rustix::process::geteuid().is_root() {
+        test(&Ground::new(true)?)?;
+    }
+    Ok(())
+}
