@@ -41,7 +41,7 @@ pub async fn invoke_alone(
 fn place(function: &Function) -> Result<File> {
     let folder = function.places();
     let at = |error: std::io::Error| Error::from(error).context(folder.display());
-    match DirBuilder::new().mode(0o700).create(&folder) {
+    match DirBuilder::new().mode(0o700).create(folder) {
         Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists => return Err(at(error)),
         _ => {}
     }

@@ -6,9 +6,10 @@
 use crate::id::Id;
 use crate::instance::Instance;
 use crate::manifest::Limits;
+use holdfast_base::ErrorKind;
 use holdfast_sandbox::{Limit, Outcome, Status};
 use std::fmt;
-use std::io::ErrorKind;
+use std::io;
 use std::time::{Duration, Instant};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
 use tokio::net::unix::pipe::{Receiver, Sender};
@@ -60,7 +61,7 @@ pub enum End {
     /// Whoever held it stopped.
     Stopped,
     /// It could not be started.
-    NotStarted(String),
+    NotStarted(ErrorKind, String),
 }
 
 /// Limits that end a call.
@@ -89,7 +90,7 @@ impl fmt::Display for End {
             Self::InputTooLarge(most) => write!(out, "the input is larger than {most} bytes"),
             Self::InputBroken(why) => write!(out, "the input broke off: {why}"),
             Self::Stopped => out.write_str("it was stopped with the server"),
-            Self::NotStarted(why) => write!(out, "it could not be started: {why}"),
+            Self::NotStarted(_, why) => write!(out, "it could not be started: {why}"),
         }
     }
 }
@@ -131,7 +132,7 @@ pub(crate) fn micros(time: Duration) -> u64 {
 impl Turn<'_> {
     /// What is told of a call that never ran.
     pub(crate) fn not_started(&self, why: &holdfast_base::Error) -> Call {
-        self.told(End::NotStarted(why.to_string()), 0, Taken::default(), Taken::default())
+        self.told(End::NotStarted(why.kind(), why.to_string()), 0, Taken::default(), Taken::default())
     }
 
     fn told(&self, end: End, input_bytes: u64, output: Taken, log: Taken) -> Call {
@@ -178,8 +179,8 @@ impl Turn<'_> {
             (Some(end), _) => end,
             (None, _) if output.over => End::Reached(Reached::Output(limits.output)),
             (None, Ok(Some(outcome))) => End::of(outcome),
-            (None, Ok(None)) => End::NotStarted("it has not ended".to_owned()),
-            (None, Err(error)) => End::NotStarted(error.to_string()),
+            (None, Ok(None)) => End::NotStarted(ErrorKind::Internal, "it has not ended".to_owned()),
+            (None, Err(error)) => End::NotStarted(error.kind(), error.to_string()),
         };
         if matches!(end, End::Reached(_)) {
             // The part that fits is nobody's result.
@@ -207,7 +208,7 @@ async fn feed(input: &mut (dyn AsyncRead + Send + Unpin), to: &mut Option<Sender
                 // It has read enough.
                 Err(_) => *to = None,
             },
-            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             Err(error) => return End::InputBroken(error.to_string()),
         }
     }
@@ -248,7 +249,7 @@ impl Taken {
     async fn all(&mut self, from: &Receiver) {
         let mut chunk = vec![0; CHUNK_BYTES];
         while self.some(from, &mut chunk).await {}
-        std::future::pending().await
+        std::future::pending::<()>().await;
     }
 
     /// Takes what is there, as soon as something is. False at the end.
@@ -262,7 +263,7 @@ impl Taken {
                 self.take(&chunk[..bytes]);
                 true
             }
-            Err(error) => error.kind() == ErrorKind::WouldBlock,
+            Err(error) => error.kind() == io::ErrorKind::WouldBlock,
         }
     }
 

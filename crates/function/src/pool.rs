@@ -22,7 +22,7 @@ use tokio::io::AsyncRead;
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, watch};
 
 /// Longest that a call waits for its turn.
-const WAIT_TIME: Duration = Duration::from_secs(60);
+const WAIT_TIME: Duration = Duration::from_mins(1);
 /// Instances that end before their calls, one after another, until it is given up.
 const DEATHS_MAX: u32 = 5;
 /// Pause after the first of them; it doubles with each.

@@ -28,7 +28,7 @@ impl Records {
         }
         let events = inotify::init(CreateFlags::CLOEXEC)?;
         let what = WatchFlags::MODIFY | WatchFlags::CREATE | WatchFlags::MOVE_SELF | WatchFlags::DELETE_SELF;
-        inotify::add_watch(&events, &self.folder, what | WatchFlags::MOVED_FROM)?;
+        inotify::add_watch(&events, &self.folder, what | WatchFlags::MOVED_FROM | WatchFlags::DELETE)?;
         let mut tail = Tail { file: None, line: Vec::new() };
         tail.open(self, true)?;
         ready().map_err(io::Error::other)?;
@@ -39,7 +39,9 @@ impl Records {
                 return Ok(());
             }
             let event = reader.next()?;
-            if event.events().intersects(ReadFlags::MOVE_SELF | ReadFlags::DELETE_SELF | ReadFlags::IGNORED) {
+            let gone = event.events().intersects(ReadFlags::MOVE_SELF | ReadFlags::DELETE_SELF | ReadFlags::IGNORED);
+            // A file that is open here keeps the folder's own end from being told.
+            if gone || (event.events().contains(ReadFlags::DELETE) && !self.folder.exists()) {
                 return Ok(());
             }
         }

@@ -120,6 +120,22 @@ impl Store {
         Ok(Self { folder })
     }
 
+    /// Where functions of this account are if nobody says: `/var/lib/holdfast-functions` of root, else `holdfast-functions` in `XDG_DATA_HOME`.
+    ///
+    /// # Errors
+    /// If the environment does not say where an account's data is.
+    pub fn default_folder() -> Result<PathBuf> {
+        if rustix::process::geteuid().is_root() {
+            return Ok("/var/lib/holdfast-functions".into());
+        }
+        let variable = |name| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
+        let base = variable("XDG_DATA_HOME").or_else(|| Some(variable("HOME")?.join(".local/share")));
+        let missing = || {
+            Error::invalid("neither XDG_DATA_HOME nor HOME says where functions are: name a folder with --functions")
+        };
+        Ok(base.ok_or_else(missing)?.join("holdfast-functions"))
+    }
+
     /// Where it is.
     pub fn folder(&self) -> &Path {
         &self.folder

@@ -33,7 +33,7 @@ pub(super) fn copy(from: &Path, to: &Path, step: &dyn Fn(Step)) -> Result<Size> 
     let source = rustix::fs::open(from, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty());
     let mut walk = Walk { entries: 0, links: Vec::new(), size: Size::default(), step };
     let source = source.map_err(|error| at(error.into()))?;
-    let walked = walk.folder(source, Path::new(""), to, 0).and_then(|()| walk.links_stay_inside(to));
+    let walked = walk.folder(&source, Path::new(""), to, 0).and_then(|()| walk.links_stay_inside(to));
     walked.map_err(|error| error.context(from.display()))?;
     Ok(walk.size)
 }
@@ -47,12 +47,12 @@ struct Walk<'a> {
 }
 
 impl Walk<'_> {
-    fn folder(&mut self, source: OwnedFd, path: &Path, to: &Path, depth: usize) -> Result<()> {
+    fn folder(&mut self, source: &OwnedFd, path: &Path, to: &Path, depth: usize) -> Result<()> {
         if depth > DEPTH_MAX {
             return Err(too_large(format!("{}: folders are deeper than {DEPTH_MAX}", path.display())));
         }
         DirBuilder::new().mode(0o755).create(to)?;
-        for entry in Dir::read_from(&source).map_err(io::Error::from)? {
+        for entry in Dir::read_from(source).map_err(io::Error::from)? {
             let entry = entry.map_err(io::Error::from)?;
             let name = entry.file_name();
             if matches!(name.to_bytes(), b"." | b"..") {
@@ -64,7 +64,7 @@ impl Walk<'_> {
             }
             let part = Path::new(std::ffi::OsStr::from_bytes(name.to_bytes()));
             let (inner, target) = (path.join(part), to.join(part));
-            self.entry(&source, part, &inner, &target, depth).map_err(|error| error.context(inner.display()))?;
+            self.entry(source, part, &inner, &target, depth).map_err(|error| error.context(inner.display()))?;
         }
         File::open(to)?.sync_all()?;
         Ok(())
@@ -76,7 +76,7 @@ impl Walk<'_> {
         match FileType::from_raw_mode(status.st_mode) {
             FileType::Directory => {
                 let inner = open(OFlags::RDONLY | OFlags::DIRECTORY).map_err(io::Error::from)?;
-                self.folder(inner, path, to, depth + 1)
+                self.folder(&inner, path, to, depth + 1)
             }
             FileType::RegularFile => {
                 // Not waiting, if it has become a FIFO.
