@@ -5,6 +5,7 @@ pub(crate) mod audit;
 pub(crate) mod backup;
 pub(crate) mod bench;
 mod bench_catalogue;
+mod bench_function;
 pub(crate) mod check;
 pub(crate) mod cluster;
 pub(crate) mod completion;
