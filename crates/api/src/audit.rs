@@ -71,6 +71,7 @@ const ACTIONS: &[(&str, &str, &str, Kept)] = &[
     ("POST", "/admin/jobs/{job}/runs", "job.start", Kept::Always),
     ("POST", "/admin/jobs/{job}/runs/{run}/stop", "job.stop", Kept::Always),
     ("POST", "/admin/jobs/{job}/preview", "job.preview", Kept::Always),
+    ("POST", "/functions/{name}/invoke", "function.invoke", Kept::Always),
     ("GET", "/admin/audit/export", "audit.export", Kept::Always),
     ("DELETE", "/spaces/{space}/trash", "trash.purge", Kept::Always),
     ("DELETE", "/spaces/{space}/trash/{entry}", "trash.purge", Kept::Always),

@@ -38,6 +38,7 @@ use holdfast_auth::{Accounts, Authenticator, Journal};
 use holdfast_blob::BlobStore;
 use holdfast_drive::Drive;
 use holdfast_drive::care::Reclaims;
+use holdfast_function::Host;
 use holdfast_jobs::desk::Desk;
 use holdfast_meta::Catalogue;
 use holdfast_site::Sites;
@@ -109,6 +110,8 @@ pub struct Api {
     pub reclaims: Reclaims,
     /// Transfers that servers of the drive run by schedule, if this one is told of any.
     pub desk: Option<Desk>,
+    /// Functions that this server calls, if it is told of any.
+    pub functions: Option<Host>,
     /// What is set on this node, without secrets.
     pub settings: Arc<[Setting]>,
     /// Providers whose people may sign in.
@@ -121,7 +124,7 @@ pub struct Api {
 #[openapi(
     info(title = "Holdfast", version = "1", description = "A sealed drive. Sign in with HTTP Basic, with an app token as Bearer, or, as a browser, with a session."),
     modifiers(&Credentials), security(("basic" = []), ("token" = []), ("session" = [])),
-    tags((name = "sessions"), (name = "me"), (name = "spaces"), (name = "shares"), (name = "links"), (name = "files"), (name = "uploads"), (name = "versions"), (name = "trash"), (name = "tags"), (name = "search"), (name = "tokens"), (name = "accounts"), (name = "sites"), (name = "administration"))
+    tags((name = "sessions"), (name = "me"), (name = "spaces"), (name = "shares"), (name = "links"), (name = "files"), (name = "uploads"), (name = "versions"), (name = "trash"), (name = "tags"), (name = "search"), (name = "tokens"), (name = "accounts"), (name = "sites"), (name = "functions"), (name = "administration"))
 )]
 struct Document;
 

@@ -1,9 +1,9 @@
 //! The command line's shape.
 
 use crate::commands::{
-    account, audit, backup, bench, check, cluster, completion, config as config_command, job, man, migrate, mount_care,
-    policy, publish, reclaim, restore, run, search, serve, share, site, space, tag, thumbnail_worker, token, top,
-    transfer_args, trash, version,
+    account, audit, backup, bench, check, cluster, completion, config as config_command, function, job, man, migrate,
+    mount_care, policy, publish, reclaim, restore, run, search, serve, share, site, space, tag, thumbnail_worker,
+    token, top, transfer_args, trash, version,
 };
 use crate::config;
 use clap::{Args, Parser, Subcommand, ValueEnum};
@@ -129,6 +129,9 @@ pub(crate) enum Command {
         override_usage = "holdfast run --policy <FILE> [OPTIONS] -- <COMMAND>...\n       holdfast run <ps|freeze|thaw|kill|policy|diff|patch|commit|discard> ..."
     )]
     Run(run::RunLine),
+    /// Make folders functions, and call them: each call in a sandbox of its own.
+    #[command(subcommand)]
+    Function(function::FunctionCommand),
     /// Check, explain, convert and compare policies for such programs.
     #[command(subcommand)]
     Policy(policy::PolicyCommand),

@@ -2,6 +2,7 @@
 
 use crate::engines::{CatalogueConfig, StoreConfig};
 use crate::federation::SignInConfig;
+use crate::functions::FunctionsConfig;
 use crate::jobs::JobsConfig;
 use crate::limits::Limits;
 use crate::sites::SitesConfig;
@@ -53,6 +54,8 @@ pub struct ServerConfig {
     pub mounts: MountsConfig,
     /// Transfers that the server runs by schedule.
     pub jobs: JobsConfig,
+    /// Functions that the server calls.
+    pub functions: FunctionsConfig,
     /// Logs.
     pub log: LogConfig,
     /// The log of who did what.
@@ -112,6 +115,7 @@ impl Default for ServerConfig {
             thumbnails: ThumbnailsConfig::default(),
             mounts: MountsConfig::default(),
             jobs: JobsConfig::default(),
+            functions: FunctionsConfig::default(),
             log: LogConfig::default(),
             audit: AuditConfig::default(),
             limits: Limits::default(),

@@ -20,6 +20,7 @@ pub mod conn;
 pub mod data_dir;
 pub mod engines;
 pub mod federation;
+pub mod functions;
 pub mod jobs;
 pub mod limits;
 pub mod listen;
@@ -39,6 +40,7 @@ mod web;
 
 pub use config::ServerConfig;
 pub use data_dir::DataDir;
+pub use functions::ServedFunctions;
 pub use holdfast_api::{Setting, figures};
 pub use jobs::ServedJobs;
 pub use local::LocalDrive;

@@ -16,6 +16,7 @@ use holdfast_dav::{DavFace, DavOptions};
 use holdfast_drive::Drive;
 use holdfast_drive::care::{JobOptions, Jobs};
 use holdfast_drive::engine::{Engine, EngineOptions};
+use holdfast_function::Host;
 use holdfast_jobs::desk::Desk;
 use holdfast_meta::NewInstance;
 use holdfast_remote::face::WireFace;
@@ -134,8 +135,14 @@ impl LocalDrive {
         Serving::new(sites, checks, config.cache_bytes())
     }
 
-    /// Every face over this drive; `settings` are what administrators are shown, and `desk` the jobs that it runs.
-    pub fn faces(&self, config: &ServerConfig, settings: Vec<Setting>, desk: Option<Desk>) -> Result<Faces> {
+    /// Every face over this drive; `settings` are what administrators are shown, `desk` the jobs that it runs, and `functions` those that it calls.
+    pub fn faces(
+        &self,
+        config: &ServerConfig,
+        settings: Vec<Setting>,
+        desk: Option<Desk>,
+        functions: Option<Host>,
+    ) -> Result<Faces> {
         let sites = &config.sites;
         let party = config.public_url.as_deref().map(party).transpose()?;
         let drive: Arc<dyn Drive> = Arc::new(self.engine.clone());
@@ -174,6 +181,7 @@ impl LocalDrive {
                 journal: self.journal.clone(),
                 reclaims: self.jobs.reclaims(),
                 desk,
+                functions,
                 settings: settings.into_iter().map(without_secrets).collect(),
                 federation: Arc::new(config.sign_in.federation()?),
                 thumbnails: self.thumbnails.clone(),

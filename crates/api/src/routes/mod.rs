@@ -7,6 +7,8 @@ mod batches;
 mod content;
 mod factors;
 mod federation;
+mod functions;
+mod functions_bodies;
 pub(crate) mod links;
 mod me;
 mod nodes;
@@ -173,6 +175,10 @@ pub(crate) fn all() -> OpenApiRouter<Api> {
         .routes(routes!(uploads::list, uploads::create, uploads::options))
         .routes(routes!(uploads::show, uploads::stands, uploads::go_on, uploads::give_up, uploads::overridden))
         .routes(routes!(uploads::finish))
+        .routes(routes!(functions::list))
+        .routes(routes!(functions::invoke))
+        .routes(routes!(functions::calls))
+        .routes(routes!(functions::call))
         .routes(routes!(sites::list))
         .routes(routes!(sites::show, sites::set, sites::remove))
         .routes(routes!(sites::publish))

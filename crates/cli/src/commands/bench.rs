@@ -1,6 +1,7 @@
 //! `holdfast bench`: every measurement of the documentation, as a command.
 
 use super::bench_catalogue::{self, CatalogueBenchArgs};
+use super::bench_function::{self, FunctionBenchArgs};
 use super::block_on;
 use crate::output::print;
 use clap::Subcommand;
@@ -37,6 +38,8 @@ pub(crate) enum BenchCommand {
     Start(Box<StartArgs>),
     /// Measure what is left of memory and disk while a file server works again and again, natively and under what confines it.
     Leak(Box<LeakArgs>),
+    /// Measure calls of a function, cold and warm, beside the same program started natively, and what many calls leave behind.
+    Function(FunctionBenchArgs),
     /// Measure what operations of the catalogue cost as the drive grows, on SQLite or PostgreSQL.
     Catalogue(CatalogueBenchArgs),
 }
@@ -56,6 +59,7 @@ pub(crate) fn run(command: BenchCommand, json: bool) -> anyhow::Result<ExitCode>
         BenchCommand::Source(args) => Some(args.execute()?),
         BenchCommand::Start(args) => Some(args.execute()?),
         BenchCommand::Leak(args) => Some(args.execute()?),
+        BenchCommand::Function(args) => return block_on(bench_function::run(args, json)),
         BenchCommand::Catalogue(args) => return block_on(bench_catalogue::run(args, json)),
     };
     let Some(report) = report else { return Ok(ExitCode::SUCCESS) };

@@ -5,10 +5,13 @@ pub(crate) mod audit;
 pub(crate) mod backup;
 pub(crate) mod bench;
 mod bench_catalogue;
+mod bench_function;
 pub(crate) mod check;
 pub(crate) mod cluster;
 pub(crate) mod completion;
 pub(crate) mod config;
+pub(crate) mod function;
+mod function_show;
 pub(crate) mod job;
 mod job_run;
 mod job_show;
@@ -63,7 +66,13 @@ pub(crate) fn run(cli: Cli) -> anyhow::Result<ExitCode> {
     }
     let peoples_own = matches!(
         cli.command,
-        Command::Push(_) | Command::Pull(_) | Command::Sync(_) | Command::Job(_) | Command::Run(_) | Command::Policy(_)
+        Command::Push(_)
+            | Command::Pull(_)
+            | Command::Sync(_)
+            | Command::Job(_)
+            | Command::Run(_)
+            | Command::Function(_)
+            | Command::Policy(_)
     );
     let public =
         matches!(cli.command, Command::Config(_) | Command::Bench(_) | Command::Completion(_) | Command::Man(_));
@@ -101,6 +110,7 @@ pub(crate) fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Push(args) | Command::Pull(args) => transfer::push(&args, common.json),
         Command::Sync(args) => transfer::sync(&args, common.json),
         Command::Run(line) => run::run(line, common.json),
+        Command::Function(command) => function::run(command, common.json),
         Command::Policy(command) => policy::run(&command, common.json),
         Command::Job(command) => job::run(&command, common.json),
         Command::Config(command) => config::run(command, common.json),

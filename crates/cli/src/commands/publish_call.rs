@@ -68,7 +68,7 @@ impl DriveApi {
     ) -> anyhow::Result<Self> {
         let opened = async {
             let who = drive.accounts().open(&args.user.user, Proof::Password(password)).await?;
-            anyhow::Ok((drive.faces(config, Vec::new(), None)?.api, Arc::new(who)))
+            anyhow::Ok((drive.faces(config, Vec::new(), None, None)?.api, Arc::new(who)))
         };
         match opened.await {
             Ok((api, who)) => Ok(Self::Opened { drive: Box::new(drive), api, who }),

@@ -10,11 +10,14 @@ use holdfast_auth::NewPerson;
 use holdfast_base::Error;
 use holdfast_server::address_file::AddressFile;
 use holdfast_server::tls::Certificate;
-use holdfast_server::{DataDir, LocalDrive, ServedJobs, Server, ServerConfig, Setting, Wish, telemetry};
+use holdfast_server::{
+    DataDir, LocalDrive, ServedFunctions, ServedJobs, Server, ServerConfig, Setting, Wish, telemetry,
+};
 use serde_json::json;
 use std::fmt::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::time::Duration;
 
 /// Options of `holdfast serve`. Each is a setting of the configuration as well.
 #[derive(Debug, Args)]
@@ -64,6 +67,9 @@ pub(crate) struct ServeArgs {
     /// Job file, or folder of job files, whose transfers the server runs by schedule; may be repeated.
     #[arg(long, value_name = "FILE")]
     jobs: Vec<PathBuf>,
+    /// Folder of functions that the server calls, as `holdfast function deploy` fills it.
+    #[arg(long, value_name = "DIR")]
+    functions: Option<PathBuf>,
     /// Configuration file instead of holdfast.toml in the data directory.
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
@@ -98,6 +104,7 @@ impl ServeArgs {
         let jobs =
             self.jobs.iter().map(|file| path(&Some(file.clone()))).collect::<anyhow::Result<Option<Vec<_>>>>()?;
         flags.set("jobs.files", jobs.filter(|jobs| !jobs.is_empty()));
+        flags.set("functions.folder", path(&self.functions)?);
         flags.set("log.format", common.log_format.map(|format| format.name().to_owned()));
         flags.set("log.level", common.log_level.clone());
         Ok(flags)
@@ -140,8 +147,11 @@ async fn serve(
         holdfast_mount::recover(drive.engine(), &drive.directory().mounts()).await?;
         let mut jobs = ServedJobs::read(drive.engine(), &config.jobs)?;
         let desk = jobs.as_ref().map(ServedJobs::desk);
+        let functions = ServedFunctions::start(&config.functions)?;
+        let host = functions.as_ref().map(ServedFunctions::host);
         let mounts = ServedMounts::start(&drive, &config.mounts).await?;
-        let started = drive.faces(&config, settings, desk).and_then(|faces| Server::start(&config, faces, certificate));
+        let started =
+            drive.faces(&config, settings, desk, host).and_then(|faces| Server::start(&config, faces, certificate));
         let server = match started {
             Ok(server) => server,
             Err(error) => {
@@ -168,6 +178,10 @@ async fn serve(
             (Wish::Reload | Wish::Stop, None) => {}
         };
         let whole = server.run(hear).await;
+        if let Some(functions) = functions {
+            // Whoever asked has been answered, or was cut off.
+            functions.stop(Duration::ZERO).await;
+        }
         if let Some(jobs) = jobs {
             jobs.stop(config.limits.drain_timeout()).await;
         }

@@ -1,0 +1,211 @@
+//! Single calls: streams, confinement, limits.
+
+use crate::support::{Ground, alone, block_on, text};
+use holdfast_base::ErrorKind;
+use holdfast_function::{End, Reached, invoke_alone};
+use std::fs;
+use std::io;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use tokio::io::{AsyncRead, ReadBuf};
+use tokio::sync::watch;
+
+#[test]
+fn input_output_log_and_record_are_those_of_the_call() {
+    let ground = Ground::new();
+    let deployed = ground.deploy("echo", "cat; echo noted >&2; echo $HOLDFAST_FUNCTION; pwd; ls", "", "");
+    let call = ground.call("echo", b"hello\n");
+    assert_eq!(call.end, End::Done, "{}", text(&call.log));
+    assert_eq!(text(&call.output), "hello\necho\n/function\nfunction.toml\nhandler\npolicy.toml\n");
+    assert_eq!((text(&call.log).as_str(), call.input_bytes, call.cold), ("noted\n", 6, true));
+    let record = ground.function("echo").records().one(call.id).expect("kept");
+    assert_eq!((record.version.clone(), record.log.as_str()), (deployed.version.to_string(), "noted\n"));
+    assert_eq!(record.output().as_deref(), Some(&call.output[..]));
+    assert!(record.ok && record.cold && record.ran_us > 0);
+}
+
+#[test]
+fn a_call_sees_what_its_policy_names_and_changes_neither_its_code_nor_the_next_call() {
+    let ground = Ground::new();
+    for folder in ["shared", "hidden"] {
+        fs::create_dir(ground.path(folder)).expect("a folder");
+        fs::write(ground.path(folder).join("file"), folder).expect("a file");
+    }
+    let (shared, hidden) = (ground.path("shared"), ground.path("hidden"));
+    let script = format!(
+        "cat {0}/file; echo kept > {0}/out; cat {1}/file; echo x > /function/handler; echo x > /tmp/x; ls /proc | grep -c '^[0-9]'; ls /root",
+        shared.display(),
+        hidden.display()
+    );
+    ground.deploy("see", &script, "", &format!("\"{}\" = \"all\"\n", shared.display()));
+    for _ in 0..2 {
+        let call = ground.call("see", b"");
+        let (output, log) = (text(&call.output), text(&call.log));
+        // Shell, ls, grep and init.
+        assert_eq!(output, "shared4\n", "{log}");
+        for refused in ["hidden/file", "/function/handler: Read-only", "/tmp/x", "'/root'"] {
+            assert!(log.contains(refused), "{refused}: {log}");
+        }
+        assert_eq!(call.end, End::Exit(2), "{log}");
+    }
+    assert_eq!(fs::read_to_string(shared.join("out")).expect("written"), "kept\n");
+}
+
+#[test]
+fn every_way_to_end_is_told_and_kept() {
+    let ground = Ground::new();
+    for (name, script, end) in [
+        ("fails", "echo why >&2; exit 3", End::Exit(3)),
+        ("signalled", "kill -9 $$", End::Signal(9)),
+        ("slow", "exec sleep 1000", End::Reached(Reached::Seconds(1))),
+        ("deaf", "trap '' TERM INT HUP; while :; do sleep 1000; done", End::Reached(Reached::Seconds(1))),
+        ("loud", "exec cat /dev/zero", End::Reached(Reached::Output(1_000))),
+        ("burns", "while :; do :; done", End::Reached(Reached::Cpu)),
+    ] {
+        let (seconds, cpu) = if name == "burns" { (60, 1) } else { (1, 100) };
+        let manifest = format!("[limits]\nseconds = {seconds}\noutput = 1000\n");
+        let policy = format!("\n[limits]\ncpu-seconds = {cpu}\n");
+        let source = ground.source(name, script, &manifest, &policy);
+        let rules = fs::read_to_string(source.join("policy.toml")).expect("there");
+        fs::write(source.join("policy.toml"), rules.replace("\"null\"", "\"null\", \"zero\"")).expect("written");
+        ground.store.deploy(&source, None).expect("deployed");
+        let call = ground.call(name, b"");
+        // Which of several the kernel sends is its own affair.
+        assert_eq!(call.end, end, "{name}: {}", text(&call.log));
+        let record = ground.function(name).records().one(call.id).expect("kept");
+        assert_eq!((record.ok, record.end, record.output), (false, end.to_string(), None), "{name}");
+    }
+}
+
+#[test]
+fn memory_processes_and_files_are_bounded() {
+    let ground = Ground::new();
+    let policy = "\n[limits]\nmemory = \"100M\"\nprocesses = 20\nfile-size = \"1K\"\n";
+    let script = "head -c 200000000 /dev/zero | tail -c 150000000 > /dev/null || echo no memory\n\
+         i=0; while [ $i -lt 200 ]; do sleep 1000 & i=$((i+1)); done; wait";
+    let source = ground.source("bounded", script, "[limits]\nseconds = 20\n", policy);
+    let rules = fs::read_to_string(source.join("policy.toml")).expect("there");
+    fs::write(source.join("policy.toml"), rules.replace("\"null\"", "\"null\", \"zero\"")).expect("written");
+    ground.store.deploy(&source, None).expect("deployed");
+    let call = ground.call("bounded", b"");
+    let (output, log) = (text(&call.output), text(&call.log));
+    if let End::NotStarted(_, why) = &call.end {
+        assert!(why.contains("control group"), "{why}");
+        return;
+    }
+    assert_eq!(output, "no memory\n", "{log}");
+    // The shell gives up when it cannot fork.
+    assert!(log.to_lowercase().contains("fork"), "{log}");
+    assert!(matches!(call.end, End::Exit(2)), "{:?} {log}", call.end);
+}
+
+#[test]
+fn a_log_is_cut_and_an_output_that_is_not_kept_is_told_all_the_same() {
+    let ground = Ground::new();
+    let script = "i=0; while [ $i -lt 10000 ]; do echo 0123456789 >&2; i=$((i+1)); done; echo 0123456789";
+    ground.deploy("long", script, "[limits]\nlog = 100\nkept = 10\n", "");
+    let call = ground.call("long", b"");
+    assert_eq!((call.end.clone(), call.log.len(), call.log_cut), (End::Done, 100, true));
+    assert_eq!(call.output, b"0123456789\n");
+    let record = ground.function("long").records().one(call.id).expect("kept");
+    assert_eq!((record.output, record.output_bytes, record.log_cut), (None, 11, true));
+}
+
+/// Input of which a part comes, and then an error.
+struct Breaks(bool);
+
+impl AsyncRead for Breaks {
+    fn poll_read(mut self: Pin<&mut Self>, _: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        if std::mem::replace(&mut self.0, true) {
+            return Poll::Ready(Err(io::Error::other("they hung up")));
+        }
+        buffer.put_slice(b"a part\n");
+        Poll::Ready(Ok(()))
+    }
+}
+
+#[test]
+fn input_that_breaks_off_or_is_too_large_is_never_taken_for_the_whole() {
+    let ground = Ground::new();
+    fs::create_dir(ground.path("seen")).expect("a folder");
+    let seen = ground.path("seen/all");
+    let script = format!("all=$(cat); echo \"$all\" > {}", seen.display());
+    let policy = format!("\"{}\" = \"all\"\n", ground.path("seen").display());
+    ground.deploy("whole", &script, "[limits]\ninput = 20\n", &policy);
+    let function = ground.function("whole");
+    let (_stop, stopped) = watch::channel(false);
+    let broken =
+        block_on(async { invoke_alone(function.clone(), &mut Breaks(false), stopped.clone()).await.expect("a call") });
+    assert!(matches!(&broken.end, End::InputBroken(why) if why.contains("hung up")), "{:?}", broken.end);
+    let large = ground.call("whole", b"123456789012345678901");
+    assert_eq!(large.end, End::InputTooLarge(20));
+    assert!(!seen.exists(), "it was told that a part was all");
+    assert_eq!(ground.call("whole", b"12345678901234567890").end, End::Done);
+    assert!(seen.exists());
+}
+
+static LARGE: [u8; 5 << 20] = [7; 5 << 20];
+
+#[test]
+fn a_program_that_does_not_want_its_input_is_not_waited_for() {
+    let ground = Ground::new();
+    ground.deploy("uninterested", "exec 0<&-; echo done", "[limits]\ninput = \"10M\"\n", "");
+    let call = ground.call("uninterested", &LARGE);
+    assert_eq!((call.end, text(&call.output).as_str()), (End::Done, "done\n"));
+}
+
+#[test]
+fn what_cannot_be_started_is_told_and_kept() {
+    let ground = Ground::new();
+    let source = ground.source("missing", "true", "", "");
+    fs::write(source.join("function.toml"), "command = \"./not-there\"\npolicy = \"policy.toml\"\n").expect("written");
+    ground.store.deploy(&source, None).expect("deployed");
+    let call = ground.call("missing", b"");
+    assert!(
+        matches!(&call.end, End::NotStarted(_, why) if why.contains("not-there") || why.contains("execut")),
+        "{:?}",
+        call.end
+    );
+    assert!(!ground.function("missing").records().one(call.id).expect("kept").ok);
+}
+
+#[test]
+fn calls_from_many_processes_have_as_many_places_as_the_function_allows() {
+    let ground = Ground::new();
+    fs::create_dir(ground.path("gate")).expect("a folder");
+    let gate = ground.path("gate");
+    let script = format!("echo > {0}/$$-$(cat); while [ ! -e {0}/open ]; do sleep 0.01; done", gate.display());
+    ground.deploy("narrow", &script, "[limits]\nconcurrency = 2\n", &format!("\"{}\" = \"all\"\n", gate.display()));
+    let function = ground.function("narrow");
+    block_on(async {
+        let calls: Vec<_> = [&b"a"[..], b"b"]
+            .into_iter()
+            .map(|input| {
+                let function = function.clone();
+                tokio::spawn(async move { alone(&function, input).await })
+            })
+            .collect();
+        crate::support::until("both", || fs::read_dir(&gate).expect("there").count() == 2).await;
+        let refused = alone(&function, b"").await.expect_err("no place");
+        assert!(matches!(refused.kind(), ErrorKind::TooManyRequests { .. }), "{refused}");
+        fs::write(gate.join("open"), "").expect("opens");
+        for call in calls {
+            assert_eq!(call.await.expect("no panic").expect("a call").end, End::Done);
+        }
+        assert_eq!(alone(&function, b"c").await.expect("a place again").end, End::Done);
+    });
+}
+
+#[test]
+fn whoever_stops_a_call_ends_it() {
+    let ground = Ground::new();
+    ground.deploy("stays", "echo here; exec sleep 1000", "", "");
+    let function = ground.function("stays");
+    let call = block_on(async {
+        let (stop, stopped) = watch::channel(false);
+        let calling = tokio::spawn(async move { invoke_alone(function, &mut &b""[..], stopped).await });
+        stop.send_replace(true);
+        calling.await.expect("no panic").expect("a call")
+    });
+    assert_eq!(call.end, End::Stopped);
+}
