@@ -116,8 +116,11 @@ impl Engine {
         }
         self.enter_sealed(who, &request.at.space, Role::Editor).await?;
         let UploadRequest { at, length, name_taken, expect_seq, modified_ms, tags, .. } = &request;
-        let tags: String = tags.iter().map(|tag| format!("\0{}", tag.shown())).collect();
-        let words = format!("{at}\0{length} {name_taken:?} {expect_seq:?} {modified_ms:?}\0{key}{tags}");
+        let mut words = format!("{at}\0{length} {name_taken:?} {expect_seq:?} {modified_ms:?}\0{key}");
+        for tag in tags {
+            words.push('\0');
+            words.push_str(tag.shown());
+        }
         let sum = sha256(&[b"upload of a transfer".as_slice(), &who.account_uid.0, words.as_bytes()].concat());
         let uid = Uid::from_slice(&sum[..Uid::BYTES])?;
         match self.resumable_view(who, uid).await {
