@@ -11,6 +11,7 @@ use holdfast_policy::{
     Arguments, Decision, Device, Found, Judge, LearnOptions, Learned, Network, Operation, Policy, Request, Scope,
     Settings,
 };
+use rustix::net::AddressFamily;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -87,7 +88,7 @@ impl Notes {
         locked(&self.learned).note(request)
     }
 
-    /// Notes what a device was needed.
+    /// Notes that a device was needed.
     pub(crate) fn given(&self, path: &Path) {
         let Ok(name) = path.strip_prefix("/dev") else { return };
         let device = Device::ALL.into_iter().find(|device| name.as_os_str() == device.name());
@@ -103,7 +104,7 @@ impl Notes {
 
     /// Notes that a socket was given an address of this family.
     pub(crate) fn address(&self, family: u16) {
-        let inet = [libc_family(rustix::net::AddressFamily::INET), libc_family(rustix::net::AddressFamily::INET6)];
+        let inet = [AddressFamily::INET, AddressFamily::INET6].map(AddressFamily::as_raw);
         self.network.fetch_or(inet.contains(&family), Ordering::Relaxed);
     }
 
@@ -124,7 +125,7 @@ impl Notes {
         };
         let short = base.is_none_or(|base| base.rules().is_empty());
         let there = |paths: &[&str]| paths.iter().map(PathBuf::from).filter(|path| path.exists()).collect::<Vec<_>>();
-        let (system, shared) = (there(&SYSTEM), shared());
+        let (system, shared) = (there(&SYSTEM), there(&SHARED));
         let broad: Vec<_> = BROAD.iter().map(PathBuf::from).chain(homes()).collect();
         let options =
             LearnOptions { exact, system: &system, broad: &broad, shared: &shared, look, ..LearnOptions::default() };
@@ -153,10 +154,6 @@ impl Notes {
     }
 }
 
-fn libc_family(family: rustix::net::AddressFamily) -> u16 {
-    family.as_raw()
-}
-
 /// That a policy can be read, and takes nothing away that its base allows by a rule for a place.
 fn check(text: &str, base: Option<&Policy>) -> Result<()> {
     let policy = Policy::from_toml("the learned policy", Path::new("/"), text.as_bytes())
@@ -179,11 +176,6 @@ fn look(path: &Path) -> Found {
         Ok(_) => Found::File,
         Err(_) => Found::Missing,
     }
-}
-
-/// Where temporary files are made. A folder that somebody gave to this program alone is none of everybody's.
-fn shared() -> Vec<PathBuf> {
-    SHARED.iter().map(PathBuf::from).collect()
 }
 
 /// Homes, of this account and of others.
