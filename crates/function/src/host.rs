@@ -21,6 +21,8 @@ use tokio::sync::{Semaphore, watch};
 
 /// Calls at a time, of all functions together: each has up to 16 MiB of output in memory, and some ten descriptors.
 pub const CALLS_MAX: usize = 128;
+/// Longest that calls which were ended are waited for: an instance that does not end is given up after half of it.
+const END_TIME: Duration = Duration::from_secs(10);
 /// How often all functions are looked at.
 const LOOK: Duration = Duration::from_secs(5);
 
@@ -231,7 +233,7 @@ impl Host {
             tracing::warn!("calls of functions that did not end have been ended");
         }
         self.inner.stop.send_replace(true);
-        let _ = tokio::time::timeout(Duration::from_secs(10), self.inner.calls.acquire_many(every)).await;
+        let _ = tokio::time::timeout(END_TIME, self.inner.calls.acquire_many(every)).await;
         for pool in pools {
             pool.retired().await;
         }

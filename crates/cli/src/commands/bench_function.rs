@@ -10,6 +10,7 @@ use clap::Args;
 use holdfast_base::Error;
 use holdfast_function::{End, Host, Name, Store};
 use serde::Serialize;
+use std::fmt::Write as _;
 use std::fs;
 use std::io::Cursor;
 use std::path::Path;
@@ -267,8 +268,8 @@ impl Bed {
             );
             fs::write(source.join("function.toml"), manifest)?;
             let seen = SYSTEM.iter().filter(|folder| Path::new(folder).exists());
-            let lines: String = seen.map(|folder| format!("\"{folder}\" = \"read+exec\"\n")).collect();
-            fs::write(source.join("policy.toml"), format!("default = \"deny\"\n[files]\n{lines}"))?;
+            let lines: Vec<String> = seen.map(|folder| format!("\"{folder}\" = \"read+exec\"\n")).collect();
+            fs::write(source.join("policy.toml"), format!("default = \"deny\"\n[files]\n{}", lines.concat()))?;
             store.deploy(&source, None)?;
         }
         let input = vec![b'x'; usize::try_from(args.input)?];
@@ -304,14 +305,14 @@ impl Bed {
         let mut from = child.stdout.take().context("no output")?;
         let mut output = Vec::new();
         let feed = async {
-            let fed = to.write_all(&self.input).await;
+            let written = to.write_all(&self.input).await;
             drop(to);
-            fed
+            written
         };
-        let (fed, read) = tokio::join!(feed, from.read_to_end(&mut output));
+        let (given, read) = tokio::join!(feed, from.read_to_end(&mut output));
         let status = child.wait().await?;
         let took = ms(began.elapsed());
-        (fed?, read?);
+        given.and(read)?;
         ensure!(status.success() && output == self.input, "{} does not give back what it reads", self.program);
         Ok(took)
     }
@@ -383,7 +384,8 @@ fn words(findings: &Findings) -> String {
     );
     text += &table(&["CALL", "P50", "P90", "P99", "MAX", "OVER NATIVE (MEDIANS OF ROUNDS)"], &rows);
     let load = &findings.load;
-    text += &format!(
+    let _ = write!(
+        text,
         "\n{} calls, {} at a time: {:.0} a second, p50 {:.2} ms, p99 {:.2} ms, {} of them warm.\n\n",
         load.calls, load.at_a_time, load.calls_s, load.p50_ms, load.p99_ms, load.warm
     );

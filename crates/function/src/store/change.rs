@@ -168,7 +168,10 @@ impl Store {
     /// Makes the store's folder if it is missing, and takes its lock.
     fn change(&self) -> Result<File> {
         let at = |error: io::Error| Error::from(error).context(self.folder.display());
-        DirBuilder::new().recursive(true).mode(0o700).create(&self.folder).map_err(at)?;
+        if !self.folder.is_dir() {
+            DirBuilder::new().recursive(true).mode(0o700).create(&self.folder).map_err(at)?;
+            self.folder.parent().map_or(Ok(()), sync)?;
+        }
         make_folder(&self.folder.join(ASIDE))?;
         let mut options = OpenOptions::new();
         options.write(true).create(true).truncate(false).mode(0o600);
