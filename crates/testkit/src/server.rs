@@ -238,6 +238,11 @@ impl TestServer {
         self.memory("VmHWM:")
     }
 
+    /// What of its resident set are pages of files, in bytes: of its own program, which has more of them if it was compiled without optimisation.
+    pub fn rss_file(&self) -> io::Result<u64> {
+        self.memory("RssFile:")
+    }
+
     /// Its resident set now, in bytes.
     pub fn rss(&self) -> io::Result<u64> {
         self.memory("VmRSS:")
