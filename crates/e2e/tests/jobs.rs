@@ -309,6 +309,38 @@ fn a_hook_is_told_and_told_again_where_it_failed_and_then_a_command_is_run() -> 
 }
 
 #[test]
+fn a_step_under_a_policy_sees_what_that_names_and_is_not_run_if_it_cannot_be_held() -> Outcome {
+    const TELL: &str = "echo $HOLDFAST_JOB > said; cat > told; cat ../jobs.toml > stolen; echo x > ../escaped; exit 0";
+    let place = Place::new(&format!(
+        "[jobs.j]\nfrom = 'from/.'\nto = 'to'\non-success = [{{ command = ['/bin/sh', '-c', '{TELL}'], policy = 'step.toml' }}, \
+         {{ command = ['/bin/sh', '-c', 'echo it is broken; exit 3'], policy = 'step.toml' }}, \
+         {{ command = ['/bin/sh', '-c', 'touch out/ran'], policy = 'bad.toml' }}]\n"
+    ))?;
+    fs::create_dir(place.path("out"))?;
+    let shown = ["/usr", "/bin", "/lib", "/lib64"].into_iter().filter(|path| Path::new(path).exists());
+    let shown: String = shown.map(|path| format!("\"{path}\" = \"read+exec\"\n")).collect();
+    let policy = format!(
+        "default = \"deny\"\ndirectory = \"out\"\n[environment]\nkeep = [\"PATH\", \"HOLDFAST_JOB\"]\n[files]\n{shown}\"/etc/ld.so.cache\" = \"read\"\nout = \"all\"\n"
+    );
+    fs::write(place.path("step.toml"), policy)?;
+    fs::write(place.path("bad.toml"), "default = \"deny\"\n[files]\nout = \"everything\"\n")?;
+    let output = place.job(&["start", "j", "jobs.toml", "--json"])?.output()?;
+    let run = place.history()?.remove(0);
+    assert_eq!(run["result"], "succeeded", "{run} {output:?}");
+    let errors = run["step_errors"].as_array().ok_or("no errors")?;
+    assert_eq!(errors.len(), 2, "{run}");
+    let says = |at: usize, what: &str| errors[at].as_str().is_some_and(|error| error.contains(what));
+    assert!(says(0, "step 2") && says(0, "it is broken") && says(0, "3"), "{run}");
+    assert!(says(1, "step 3") && says(1, "bad.toml"), "{run}");
+    assert_eq!(fs::read_to_string(place.path("out/said"))?, "j\n");
+    let told: Value = serde_json::from_slice(&fs::read(place.path("out/told"))?)?;
+    assert_eq!(told["result"], "succeeded");
+    assert_eq!(fs::read_to_string(place.path("out/stolen"))?, "", "the job file is not there for it");
+    assert!(!place.path("escaped").exists() && !place.path("out/ran").exists());
+    Ok(())
+}
+
+#[test]
 fn a_hook_that_a_kill_kept_from_being_told_is_told_by_the_next_start() -> Outcome {
     let hook = TcpListener::bind(("127.0.0.1", 0))?;
     let url = format!("http://{}/", hook.local_addr()?);

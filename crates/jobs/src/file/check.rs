@@ -167,6 +167,7 @@ fn of_step(step: &Step, mail: bool) -> Result<()> {
         step.command.first().is_some_and(|program| !program.starts_with('/')),
         "the program of a command is named with its whole path",
     )?;
+    refuse(step.policy.is_some() && step.command.is_empty(), "a policy confines a command, which is not there")?;
     refuse(
         !step.mail.is_empty() && !mail,
         "mail is sent by a command: add [mail] with command = [\"/usr/sbin/sendmail\", \"-t\"] to the file",

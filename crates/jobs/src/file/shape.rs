@@ -362,6 +362,9 @@ pub struct Step {
     /// A program and its arguments.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub command: Vec<String>,
+    /// The policy that confines the program.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub policy: Option<PathBuf>,
     /// How long it may take.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeout: Option<Said<Age>>,

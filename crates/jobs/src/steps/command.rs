@@ -13,9 +13,12 @@ const OUTPUT_KEPT: usize = 4 << 10;
 /// What a program finds in its environment besides what it is told of the run.
 const ENVIRONMENT: [&str; 5] = ["PATH", "HOME", "LANG", "TZ", "USER"];
 
-/// Runs a program with `input` on standard input; fails if it does.
+/// This program, also when its file was replaced meanwhile.
+const OWN: &str = "/proc/self/exe";
+
+/// Runs a program with `input` on standard input, under a policy if there is one; fails if it does.
 pub(super) async fn run(
-    words: &[String],
+    (words, policy): (&[String], Option<&Path>),
     folder: &Path,
     environment: &[(&str, String)],
     input: Vec<u8>,
@@ -24,7 +27,15 @@ pub(super) async fn run(
     let [program, arguments @ ..] = words else {
         return Err(Error::invalid("a command is a program and its arguments"));
     };
-    let mut command = Command::new(program);
+    let mut command = match policy {
+        None => Command::new(program),
+        // Killed, that ends all that it started.
+        Some(policy) => {
+            let mut command = Command::new(OWN);
+            command.args(["run", "--policy"]).arg(policy).arg("--").arg(program);
+            command
+        }
+    };
     command.args(arguments).current_dir(folder).env_clear();
     command.envs(ENVIRONMENT.iter().filter_map(|name| Some((*name, std::env::var_os(name)?))));
     command.envs(environment.iter().map(|(name, value)| (*name, value)));

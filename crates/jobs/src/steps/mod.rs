@@ -49,7 +49,8 @@ async fn one(job: &Job, run: &RunRow, step: &Step) -> Result<()> {
         let mail = job.mail.as_ref().ok_or_else(|| Error::invalid("the file says no more how mail is sent"))?;
         let to: Vec<&str> = step.mail.0.iter().map(Said::text).collect();
         let message = message(run, &to, mail.from.as_ref().map(Said::text));
-        return command::run(&mail.command, job.folder(), &[], message.into_bytes(), limit(TIMEOUT_COMMAND)).await;
+        let sending = (&mail.command[..], None);
+        return command::run(sending, job.folder(), &[], message.into_bytes(), limit(TIMEOUT_COMMAND)).await;
     }
     let result = run.result.map_or("", Ended::word);
     let environment = [
@@ -59,7 +60,8 @@ async fn one(job: &Job, run: &RunRow, step: &Step) -> Result<()> {
         ("HOLDFAST_FILES", run.done.files.to_string()),
         ("HOLDFAST_FAILED", run.done.failed.to_string()),
     ];
-    command::run(&step.command, job.folder(), &environment, told.to_string().into_bytes(), limit(TIMEOUT_COMMAND)).await
+    let command = (&step.command[..], step.policy.as_deref());
+    command::run(command, job.folder(), &environment, told.to_string().into_bytes(), limit(TIMEOUT_COMMAND)).await
 }
 
 /// What a hook and a command are told of a run.
