@@ -318,7 +318,8 @@ fn a_step_under_a_policy_sees_what_that_names_and_is_not_run_if_it_cannot_be_hel
     ))?;
     fs::create_dir(place.path("out"))?;
     let shown = ["/usr", "/bin", "/lib", "/lib64"].into_iter().filter(|path| Path::new(path).exists());
-    let shown: String = shown.map(|path| format!("\"{path}\" = \"read+exec\"\n")).collect();
+    let shown: Vec<String> = shown.map(|path| format!("\"{path}\" = \"read+exec\"\n")).collect();
+    let shown = shown.concat();
     let policy = format!(
         "default = \"deny\"\ndirectory = \"out\"\n[environment]\nkeep = [\"PATH\", \"HOLDFAST_JOB\"]\n[files]\n{shown}\"/etc/ld.so.cache\" = \"read\"\nout = \"all\"\n"
     );
