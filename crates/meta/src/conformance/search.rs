@@ -139,7 +139,10 @@ pub async fn filters_let_through_what_they_say(catalogue: &Place) {
         assert_eq!(paths, found, "{query:?}");
         assert!(!answer.more);
     }
-    assert!(stage.find_all(&query("")).await.hits.is_empty(), "nothing was asked for");
+    for text in ["", " ", "\u{301}"] {
+        assert!(stage.find_all(&query(text)).await.hits.is_empty(), "nothing was asked for");
+        assert!(stage.search(text).await.hits.is_empty(), "nothing was asked for, thoroughly");
+    }
     let hit = stage.find_all(&SearchQuery { tags: vec![tag("best")], ..query("") }).await.hits.remove(0);
     assert_eq!(hit.tags, ["Best", "of 2024"]);
 }

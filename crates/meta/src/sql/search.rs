@@ -19,6 +19,7 @@
 //! **Limits.** Of a thorough look [`Bounds::THOROUGH`]: some tens of milliseconds at any size. An answer that had to stop there says that there may be
 //! more; then names that begin with the word are what was looked at first.
 
+mod asked;
 pub(super) mod paths;
 
 use super::codec::{self, node_columns, rows};
@@ -28,12 +29,10 @@ use super::index::{nodes_tagged, nodes_with};
 use super::query::{self as sql, in_lists, in_lists_after};
 use super::seam::{Link, Value};
 use super::tags;
-use crate::types::{
-    Cursor, Hit, Node, NodeKind, QUERY_BYTES_MAX, QUERY_WORDS_MAX, SMART_HITS_MAX, SearchAnswer, SearchIn, SearchQuery,
-    WITHIN_DAYS_MAX,
-};
+use crate::types::{Cursor, Hit, Node, SMART_HITS_MAX, SearchAnswer, SearchIn, SearchQuery};
 use crate::words::Folded;
-use holdfast_base::{DrivePath, Error, ErrorKind, NodeId, NodeName, Result, SpaceId};
+use asked::Asked;
+use holdfast_base::{DrivePath, Error, NodeId, NodeName, Result, SpaceId};
 use paths::Folders;
 use std::collections::{HashMap, HashSet};
 
@@ -111,89 +110,6 @@ impl Within {
     /// The folders below which a node of this space must be, if it need not only be in the space.
     pub(super) fn folders(&self, space: SpaceId) -> Option<&[i64]> {
         self.folders.get(&space).map(Vec::as_slice)
-    }
-}
-
-/// A query, folded.
-#[derive(Debug)]
-struct Asked {
-    words: Vec<String>,
-    /// All of them with one blank between.
-    phrase: String,
-    query: SearchQuery,
-}
-
-impl Asked {
-    fn new(query: &SearchQuery) -> Result<Self> {
-        if query.text.len() > QUERY_BYTES_MAX {
-            return Err(Error::new(ErrorKind::TooLarge, format!("a query has {QUERY_BYTES_MAX} bytes at most")));
-        }
-        let mut words: Vec<String> =
-            query.text.split_whitespace().map(|word| Folded::new(word).text().to_owned()).collect();
-        words.retain(|word| !word.is_empty());
-        if words.len() > QUERY_WORDS_MAX || query.tags.len() > QUERY_WORDS_MAX {
-            let message = format!("a query has {QUERY_WORDS_MAX} words and as many tags at most");
-            return Err(Error::new(ErrorKind::TooLarge, message));
-        }
-        if query.within_days.is_some_and(|days| days == 0 || days > WITHIN_DAYS_MAX) {
-            return Err(Error::invalid(format!("a search goes back 1 to {WITHIN_DAYS_MAX} days")));
-        }
-        let phrase = words.join(" ");
-        Ok(Self { words, phrase, query: query.clone() })
-    }
-
-    /// Whether nothing that can be looked for is left of what was typed.
-    fn finds_nothing(&self) -> bool {
-        let bare = SearchQuery { text: String::new(), limit: 0, after: None, ..self.query.clone() };
-        self.words.is_empty() && (!self.query.text.trim().is_empty() || bare == SearchQuery::default())
-    }
-
-    /// All words, as a set of bits.
-    fn all(&self) -> u16 {
-        (1 << self.words.len()) - 1
-    }
-
-    /// What names that begin with one of the words, but this one, may begin with: small, capitalized, capitals, as typed.
-    fn beginnings(&self, but: usize) -> Vec<String> {
-        let known = self.words.get(but);
-        let typed = self.query.text.split_whitespace().map(str::to_owned);
-        let typed = typed.filter(|typed| known.is_none_or(|known| Folded::new(typed).text() != *known));
-        let folded = self.words.iter().filter(|word| known != Some(*word)).flat_map(|word| {
-            let mut letters = word.chars();
-            let first: String = letters.next().into_iter().flat_map(char::to_uppercase).collect();
-            [word.clone(), first + letters.as_str(), word.to_uppercase()]
-        });
-        let mut beginnings: Vec<String> = typed.chain(folded).collect();
-        beginnings.sort_unstable();
-        beginnings.dedup();
-        beginnings
-    }
-
-    /// Whether the filters let a node through, but for tags.
-    fn admits(&self, node: &Node) -> bool {
-        let query = &self.query;
-        let of_files = query.group.is_some() || query.min_bytes.is_some() || query.max_bytes.is_some();
-        query.kind.is_none_or(|kind| node.kind == kind)
-            && !(of_files && node.kind != NodeKind::File)
-            && query.group.is_none_or(|group| group.has(&node.name))
-            && query.min_bytes.is_none_or(|bytes| node.size >= bytes)
-            && query.max_bytes.is_none_or(|bytes| node.size <= bytes)
-            && query.after_ms.is_none_or(|ms| node.modified_ms >= ms)
-            && query.before_ms.is_none_or(|ms| node.modified_ms < ms)
-    }
-
-    /// How well a node's own name matches, if it is a hit: 0 is best.
-    fn rank(&self, node: &Node, name: &Folded, own: u16) -> u8 {
-        let stem = || node.name.rsplit_once('.').is_some_and(|(stem, _)| Folded::new(stem).text() == self.phrase);
-        if self.words.is_empty() {
-            0
-        } else if name.text().starts_with(&self.phrase) {
-            u8::from(name.text() != self.phrase && !stem())
-        } else if own == self.all() {
-            2
-        } else {
-            3
-        }
     }
 }
 
