@@ -33,6 +33,6 @@ pub use holdfast_sandbox::layer::Change;
 pub use holdfast_sandbox::{Outcome, Status};
 pub use learn::{Notes, Written};
 pub use plan::{Held, Line, Plan, Unheld};
-pub use run::{Command, Confined};
-pub use settings::{Bound, bounds};
+pub use run::{Command, Confined, failed, lines_of};
+pub use settings::{Bound, bounds, sandbox};
 pub use way::Way;

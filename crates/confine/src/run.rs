@@ -254,20 +254,11 @@ fn are_no_namespaces(error: &holdfast_sandbox::Error) -> bool {
         .any(|errno| why.raw_os_error() == Some(errno.raw_os_error()))
 }
 
-/// Everything but the files.
 fn sandbox(policy: &Policy, command: &Command) -> Sandbox {
-    let settings = &policy.settings;
     Sandbox {
-        environment: settings::environment(settings, std::env::vars_os()),
-        folder: settings.directory.clone().unwrap_or_else(|| command.folder.clone()),
-        devices: settings::devices(settings),
-        // Of its own processes: programs look for themselves there, and nothing of the machine is in it.
-        proc: true,
-        network: settings::network(settings),
-        limits: settings::limits(settings),
         terminal: command.terminal,
         widen: command.widen,
-        ..Sandbox::new(&command.words)
+        ..settings::sandbox(&policy.settings, &command.words, &command.folder)
     }
 }
 
@@ -293,21 +284,24 @@ fn with_copies(mut view: Vec<Mount>, copies: &[Copy]) -> Result<Vec<Mount>> {
 
 /// Every rule that is not held, a line each.
 fn refused(policy: &Policy, unheld: &[Unheld]) -> Error {
-    let lines = unheld.iter().map(|Unheld { rule, reason }| {
-        match rule.and_then(|number| Some((number, policy.rules().get(number)?))) {
-            Some((number, rule)) => format!("rule {} ({rule}): {reason}", number + 1),
-            None => reason.clone(),
-        }
-    });
-    let lines: Vec<_> = lines.collect();
-    Error::new(
-        ErrorKind::Unsupported,
-        format!("this policy cannot be enforced here exactly, so nothing was started:\n  {}", lines.join("\n  ")),
-    )
+    let why = "this policy cannot be enforced here exactly, so nothing was started";
+    Error::new(ErrorKind::Unsupported, format!("{why}:{}", lines_of(policy, unheld)))
 }
 
+/// Each rule of a policy that cannot be held, with the reason, on a line of its own.
+pub fn lines_of(policy: &Policy, unheld: &[Unheld]) -> String {
+    let lines = unheld.iter().map(|Unheld { rule, reason }| {
+        match rule.and_then(|number| Some((number, policy.rules().get(number)?))) {
+            Some((number, rule)) => format!("\n  rule {} ({rule}): {reason}", number + 1),
+            None => format!("\n  {reason}"),
+        }
+    });
+    lines.collect()
+}
+
+/// What keeps a sandbox from starting, or from being changed, as an error of its kind.
 #[expect(clippy::needless_pass_by_value, reason = "it is for map_err")]
-fn failed(error: holdfast_sandbox::Error) -> Error {
+pub fn failed(error: holdfast_sandbox::Error) -> Error {
     use holdfast_sandbox::Error as Failure;
     let kind = match &error {
         Failure::Invalid(_) => ErrorKind::InvalidInput,

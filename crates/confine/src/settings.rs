@@ -1,13 +1,28 @@
 //! What a policy says besides files, as the sandbox's.
 
 use holdfast_policy::Settings;
-use holdfast_sandbox::{Device, Limits, Network};
+use holdfast_sandbox::{Device, Limits, Network, Sandbox};
 use std::ffi::{OsStr, OsString};
+use std::path::Path;
 
 /// Where programs are looked for if the policy says nothing of `PATH`: the folders of the file system hierarchy standard.
 const PATH: &str = "/usr/local/bin:/usr/bin:/bin";
 
-pub(crate) fn network(settings: &Settings) -> Network {
+/// The sandbox of a policy, but for its files: of these words, beginning in `folder` if the policy says nothing. Its variables are of those that this process has.
+pub fn sandbox(settings: &Settings, words: &[impl AsRef<OsStr>], folder: &Path) -> Sandbox {
+    Sandbox {
+        environment: environment(settings, std::env::vars_os()),
+        folder: settings.directory.clone().unwrap_or_else(|| folder.to_owned()),
+        devices: devices(settings),
+        // Of its own processes: programs look for themselves there, and nothing of the machine is in it.
+        proc: true,
+        network: network(settings),
+        limits: limits(settings),
+        ..Sandbox::new(words)
+    }
+}
+
+fn network(settings: &Settings) -> Network {
     use holdfast_policy::Network as Policy;
     match &settings.network {
         Policy::None => Network::None,
@@ -18,12 +33,12 @@ pub(crate) fn network(settings: &Settings) -> Network {
     }
 }
 
-pub(crate) fn devices(settings: &Settings) -> Vec<Device> {
+fn devices(settings: &Settings) -> Vec<Device> {
     let named = |device: &holdfast_policy::Device| Device::ALL.into_iter().find(|known| known.name() == device.name());
     settings.devices.iter().filter_map(named).collect()
 }
 
-pub(crate) fn limits(settings: &Settings) -> Limits {
+fn limits(settings: &Settings) -> Limits {
     let limits = &settings.limits;
     Limits {
         cpu_s: limits.cpu_seconds,
@@ -66,10 +81,7 @@ pub fn bounds(settings: &Settings) -> Vec<Bound> {
 }
 
 /// The variables that the program has, of those the caller has.
-pub(crate) fn environment(
-    settings: &Settings,
-    callers: impl Iterator<Item = (OsString, OsString)>,
-) -> Vec<(OsString, OsString)> {
+fn environment(settings: &Settings, callers: impl Iterator<Item = (OsString, OsString)>) -> Vec<(OsString, OsString)> {
     let environment = &settings.environment;
     let kept = |name: &OsStr| {
         name.to_str().is_some_and(|name| environment.keep.contains(name) && !environment.set.contains_key(name))

@@ -6,10 +6,9 @@
 use crate::manifest::Manifest;
 use crate::name::Name;
 use holdfast_base::{Error, ErrorKind, Result};
-use holdfast_confine::{Plan, Unheld};
-use holdfast_policy::{Network, Operations, Policy, Rule, Scope, Settings, TEXT_MAX_BYTES};
-use holdfast_sandbox::{Access as MountAccess, Device, Limits, Mount, Network as Net, Root, Sandbox, Source};
-use std::ffi::{OsStr, OsString};
+use holdfast_confine::{Plan, lines_of};
+use holdfast_policy::{Operations, Policy, Rule, Scope, TEXT_MAX_BYTES};
+use holdfast_sandbox::{Access as MountAccess, Mount, Root, Sandbox, Source};
 use std::fs::File;
 use std::io::Read;
 use std::path::Path;
@@ -19,9 +18,6 @@ pub const FOLDER: &str = "/function";
 
 /// The variable that tells a program its function's name.
 const NAME_VARIABLE: &str = "HOLDFAST_FUNCTION";
-
-/// Where programs are looked for if the policy says nothing of `PATH`: the folders of the file system hierarchy standard.
-const PATH: &str = "/usr/local/bin:/usr/bin:/bin";
 
 /// Reads the policy of a folder. `shown` is what mistakes call the folder.
 pub(crate) fn policy(folder: &Path, shown: &Path, manifest: &Manifest) -> Result<Policy> {
@@ -52,7 +48,10 @@ pub(crate) fn view(policy: &Policy, code: &Path) -> Result<Vec<Mount>> {
             "{rule}: but all of {FOLDER}, the function's own code, can be read and executed, and not changed"
         )));
     }
-    let plan = Plan::of(policy).map_err(|unheld| unsupported(refused(policy, &unheld)))?;
+    let plan = Plan::of(policy).map_err(|unheld| {
+        let why = "mounts, which hold the policies of functions, do not hold this one here exactly";
+        unsupported(format!("{why}:{}", lines_of(policy, &unheld)))
+    })?;
     if plan.root == Root::Host {
         return Err(unsupported("a function's policy names what it may see: it begins with default = \"deny\"".into()));
     }
@@ -72,80 +71,14 @@ fn says_the_same(rule: &Rule) -> bool {
         && rule.allow == Operations::READ_EXEC
 }
 
-fn refused(policy: &Policy, unheld: &[Unheld]) -> String {
-    let lines = unheld.iter().map(|Unheld { rule, reason }| {
-        match rule.and_then(|number| Some((number, policy.rules().get(number)?))) {
-            Some((number, rule)) => format!("rule {} ({rule}): {reason}", number + 1),
-            None => reason.clone(),
-        }
-    });
-    let lines: Vec<_> = lines.collect();
-    format!(
-        "mounts, which hold the policies of functions, do not hold this one here exactly:\n  {}",
-        lines.join("\n  ")
-    )
-}
-
 /// The sandbox of a function, but for its streams.
 pub(crate) fn sandbox(name: &Name, manifest: &Manifest, policy: &Policy, code: &Path) -> Result<Sandbox> {
-    let settings = &policy.settings;
-    Ok(Sandbox {
-        environment: environment(settings, name, std::env::vars_os()),
-        folder: settings.directory.clone().unwrap_or_else(|| FOLDER.into()),
-        view: view(policy, code)?,
-        devices: devices(settings),
-        proc: true,
-        network: network(settings),
-        limits: limits(settings),
-        ..Sandbox::new(&manifest.command)
-    })
-}
-
-// The same as of `holdfast run`, whose mapping is not public.
-
-fn environment(
-    settings: &Settings,
-    name: &Name,
-    callers: impl Iterator<Item = (OsString, OsString)>,
-) -> Vec<(OsString, OsString)> {
-    let said = &settings.environment;
-    let kept =
-        |name: &OsStr| name.to_str().is_some_and(|name| said.keep.contains(name) && !said.set.contains_key(name));
-    let mut all: Vec<_> = callers.filter(|(name, _)| kept(name)).collect();
-    all.extend(said.set.iter().map(|(name, value)| (name.into(), value.into())));
-    for (usual, value) in [("PATH", PATH), (NAME_VARIABLE, name.as_str())] {
-        if !all.iter().any(|(name, _)| name == usual) {
-            all.push((usual.into(), value.into()));
-        }
+    let mut sandbox = holdfast_confine::sandbox(&policy.settings, &manifest.command, Path::new(FOLDER));
+    sandbox.view = view(policy, code)?;
+    if !sandbox.environment.iter().any(|(variable, _)| variable == NAME_VARIABLE) {
+        sandbox.environment.push((NAME_VARIABLE.into(), name.as_str().into()));
     }
-    all
-}
-
-fn devices(settings: &Settings) -> Vec<Device> {
-    let named = |device: &holdfast_policy::Device| Device::ALL.into_iter().find(|known| known.name() == device.name());
-    settings.devices.iter().filter_map(named).collect()
-}
-
-fn network(settings: &Settings) -> Net {
-    match &settings.network {
-        Network::None => Net::None,
-        Network::All => Net::All,
-        Network::Ports { connect, bind } => {
-            Net::Ports { connect: connect.iter().copied().collect(), bind: bind.iter().copied().collect() }
-        }
-    }
-}
-
-fn limits(settings: &Settings) -> Limits {
-    let limits = &settings.limits;
-    Limits {
-        cpu_s: limits.cpu_seconds,
-        memory_bytes: limits.memory,
-        processes: limits.processes,
-        wall_s: None,
-        open_files: limits.open_files,
-        file_bytes: limits.file_size,
-    }
+    Ok(sandbox)
 }
 
 #[cfg(test)]

@@ -2,8 +2,9 @@
 
 use crate::code;
 use crate::store::Function;
-use holdfast_base::{Error, ErrorKind, Result};
-use holdfast_sandbox::{Outcome, Running, Step, Stream};
+use holdfast_base::{Error, Result};
+use holdfast_confine::failed;
+use holdfast_sandbox::{Outcome, Running, Stream};
 use rustix::pipe::{PipeFlags, pipe_with};
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::sync::Arc;
@@ -139,22 +140,4 @@ impl Instance {
         tokio::task::spawn_blocking(move || drop((self, held)));
         false
     }
-}
-
-#[expect(clippy::needless_pass_by_value, reason = "it is for map_err")]
-pub(crate) fn failed(error: holdfast_sandbox::Error) -> Error {
-    use holdfast_sandbox::Error as Failure;
-    let kind = match &error {
-        Failure::Invalid(_) => ErrorKind::InvalidInput,
-        Failure::Missing { .. } | Failure::Ended => ErrorKind::NotFound,
-        Failure::Unsupported { .. } | Failure::NeedsNamespaces(_) => ErrorKind::Unsupported,
-        Failure::Busy(_) | Failure::Change { .. } => ErrorKind::Conflict,
-        Failure::Step { step: Step::Execute, why, .. } => match why.kind() {
-            std::io::ErrorKind::NotFound => ErrorKind::NotFound,
-            std::io::ErrorKind::PermissionDenied => ErrorKind::Forbidden,
-            _ => ErrorKind::InvalidInput,
-        },
-        Failure::Step { .. } | Failure::Killed => ErrorKind::Unavailable,
-    };
-    Error::new(kind, error.to_string())
 }

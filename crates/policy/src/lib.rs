@@ -55,7 +55,7 @@ pub use conditions::{ARGUMENTS, Conditions};
 pub use diff::{ASKED_MAX, Change, Difference, diff};
 pub use form::{PATH_MAX_BYTES, PATH_MAX_PARTS, PATTERNS_MAX, PATTERNS_MAX_BYTES, RULES_MAX, TEXT_MAX_BYTES};
 pub use learn::{Found, LEARNED_MAX, LearnOptions, Learned};
-pub use mistake::{MISTAKES_MAX, Mistake, Mistakes};
+pub use mistake::{Lines, MISTAKES_MAX, Mistake, Mistakes, unknown};
 pub use operation::Operation;
 pub use operations::{GROUPS, Operations};
 pub use pair::{PairOptions, Subject};

@@ -37,7 +37,7 @@ pub struct Mistakes(pub Vec<Mistake>);
 
 impl Mistakes {
     /// One mistake of a whole text.
-    pub(crate) fn whole(file: &str, text: impl Into<String>) -> Self {
+    pub fn whole(file: &str, text: impl Into<String>) -> Self {
         Self(vec![Mistake { file: file.to_owned(), line: 0, column: 0, text: text.into() }])
     }
 }
@@ -58,7 +58,7 @@ pub(crate) fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) 
 }
 
 /// What to say of an unknown word: what it is not, and what may have been meant.
-pub(crate) fn unknown<'a>(kind: &str, word: &str, known: impl IntoIterator<Item = &'a str, IntoIter: Clone>) -> String {
+pub fn unknown<'a>(kind: &str, word: &str, known: impl IntoIterator<Item = &'a str, IntoIter: Clone>) -> String {
     let word: String = word.chars().take(60).collect();
     // Roles are the policy's own words, and there may be many.
     let known = known.into_iter().take(KNOWN_MAX);
@@ -70,13 +70,14 @@ pub(crate) fn unknown<'a>(kind: &str, word: &str, known: impl IntoIterator<Item 
 }
 
 /// Where lines of a text begin, to say where something is.
-pub(crate) struct Lines<'a> {
+pub struct Lines<'a> {
     text: &'a str,
     starts: Vec<usize>,
 }
 
 impl<'a> Lines<'a> {
-    pub(crate) fn new(text: &'a str) -> Self {
+    /// Lines of a text.
+    pub fn new(text: &'a str) -> Self {
         let starts = std::iter::once(0).chain(text.match_indices('\n').map(|(at, _)| at + 1)).collect();
         Self { text, starts }
     }
@@ -87,7 +88,7 @@ impl<'a> Lines<'a> {
     }
 
     /// Line and column of a byte, from 1.
-    pub(crate) fn place(&self, at: usize) -> (usize, usize) {
+    pub fn place(&self, at: usize) -> (usize, usize) {
         let line = self.starts.partition_point(|start| *start <= at);
         let start = self.starts[line - 1];
         let column = self.text.get(start..at).map_or(1, |before| before.chars().count() + 1);

@@ -103,7 +103,7 @@ impl Manifest {
     /// All mistakes, with their places.
     pub fn read(file: &str, text: &[u8]) -> Result<Self, Mistakes> {
         let text = std::str::from_utf8(text)
-            .map_err(|error| reader::whole(file, format!("byte {} is not UTF-8", error.valid_up_to())))?;
+            .map_err(|error| Mistakes::whole(file, format!("byte {} is not UTF-8", error.valid_up_to())))?;
         let root = DeTable::parse(text).map_err(|error| reader::not_toml(file, text, &error))?;
         let mut reader = Reader::new(file, text);
         let manifest = reader.manifest(root.get_ref());

@@ -1,15 +1,12 @@
 //! Values of a manifest, with the places of what is wrong.
 
 use holdfast_base::size;
-use holdfast_policy::{MISTAKES_MAX, Mistake, Mistakes};
+use holdfast_policy::{Lines, MISTAKES_MAX, Mistake, Mistakes, unknown};
 use std::ops::Range;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 type Value<'a> = Spanned<DeValue<'a>>;
-
-/// Words less alike than this are not taken for each other, as in policies.
-const ALIKE: f64 = 0.75;
 
 /// Suffixes of times in seconds.
 const TIMES: [(&str, u64); 3] = [("s", 1), ("m", 60), ("h", 3600)];
@@ -17,36 +14,24 @@ const TIMES: [(&str, u64); 3] = [("s", 1), ("m", 60), ("h", 3600)];
 /// Reads a text and gathers its mistakes.
 pub(super) struct Reader<'a> {
     file: &'a str,
-    text: &'a str,
+    lines: Lines<'a>,
     mistakes: Vec<(usize, Mistake)>,
-}
-
-/// A mistake of a whole text.
-pub(super) fn whole(file: &str, text: impl Into<String>) -> Mistakes {
-    Mistakes(vec![Mistake { file: file.to_owned(), line: 0, column: 0, text: text.into() }])
 }
 
 /// Why a text is not even TOML.
 pub(super) fn not_toml(file: &str, text: &str, error: &toml::de::Error) -> Mistakes {
-    let (line, column) = error.span().map_or((0, 0), |span| place(text, span.start));
+    let (line, column) = error.span().map_or((0, 0), |span| Lines::new(text).place(span.start));
     Mistakes(vec![Mistake { file: file.to_owned(), line, column, text: error.message().replace('\n', " ") }])
-}
-
-/// Line and column of a byte, from 1.
-fn place(text: &str, at: usize) -> (usize, usize) {
-    let before = text.get(..at).unwrap_or(text);
-    let start = before.rfind('\n').map_or(0, |newline| newline + 1);
-    (before.matches('\n').count() + 1, before[start..].chars().count() + 1)
 }
 
 impl<'a> Reader<'a> {
     pub(super) fn new(file: &'a str, text: &'a str) -> Self {
-        Self { file, text, mistakes: Vec::new() }
+        Self { file, lines: Lines::new(text), mistakes: Vec::new() }
     }
 
     pub(super) fn wrong(&mut self, at: Range<usize>, text: impl Into<String>) {
         if self.mistakes.len() < MISTAKES_MAX {
-            let (line, column) = if at.end == 0 { (0, 0) } else { place(self.text, at.start) };
+            let (line, column) = if at.end == 0 { (0, 0) } else { self.lines.place(at.start) };
             self.mistakes.push((at.start, Mistake { file: self.file.to_owned(), line, column, text: text.into() }));
         }
     }
@@ -61,17 +46,9 @@ impl<'a> Reader<'a> {
 
     pub(super) fn known(&mut self, table: &DeTable<'_>, kind: &str, known: &[&str]) {
         for (key, _) in table {
-            let word: String = key.get_ref().chars().take(60).collect();
-            if known.contains(&word.as_str()) {
-                continue;
+            if !known.contains(&key.get_ref().as_ref()) {
+                self.wrong(key.span(), unknown(kind, key.get_ref(), known.iter().copied()));
             }
-            let alike = known.iter().map(|known| (strsim::jaro_winkler(&word.to_lowercase(), known), known));
-            let nearest = alike.filter(|(alike, _)| *alike > ALIKE).max_by(|(one, _), (other, _)| one.total_cmp(other));
-            let hint = match nearest {
-                Some((_, near)) => format!("did you mean {near:?}?"),
-                None => format!("known are {}", known.join(", ")),
-            };
-            self.wrong(key.span(), format!("{word:?} is no {kind}; {hint}"));
         }
     }
 
