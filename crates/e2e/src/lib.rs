@@ -32,6 +32,7 @@ pub mod burst;
 pub mod care;
 pub mod closed;
 pub mod cluster;
+pub mod confined;
 pub mod corpus;
 pub mod disk;
 pub mod encrypted;

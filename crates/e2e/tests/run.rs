@@ -1,6 +1,7 @@
 //! Confined programs through the built program, as the account that runs the tests and, where that is root, as an ordinary one.
 
 use holdfast_e2e::Outcome;
+use holdfast_e2e::confined::{json, under_way};
 use holdfast_e2e::others::{PJDFSTEST_SETTINGS, cargo_program};
 use holdfast_testkit::confined::{Ground, as_each, text, until};
 use serde_json::Value;
@@ -9,18 +10,6 @@ use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::{Command, Output};
 use std::time::Duration;
-
-/// What the program says in JSON.
-fn json(ground: &Ground, arguments: &[&str]) -> Outcome<Value> {
-    Ok(serde_json::from_slice(&ground.said(&[arguments, &["--json"]].concat())?)?)
-}
-
-/// The one program that is under way with these words in its command.
-fn under_way(ground: &Ground, words: &str) -> Outcome<Option<Value>> {
-    let all = json(ground, &["run", "ps"])?;
-    let is_it = |it: &&Value| it["command"].to_string().contains(words);
-    Ok(all.as_array().and_then(|all| all.iter().find(is_it)).cloned())
-}
 
 #[test]
 fn a_program_sees_and_changes_what_its_policy_names_and_nothing_else() -> Outcome {

@@ -1,22 +1,11 @@
 //! Confined programs that a broker holds, through the built program.
 
 use holdfast_e2e::Outcome;
-use holdfast_testkit::confined::{Ground, as_each, text, until};
+use holdfast_e2e::confined::{json, under_way};
+use holdfast_testkit::confined::{as_each, text, until};
 use serde_json::Value;
 use std::fs;
 use std::time::Duration;
-
-/// What the program says in JSON.
-fn json(ground: &Ground, arguments: &[&str]) -> Outcome<Value> {
-    Ok(serde_json::from_slice(&ground.said(&[arguments, &["--json"]].concat())?)?)
-}
-
-/// The one program that is under way with these words in its command.
-fn under_way(ground: &Ground, words: &str) -> Outcome<Option<Value>> {
-    let all = json(ground, &["run", "ps"])?;
-    let is_it = |it: &&Value| it["command"].to_string().contains(words);
-    Ok(all.as_array().and_then(|all| all.iter().find(is_it)).cloned())
-}
 
 /// Patterns and single operations, which mounts cannot hold.
 #[test]

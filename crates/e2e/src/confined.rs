@@ -1,0 +1,17 @@
+//! What the program under test says of confined programs.
+
+use crate::Outcome;
+use holdfast_testkit::confined::Ground;
+use serde_json::Value;
+
+/// What it says in JSON.
+pub fn json(ground: &Ground, arguments: &[&str]) -> Outcome<Value> {
+    Ok(serde_json::from_slice(&ground.said(&[arguments, &["--json"]].concat())?)?)
+}
+
+/// The one program that is under way with these words in its command.
+pub fn under_way(ground: &Ground, words: &str) -> Outcome<Option<Value>> {
+    let all = json(ground, &["run", "ps"])?;
+    let is_it = |it: &&Value| it["command"].to_string().contains(words);
+    Ok(all.as_array().and_then(|all| all.iter().find(is_it)).cloned())
+}
