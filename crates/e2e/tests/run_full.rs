@@ -101,3 +101,30 @@ mount -o remount,size=1048576 \"$DISK\"
     assert_eq!(read("left"), "nothing was changed\n");
     Ok(())
 }
+
+#[test]
+fn a_function_that_does_not_fit_is_not_deployed_and_the_one_before_goes_on() -> Outcome {
+    let ground = Ground::new(false)?;
+    let deploy = "\"$HOLDFAST\" function deploy code --name f --functions \"$DISK/store\"";
+    let invoke = "echo asked | \"$HOLDFAST\" function invoke f --input - --functions \"$DISK/store\"";
+    let script = format!(
+        "cd \"$GROUND\"
+mkdir code
+printf 'command = [\"/bin/cat\"]\npolicy = \"p.toml\"\n' > code/function.toml
+cp policy.toml code/p.toml
+{deploy} > deployed
+head -c 4000000 /dev/zero > code/large
+code=0; {deploy} 2> errors || code=$?
+test $code -ne 0
+{invoke}
+rm code/large
+{deploy} > deployed
+{invoke}
+find \"$DISK/store\" -name large | wc -l"
+    );
+    let output = with_disk(&ground, 1 << 20, &script)?;
+    let errors = fs::read_to_string(ground.path("errors")).unwrap_or_default();
+    assert_eq!(text(&output.stdout), "asked\nasked\n0\n", "{output:?}\n{errors}");
+    assert!(errors.contains("No space left") || errors.contains("space"), "{errors}");
+    Ok(())
+}

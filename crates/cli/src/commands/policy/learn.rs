@@ -82,7 +82,11 @@ pub(super) fn run(args: &LearnArgs) -> anyhow::Result<ExitCode> {
     } else {
         let at = |error: std::io::Error| Error::from(error).context(args.output.display());
         let mut file = File::create_new(&args.output).map_err(at)?;
-        file.write_all(written.text.as_bytes()).and_then(|()| file.sync_all()).map_err(at)?;
+        if let Err(error) = file.write_all(written.text.as_bytes()).and_then(|()| file.sync_all()) {
+            // Half a policy is none, and would be in the way of the next try.
+            let _ = std::fs::remove_file(&args.output);
+            return Err(at(error).into());
+        }
     }
     Ok(told(outcome))
 }
