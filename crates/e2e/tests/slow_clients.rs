@@ -46,7 +46,7 @@ const RECEIVE_BUFFER_BYTES: usize = 32 << 10;
 /// The same when it is let go.
 const LET_GO_BUFFER_BYTES: usize = 256 << 10;
 /// Peak of what it has in memory besides the program itself, at most: that of many connections, and of large uploads.
-const PEAK_BYTES: u64 = 220 << 20;
+const PEAK_BYTES: u64 = 210 << 20;
 /// Half of the memory for content in one direction.
 const CLIENT_BOUND_BYTES_MAX: f64 = 24.0 * 1_048_576.0;
 /// How long the drips rest in between: a slow network, not a busy one.
