@@ -196,9 +196,10 @@ measure() {
 linux_sources() {
     scripts/need.sh linux-source cc make flex bison bc
     mkdir "$work/rules.source"
-    tar -xJf /usr/src/linux-source-6.1.tar.xz -C "$work/rules.source" --exclude='*/drivers/*/*.[chS]' --exclude='*/Documentation/*/*' \
-        --exclude='*/sound/*.[ch]' --exclude='*/fs/*.[ch]' --exclude='*/net/*.[ch]' --exclude='*/tools/testing/*' \
-        --exclude='*/arch/[!x]*/*.[chS]' --exclude='*/arch/[!x]*/*.dts*'
+    local tree=linux-source-6.1 unneeded
+    unneeded=("$tree"/{drivers,sound,fs,net}/'*.[chS]' "$tree/Documentation/*/*" "$tree/tools/testing/*" "$tree"/arch/'[!x]*/*'.{'[chS]','dts*'})
+    # From the beginning of each name: include/net is needed.
+    tar -xJf /usr/src/linux-source-6.1.tar.xz -C "$work/rules.source" --anchored "${unneeded[@]/#/--exclude=}"
     readable+=("$work/rules.source")
 }
 

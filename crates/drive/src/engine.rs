@@ -32,6 +32,7 @@ mod seat;
 pub mod small;
 mod spill;
 mod stream;
+mod target;
 mod transfer;
 mod tree;
 mod upload;

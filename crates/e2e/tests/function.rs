@@ -10,9 +10,10 @@ use std::path::PathBuf;
 use std::process::Child;
 use std::time::{Duration, Instant};
 
-use ground::{Ground, SOON, as_each, files, mounts, text, until};
+use ground::{Ground, SOON, as_each, files, text, until};
 use holdfast_e2e::Outcome;
 use holdfast_e2e::rig::{NAME, PASSWORD};
+use holdfast_testkit::alone::{alone, mounts};
 use holdfast_testkit::http::{Client, Request, Response};
 use holdfast_testkit::server::{ServerOptions, TestServer};
 use rustix::process::{Pid, Signal, kill_process};
@@ -152,6 +153,9 @@ fn who_follows_sees_calls_as_they_end() -> Outcome {
 #[test]
 fn many_calls_from_the_command_line_leave_nothing() -> Outcome {
     const CALLS: usize = 192;
+    if !alone("many_calls_from_the_command_line_leave_nothing")? {
+        return Ok(());
+    }
     as_each(|ground| {
         ground.deploy("f", "exec cat", "[limits]\nconcurrency = 16\n")?;
         ground.ok(&["invoke", "f"])?;
@@ -345,6 +349,9 @@ fn nothing_survives_a_server_that_is_killed_or_stopped() -> Outcome {
 #[test]
 fn a_thousand_calls_through_a_server_at_sixteen_leave_nothing() -> Outcome {
     const CALLS: usize = 1_000;
+    if !alone("a_thousand_calls_through_a_server_at_sixteen_leave_nothing")? {
+        return Ok(());
+    }
     let ground = Ground::new(false)?;
     ground.deploy("f", "exec cat", "[limits]\nconcurrency = 16\nwarm = 4\n")?;
     let server = serve(&ground)?;

@@ -2,6 +2,7 @@
 //!
 //! | module | what it gives |
 //! |---|---|
+//! | [`alone`] | a test in a process and with mounts of its own |
 //! | [`confined`] | the built program confining others |
 //! | [`crashdisk`] | a mounted file system that forgets, tears and reorders what was not synced, and fails on request |
 //! | [`datagrams`] | a relay of UDP that does harm |
@@ -21,6 +22,7 @@
 #[cfg(not(target_pointer_width = "64"))]
 compile_error!("the test tools convert freely between usize and u64");
 
+pub mod alone;
 pub mod confined;
 pub mod crashdisk;
 pub mod data;

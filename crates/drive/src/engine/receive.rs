@@ -11,7 +11,7 @@
 use super::budget::{Buffer, share_bytes};
 use super::intake::Intake;
 use super::spill::SetAside;
-use super::upload::Target;
+use super::target::Target;
 use bytes::Bytes;
 use holdfast_base::limits::BLOCK_BYTES;
 use holdfast_base::{BlockId, ErrorKind, Result};

@@ -10,9 +10,8 @@ use super::budget::BUFFER_BYTES;
 use super::intake::Intake;
 use super::receive::Received;
 use super::resume::{expiry, remembered};
-use super::upload::{
-    INLINE_RAW_BYTES_MAX, INLINE_SEALED_BYTES_MAX, StageWhen, StagedTo, StagedUpload, Stored, Target, Upload,
-};
+use super::target::{Stored, Target};
+use super::upload::{INLINE_RAW_BYTES_MAX, INLINE_SEALED_BYTES_MAX, StageWhen, StagedTo, StagedUpload, Upload};
 use super::upload_runs::Runs;
 use super::workers::Tools;
 use bytes::Bytes;

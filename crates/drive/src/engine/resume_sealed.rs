@@ -16,7 +16,8 @@
 use super::budget::Buffer;
 use super::intake::Intake;
 use super::resume_part::Claimed;
-use super::upload::{StageWhen, Stored, Target, Upload};
+use super::target::{Stored, Target};
+use super::upload::{StageWhen, Upload};
 use bytes::{Bytes, BytesMut};
 use holdfast_base::limits::BLOCK_BYTES;
 use holdfast_base::{BlockId, Error, Result};

@@ -1,6 +1,6 @@
 //! Cutting an upload's blocks into the runs that its manifest is appended by.
 
-use super::upload::Stored;
+use super::target::Stored;
 use holdfast_base::BlockId;
 use holdfast_meta::{MANIFEST_CHUNK_BLOCKS, StagedBlock, StagedRun};
 use holdfast_seal::BlockKeys;

@@ -147,7 +147,3 @@ pub(crate) fn files(folder: &Path) -> usize {
     };
     fs::read_dir(folder).map_or(0, |all| all.flatten().map(count).sum())
 }
-
-pub(crate) fn mounts() -> usize {
-    fs::read_to_string("/proc/self/mounts").map_or(0, |all| all.lines().count())
-}

@@ -2,6 +2,7 @@
 
 use crate::support::{line, python, run, said, shell, start};
 use holdfast_sandbox::{Limit, Outcome, Sandbox, Status, Stream};
+use holdfast_testkit::alone::{alone, mounts};
 use std::fs;
 use std::io::{Read, Write};
 
@@ -201,23 +202,16 @@ fn many_starts_at_once_do_not_disturb_each_other() {
 
 #[test]
 fn a_thousand_starts_leave_nothing() {
-    if std::env::var_os("HOLDFAST_SANDBOX_ALONE").is_none() {
-        // In a process of its own, because descriptors of other tests come and go.
-        let status = std::process::Command::new(std::env::current_exe().expect("a path"))
-            .args(["--exact", "start::a_thousand_starts_leave_nothing"])
-            .env("HOLDFAST_SANDBOX_ALONE", "1")
-            .status();
-        assert!(status.expect("it runs").success());
+    if !alone("start::a_thousand_starts_leave_nothing").expect("nothing is left") {
         return;
     }
     let count = || {
         let descriptors = fs::read_dir("/proc/self/fd").expect("a list").count();
-        let mounts = fs::read_to_string("/proc/thread-self/mountinfo").expect("a list").lines().count();
         let tasks = fs::read_dir("/proc/self/task").expect("a list").flatten();
         let children: usize = tasks
             .map(|task| fs::read_to_string(task.path().join("children")).unwrap_or_default().split_whitespace().count())
             .sum();
-        (descriptors, mounts, children)
+        (descriptors, mounts(), children)
     };
     let one = |round: usize| {
         let mut sandbox = Sandbox::new(["/bin/true"]);
