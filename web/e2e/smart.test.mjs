@@ -235,7 +235,7 @@ describe('a saved search', () => {
     await page.$eval('[lang=de] input', (radio) => radio.click());
     await seen(page, 'Hoher Kontrast');
     await page.goto(`${drive.url}/smart/${saved.id}`);
-    await seen(page, 'Gespeicherte Suche', '[role=toolbar]');
+    await seen(page, 'Suche', '[role=toolbar]');
     await look(page, 'smart-german');
   });
 
