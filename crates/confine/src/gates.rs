@@ -31,11 +31,13 @@ impl Gates {
     pub(crate) fn of(policy: &Policy) -> Result<Self, Vec<Unheld>> {
         let asking = policy.rules_of_each_call();
         if let Err(error) = File::options().read(true).write(true).open(DEVICE) {
-            let reason = format!("it takes a file system that decides about each call, and {DEVICE} cannot be opened: {error}");
+            let reason =
+                format!("it takes a file system that decides about each call, and {DEVICE} cannot be opened: {error}");
             return Err(asking.into_iter().map(|rule| Unheld { rule: Some(rule), reason: reason.clone() }).collect());
         }
         let mut folders = Vec::new();
-        let mut wanted: Vec<_> = asking.into_iter().map(|rule| Unheld { rule: Some(rule), reason: String::new() }).collect();
+        let mut wanted: Vec<_> =
+            asking.into_iter().map(|rule| Unheld { rule: Some(rule), reason: String::new() }).collect();
         loop {
             if !add(policy, &mut folders, &wanted)? {
                 return Err(wanted);
@@ -106,10 +108,17 @@ fn folder_of(policy: &Policy, rule: &Rule) -> Result<PathBuf, String> {
     let named = rule.scope.folder();
     let is_folder = |path: &Path| fs::symlink_metadata(path).is_ok_and(|found| found.is_dir());
     // Rules about a file are about a name in its folder, whatever is there.
-    let begin = if matches!(rule.scope, Scope::Exact(_)) && !is_folder(&named) { named.parent().unwrap_or(&named) } else { &named };
+    let begin = if matches!(rule.scope, Scope::Exact(_)) && !is_folder(&named) {
+        named.parent().unwrap_or(&named)
+    } else {
+        &named
+    };
     let mut around = begin.ancestors().filter(|path| is_folder(path) && policy.is_found_by_all(path));
     let Some(folder) = around.next().filter(|folder| *folder != Path::new("/")) else {
-        return Err(format!("no folder below the root has all that it is about ({}), and no gate stands before the root", named.display()));
+        return Err(format!(
+            "no folder below the root has all that it is about ({}), and no gate stands before the root",
+            named.display()
+        ));
     };
     match fs::canonicalize(folder) {
         Ok(real) if real == folder => Ok(folder.to_owned()),

@@ -122,7 +122,9 @@ impl Confined {
         let gated = Gated::new(Arc::new(policy), watch);
         let started = described.start_serving(&mut |folder, device| gated.serve(folder, device));
         let running = started.map_err(|error| match are_no_namespaces(&error) {
-            true => failed(error).context("nothing was started: rules that name arguments of each call take namespaces"),
+            true => {
+                failed(error).context("nothing was started: rules that name arguments of each call take namespaces")
+            }
             false => failed(error),
         })?;
         gated.guard(&running)?;
@@ -271,7 +273,12 @@ impl Confined {
         }
     }
 
-    fn set_view(&self, new_root: Root, new: Vec<Mount>, (root, copies, view): (Root, &[Copy], &Mutex<Vec<Mount>>)) -> Result<()> {
+    fn set_view(
+        &self,
+        new_root: Root,
+        new: Vec<Mount>,
+        (root, copies, view): (Root, &[Copy], &Mutex<Vec<Mount>>),
+    ) -> Result<()> {
         if new_root != root {
             return Err(Error::new(
                 ErrorKind::Unsupported,

@@ -41,7 +41,10 @@ fn what_cannot_be_enforced_exactly_is_refused_by_name_and_nothing_starts() -> Ou
         let output = ground.run(&["sh", "-c", "touch ran"])?;
         assert_eq!(output.status.code(), Some(64), "{output:?}");
         let errors = text(&output.stderr);
-        assert!(errors.contains("rule 7") && (errors.contains("bytes of a mapping") || errors.contains("/dev/fuse")), "{errors}");
+        assert!(
+            errors.contains("rule 7") && (errors.contains("bytes of a mapping") || errors.contains("/dev/fuse")),
+            "{errors}"
+        );
         assert!(!ground.path("work/ran").exists());
         ground.policy("policy.toml", &ground.usual().replace("\"all\"", "\"al\""))?;
         let output = ground.run(&["sh", "-c", "touch ran"])?;

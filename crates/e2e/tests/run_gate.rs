@@ -9,7 +9,10 @@ use std::process::Command;
 
 /// Of `work`, no read at 4 of 4 bytes.
 fn rule(ground: &Ground, operation: &str, arguments: &str) -> String {
-    format!("[[rule]]\ndeny = [\"{operation}\"]\npath = \"{}\"\narguments = {{ {arguments} }}\n", ground.path("work").display())
+    format!(
+        "[[rule]]\ndeny = [\"{operation}\"]\npath = \"{}\"\narguments = {{ {arguments} }}\n",
+        ground.path("work").display()
+    )
 }
 
 fn gated(ground: &Ground, rules: &str) -> Outcome<String> {
@@ -29,18 +32,28 @@ fn rules_about_each_call_are_held_by_a_gate_before_their_folder_alone_and_writte
         }
         let audit = ground.path("runtime/audit").display().to_string();
         let script = "printf 0123456789 > f; dd if=f bs=4 count=1 skip=1 status=none; dd if=f bs=4 count=1 status=none; dd if=f bs=2 count=2 skip=2 status=none; cat kept/file; echo x > kept/file; cat /etc/passwd; ls /home; echo $TOLD; cat f";
-        let output = ground.command(&["run", "--policy", &policy, "--audit", &audit, "--", "sh", "-c", script]).output()?;
+        let output =
+            ground.command(&["run", "--policy", &policy, "--audit", &audit, "--", "sh", "-c", script]).output()?;
         let (said, errors) = (text(&output.stdout), text(&output.stderr));
         assert_eq!(said, "01234567kept\nyes\n0123456789", "{errors}");
         assert!(errors.contains("refusals are seen in"), "{errors}");
         assert_eq!(fs::read_to_string(ground.path("work/kept/file"))?, "kept\n");
-        let lines: Vec<Value> = fs::read_to_string(&audit)?.lines().map(serde_json::from_str).collect::<Result<_, _>>()?;
+        let lines: Vec<Value> =
+            fs::read_to_string(&audit)?.lines().map(serde_json::from_str).collect::<Result<_, _>>()?;
         let read: Vec<_> = lines.iter().filter(|line| line["operation"] == "read").collect();
         assert_eq!(read.len(), 1, "{lines:#?}");
-        assert_eq!((&read[0]["mechanism"], &read[0]["path"]), (&Value::from("gate"), &Value::from(work.join("f").display().to_string())));
-        assert!(read[0]["rule"]["text"].to_string().contains("offset = 4") && read[0]["program"].to_string().contains("dd"));
+        assert_eq!(
+            (&read[0]["mechanism"], &read[0]["path"]),
+            (&Value::from("gate"), &Value::from(work.join("f").display().to_string()))
+        );
+        assert!(
+            read[0]["rule"]["text"].to_string().contains("offset = 4") && read[0]["program"].to_string().contains("dd")
+        );
         // The rule of the folder inside is decided by the gate, too.
-        assert!(lines.iter().any(|line| line["path"].to_string().contains("kept/file") && line["operation"] != "read"), "{lines:#?}");
+        assert!(
+            lines.iter().any(|line| line["path"].to_string().contains("kept/file") && line["operation"] != "read"),
+            "{lines:#?}"
+        );
         Ok(())
     })
 }
@@ -74,7 +87,10 @@ fn what_a_gate_cannot_hold_is_refused_by_name_and_nothing_starts() -> Outcome {
             (rule(ground, "write", "length = 2000000"), "more than 1,044,480 bytes"),
             (each.clone() + &rule(ground, "fsync", "length = 4"), "a length of syncing"),
             (each.clone() + &format!("[[rule]]\ndeny = [\"mmap\"]\npath = \"{work}\"\n"), "what runs is mapped"),
-            (each.clone() + "[[rule]]\ndeny = [\"unlink\"]\npath = \"/\"\nprogram = \"rm\"\n", "no gate stands before the root"),
+            (
+                each.clone() + "[[rule]]\ndeny = [\"unlink\"]\npath = \"/\"\nprogram = \"rm\"\n",
+                "no gate stands before the root",
+            ),
         ] {
             gated(ground, &rules)?;
             let output = ground.run(&["sh", "-c", "touch ran"])?;
@@ -84,7 +100,8 @@ fn what_a_gate_cannot_hold_is_refused_by_name_and_nothing_starts() -> Outcome {
         }
         let policy = gated(ground, &each)?;
         let copy = format!("{work}={}", ground.path("changes").display());
-        let output = ground.command(&["run", "--policy", &policy, "--cow", &copy, "--", "sh", "-c", "touch ran"]).output()?;
+        let output =
+            ground.command(&["run", "--policy", &policy, "--cow", &copy, "--", "sh", "-c", "touch ran"]).output()?;
         assert!(text(&output.stderr).contains("cannot be kept apart"), "{output:?}");
         Ok(())
     })
@@ -97,8 +114,11 @@ fn a_copy_on_write_folder_beside_a_gate_is_kept_apart() -> Outcome {
         let entry = format!("\"{beside}\" = \"all\"\n");
         let policy = gated(ground, &(entry + &rule(ground, "read", "offset = 4, length = 4")))?;
         let copy = format!("{beside}={}", ground.path("changes").display());
-        let script = format!("echo changed > {beside}/secret; cat {beside}/secret; printf 0123456789 > f; dd if=f bs=4 skip=1 count=1");
-        let output = ground.command(&["run", "--policy", &policy, "--cow", &copy, "--", "sh", "-c", &script]).output()?;
+        let script = format!(
+            "echo changed > {beside}/secret; cat {beside}/secret; printf 0123456789 > f; dd if=f bs=4 skip=1 count=1"
+        );
+        let output =
+            ground.command(&["run", "--policy", &policy, "--cow", &copy, "--", "sh", "-c", &script]).output()?;
         assert_eq!(text(&output.stdout), "changed\n", "{output:?}");
         assert!(text(&output.stderr).contains("Permission denied"), "{output:?}");
         assert_eq!(fs::read_to_string(ground.path("hidden/secret"))?, "secret\n");
@@ -175,7 +195,8 @@ fn a_thousand_starts_behind_gates_leave_nothing() -> Outcome {
         assert_eq!(text(&output.stdout), "0123", "{turn}: {output:?}");
     }
     until("the end of the last", || Ok((mounts()?, served()?) == before))?;
-    let names: Vec<_> = fs::read_dir(ground.path("work"))?.map(|it| it.map(|it| it.file_name())).collect::<Result<_, _>>()?;
+    let names: Vec<_> =
+        fs::read_dir(ground.path("work"))?.map(|it| it.map(|it| it.file_name())).collect::<Result<_, _>>()?;
     assert_eq!(names.len(), 2, "{names:?}");
     Ok(())
 }
@@ -186,16 +207,14 @@ fn a_pair_of_the_older_form_with_arguments_of_reading_is_held() -> Outcome {
     as_each_serving(|ground| {
         let work = ground.path("work");
         fs::write(ground.path("model.txt"), MODEL)?;
-        fs::write(
-            ground.path("policy.txt"),
-            format!("p, dd, {}, read, (4,4), dir, deny\n", work.display()),
-        )?;
+        fs::write(ground.path("policy.txt"), format!("p, dd, {}, read, (4,4), dir, deny\n", work.display()))?;
         let paths = ["model.txt", "policy.txt", "work"].map(|name| ground.path(name).display().to_string());
         fs::write(work.join("f"), "0123456789")?;
         let pair = ["run", "--model", &paths[0], "--rules", &paths[1], "--mounted", &paths[2], "--"];
         let read = |skip: &str| -> Outcome<String> {
             let file = format!("if={}", work.join("f").display());
-            let mut command: Command = ground.command(&[&pair[..], &["dd", &file, "bs=4", "count=1", skip, "status=none"]].concat());
+            let mut command: Command =
+                ground.command(&[&pair[..], &["dd", &file, "bs=4", "count=1", skip, "status=none"]].concat());
             let output = command.output()?;
             Ok(text(&output.stdout) + &text(&output.stderr))
         };

@@ -7,13 +7,13 @@ use crate::gate::Gate;
 use crate::handle::Handles;
 use crate::node::Nodes;
 use crate::serve::attributes::{self, Change, Value};
-use crate::serve::names::{self, Bits, Slot};
 use crate::serve::files;
+use crate::serve::names::{self, Bits, Slot};
 use crate::sys::settle_thread;
 use fuser::{
-    AccessFlags, BsdFileFlags, CopyFileRangeFlags, Errno, FileHandle, Filesystem, FopenFlags, Generation, INodeNo, InitFlags, KernelConfig,
-    LockOwner, OpenFlags, RenameFlags, ReplyAttr, ReplyCreate, ReplyData, ReplyDirectory, ReplyEmpty, ReplyEntry, ReplyLseek, ReplyOpen,
-    ReplyStatfs, ReplyWrite, ReplyXattr, Request, TimeOrNow, WriteFlags,
+    AccessFlags, BsdFileFlags, CopyFileRangeFlags, Errno, FileHandle, Filesystem, FopenFlags, Generation, INodeNo,
+    InitFlags, KernelConfig, LockOwner, OpenFlags, RenameFlags, ReplyAttr, ReplyCreate, ReplyData, ReplyDirectory,
+    ReplyEmpty, ReplyEntry, ReplyLseek, ReplyOpen, ReplyStatfs, ReplyWrite, ReplyXattr, Request, TimeOrNow, WriteFlags,
 };
 use holdfast_policy::Operation;
 use std::ffi::OsStr;
@@ -143,7 +143,16 @@ impl Filesystem for Face {
         }
     }
 
-    fn mknod(&self, request: &Request, parent: INodeNo, name: &OsStr, mode: u32, umask: u32, device: u32, reply: ReplyEntry) {
+    fn mknod(
+        &self,
+        request: &Request,
+        parent: INodeNo,
+        name: &OsStr,
+        mode: u32,
+        umask: u32,
+        device: u32,
+        reply: ReplyEntry,
+    ) {
         let bits = Bits { mode, umask };
         self.entry(request, reply, |asked| {
             names::make_node(asked, &self.nodes, &*self.nodes.get(parent)?, name, bits, device)
@@ -152,7 +161,9 @@ impl Filesystem for Face {
 
     fn mkdir(&self, request: &Request, parent: INodeNo, name: &OsStr, mode: u32, umask: u32, reply: ReplyEntry) {
         let bits = Bits { mode, umask };
-        self.entry(request, reply, |asked| names::make_folder(asked, &self.nodes, &*self.nodes.get(parent)?, name, bits));
+        self.entry(request, reply, |asked| {
+            names::make_folder(asked, &self.nodes, &*self.nodes.get(parent)?, name, bits)
+        });
     }
 
     fn unlink(&self, request: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
@@ -167,7 +178,16 @@ impl Filesystem for Face {
         self.entry(request, reply, |asked| names::make_link(asked, &self.nodes, &*self.nodes.get(parent)?, name, text));
     }
 
-    fn rename(&self, request: &Request, parent: INodeNo, name: &OsStr, to: INodeNo, new: &OsStr, flags: RenameFlags, reply: ReplyEmpty) {
+    fn rename(
+        &self,
+        request: &Request,
+        parent: INodeNo,
+        name: &OsStr,
+        to: INodeNo,
+        new: &OsStr,
+        flags: RenameFlags,
+        reply: ReplyEmpty,
+    ) {
         self.empty(request, reply, |asked| {
             let (from, to) = (self.nodes.get(parent)?, self.nodes.get(to)?);
             names::rename(asked, &Slot { folder: &from, name }, &Slot { folder: &to, name: new }, flags)
@@ -198,7 +218,9 @@ impl Filesystem for Face {
         owner: Option<LockOwner>,
         reply: ReplyData,
     ) {
-        match self.answer(request, |asked| files::read(asked, &*self.handles.get(handle)?, offset, length, owner.is_some())) {
+        match self
+            .answer(request, |asked| files::read(asked, &*self.handles.get(handle)?, offset, length, owner.is_some()))
+        {
             Ok(bytes) => reply.data(&bytes),
             Err(errno) => reply.error(errno),
         }
@@ -228,7 +250,16 @@ impl Filesystem for Face {
         reply.error(Errno::ENOSYS);
     }
 
-    fn release(&self, _: &Request, _: INodeNo, handle: FileHandle, _: OpenFlags, _: Option<LockOwner>, _: bool, reply: ReplyEmpty) {
+    fn release(
+        &self,
+        _: &Request,
+        _: INodeNo,
+        handle: FileHandle,
+        _: OpenFlags,
+        _: Option<LockOwner>,
+        _: bool,
+        reply: ReplyEmpty,
+    ) {
         self.handles.remove(handle);
         reply.ok();
     }
@@ -248,7 +279,9 @@ impl Filesystem for Face {
         let list = |_: &Asked<'_>| {
             let from = usize::try_from(offset).map_err(|_| rustix::io::Errno::INVAL)?;
             let open = self.handles.get(handle)?;
-            files::list(&open, from, |next, entry| reply.add(INodeNo(entry.number), next as u64, entry.kind, &entry.name))
+            files::list(&open, from, |next, entry| {
+                reply.add(INodeNo(entry.number), next as u64, entry.kind, &entry.name)
+            })
         };
         match self.answer(request, list) {
             Ok(()) => reply.ok(),
@@ -287,12 +320,25 @@ impl Filesystem for Face {
         }
     }
 
-    fn setxattr(&self, request: &Request, number: INodeNo, name: &OsStr, value: &[u8], flags: i32, _: u32, reply: ReplyEmpty) {
-        self.empty(request, reply, |asked| attributes::set_extended(asked, &*self.nodes.get(number)?, name, value, flags));
+    fn setxattr(
+        &self,
+        request: &Request,
+        number: INodeNo,
+        name: &OsStr,
+        value: &[u8],
+        flags: i32,
+        _: u32,
+        reply: ReplyEmpty,
+    ) {
+        self.empty(request, reply, |asked| {
+            attributes::set_extended(asked, &*self.nodes.get(number)?, name, value, flags)
+        });
     }
 
     fn getxattr(&self, request: &Request, number: INodeNo, name: &OsStr, room: u32, reply: ReplyXattr) {
-        self.value(request, room, reply, |asked| attributes::get_extended(asked, &*self.nodes.get(number)?, name, room));
+        self.value(request, room, reply, |asked| {
+            attributes::get_extended(asked, &*self.nodes.get(number)?, name, room)
+        });
     }
 
     fn listxattr(&self, request: &Request, number: INodeNo, room: u32, reply: ReplyXattr) {
@@ -307,15 +353,35 @@ impl Filesystem for Face {
         self.empty(request, reply, |asked| attributes::access(asked, &*self.nodes.get(number)?, mask));
     }
 
-    fn create(&self, request: &Request, parent: INodeNo, name: &OsStr, mode: u32, umask: u32, flags: i32, reply: ReplyCreate) {
+    fn create(
+        &self,
+        request: &Request,
+        parent: INodeNo,
+        name: &OsStr,
+        mode: u32,
+        umask: u32,
+        flags: i32,
+        reply: ReplyCreate,
+    ) {
         let bits = Bits { mode, umask };
-        match self.answer(request, |asked| names::create(asked, &self.nodes, &*self.nodes.get(parent)?, name, bits, flags)) {
+        match self
+            .answer(request, |asked| names::create(asked, &self.nodes, &*self.nodes.get(parent)?, name, bits, flags))
+        {
             Ok((found, open, opened)) => reply.created(&NO_TIME, &found, Generation(0), self.handles.add(open), opened),
             Err(errno) => reply.error(errno),
         }
     }
 
-    fn fallocate(&self, request: &Request, _: INodeNo, handle: FileHandle, offset: u64, length: u64, mode: i32, reply: ReplyEmpty) {
+    fn fallocate(
+        &self,
+        request: &Request,
+        _: INodeNo,
+        handle: FileHandle,
+        offset: u64,
+        length: u64,
+        mode: i32,
+        reply: ReplyEmpty,
+    ) {
         self.empty(request, reply, |asked| files::allocate(asked, &*self.handles.get(handle)?, offset, length, mode));
     }
 

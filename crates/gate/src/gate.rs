@@ -108,7 +108,13 @@ impl Gate {
     pub fn counters(&self) -> Counters {
         let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         let Counting { calls, allowed, denied, unserved } = &self.counting;
-        Counters { calls: read(calls), allowed: read(allowed), denied: read(denied), unserved: read(unserved), killed: 0 }
+        Counters {
+            calls: read(calls),
+            allowed: read(allowed),
+            denied: read(denied),
+            unserved: read(unserved),
+            killed: 0,
+        }
     }
 }
 

@@ -70,7 +70,8 @@ pub(crate) fn path_of(fd: &impl AsFd) -> Result<PathBuf, Errno> {
     let Some(before) = written.strip_suffix(DELETED) else { return Ok(to_path(written)) };
     // A name may end like that, too.
     let there = openat(CWD, written, OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty());
-    let same = there.is_ok_and(|there| matches!((look(&there), look(fd)), (Ok(one), Ok(other)) if key_of(&one) == key_of(&other)));
+    let same = there
+        .is_ok_and(|there| matches!((look(&there), look(fd)), (Ok(one), Ok(other)) if key_of(&one) == key_of(&other)));
     Ok(to_path(if same { written } else { before }))
 }
 
@@ -120,7 +121,8 @@ impl Nodes {
                 return Ok((node.clone(), found));
             }
         }
-        let free = found.stx_ino > INodeNo::ROOT.0 && found.stx_ino < OTHERS && !state.nodes.contains_key(&found.stx_ino);
+        let free =
+            found.stx_ino > INodeNo::ROOT.0 && found.stx_ino < OTHERS && !state.nodes.contains_key(&found.stx_ino);
         let number = if free {
             found.stx_ino
         } else {

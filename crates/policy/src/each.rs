@@ -5,7 +5,7 @@
 //! which folders there are on this machine is not.
 
 use crate::index::compile;
-use crate::view::{unnamed_below, NotAView};
+use crate::view::{NotAView, unnamed_below};
 use crate::{Arguments, Conditions, Judge, Operation, Operations, Policy, Request, Rule, Scope};
 use globset::{GlobSet, GlobSetBuilder};
 use std::path::{Path, PathBuf};
@@ -44,7 +44,8 @@ impl EachCall {
 
     /// Those that name a path, in order.
     pub(crate) fn about(&self, rules: &[Rule], path: &Path) -> Vec<usize> {
-        let mut found: Vec<_> = self.plain.iter().copied().filter(|number| covers(&rules[*number].scope, path)).collect();
+        let mut found: Vec<_> =
+            self.plain.iter().copied().filter(|number| covers(&rules[*number].scope, path)).collect();
         found.extend(self.patterns.matches(path).into_iter().map(|place| self.of_patterns[place]));
         found.sort_unstable();
         found
@@ -85,7 +86,8 @@ impl Policy {
 
     /// A program of each kind that rules name, and one of none.
     fn samples(&self) -> impl Iterator<Item = PathBuf> {
-        let named = self.rules().iter().filter_map(|rule| rule.programs.as_ref()).flat_map(|programs| programs.samples());
+        let named =
+            self.rules().iter().filter_map(|rule| rule.programs.as_ref()).flat_map(|programs| programs.samples());
         named.chain([PathBuf::from("/")])
     }
 
@@ -125,26 +127,30 @@ impl Policy {
     fn beyond_at(&self, rule: &Rule, folders: &[PathBuf]) -> Option<String> {
         let at = rule.scope.folder();
         let inside = folders.iter().any(|folder| at.starts_with(folder));
-        let begin = if inside { vec![at] } else { folders.iter().filter(|folder| folder.starts_with(&at)).cloned().collect() };
+        let begin =
+            if inside { vec![at] } else { folders.iter().filter(|folder| folder.starts_with(&at)).cloned().collect() };
         let programs = rule.programs.iter().flat_map(|programs| programs.samples());
         let programs: Vec<_> = programs.chain([PathBuf::from("/")]).collect();
         let paths = begin.into_iter().flat_map(|at| [unnamed_below(&at), at]);
-        paths.flat_map(|path| programs.iter().map(move |program| (path.clone(), program))).find_map(|(path, program)| {
-            self.beyond_for(program, &path)
-        })
+        paths
+            .flat_map(|path| programs.iter().map(move |program| (path.clone(), program)))
+            .find_map(|(path, program)| self.beyond_for(program, &path))
     }
 
     fn beyond_for(&self, program: &Path, path: &Path) -> Option<String> {
         let allowed = self.allowed(program, path, Arguments::default());
-        let could = |operation| {
-            self.could_allow(&Request { program, operation, path, arguments: Arguments::default() })
-        };
+        let could =
+            |operation| self.could_allow(&Request { program, operation, path, arguments: Arguments::default() });
         let (at, opens) = (path.display(), OPENS.iter().any(could));
         if opens && !allowed.has(Operation::Llseek) {
-            return Some(format!("seeking is refused at {at}, of which no file system is told: allow `llseek` where files can be opened"));
+            return Some(format!(
+                "seeking is refused at {at}, of which no file system is told: allow `llseek` where files can be opened"
+            ));
         }
         if allowed.has(Operation::Exec) && !allowed.has(Operation::Mmap) {
-            return Some(format!("executing is allowed and mapping is not at {at}, and what runs is mapped: allow `mmap`, or refuse `exec`"));
+            return Some(format!(
+                "executing is allowed and mapping is not at {at}, and what runs is mapped: allow `mmap`, or refuse `exec`"
+            ));
         }
         None
     }
@@ -193,17 +199,21 @@ fn beyond(rule: &Rule) -> Option<&'static str> {
     match () {
         () if conditional && about.is_empty() => None,
         () if flags.is_some() => Some("it names flags, which the kernel changes before it tells a file system of them"),
-        () if conditional && about.has(Operation::Mmap) => {
-            Some("it names bytes of a mapping, and a file system is told of pages when they are touched and not of mappings")
+        () if conditional && about.has(Operation::Mmap) => Some(
+            "it names bytes of a mapping, and a file system is told of pages when they are touched and not of mappings",
+        ),
+        () if conditional && about.has(Operation::Llseek) => {
+            Some("it names arguments of seeking, of which no file system is told")
         }
-        () if conditional && about.has(Operation::Llseek) => Some("it names arguments of seeking, of which no file system is told"),
-        () if conditional && about.has(Operation::Fsync) => Some("it names a length of syncing, of which no file system is told"),
+        () if conditional && about.has(Operation::Fsync) => {
+            Some("it names a length of syncing, of which no file system is told")
+        }
         () if length.is_some_and(|length| length > PIECE_BYTES_MAX) => {
             Some("it names a length of more than 1,044,480 bytes, and a file system is told of longer calls in pieces")
         }
-        () if matches!(rule.scope, Scope::Glob(_)) && seeks_less(rule) => {
-            Some("its pattern refuses seeking where files can be opened, and no file system is told of seeking: leave `llseek` out of what it refuses")
-        }
+        () if matches!(rule.scope, Scope::Glob(_)) && seeks_less(rule) => Some(
+            "its pattern refuses seeking where files can be opened, and no file system is told of seeking: leave `llseek` out of what it refuses",
+        ),
         () => None,
     }
 }

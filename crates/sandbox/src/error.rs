@@ -195,7 +195,9 @@ impl Step {
             (Step::Serve, Some(libc::EACCES | libc::EPERM)) => {
                 " (this account may not open /dev/fuse: most distributions let everybody, with mode 0666)"
             }
-            (Step::Serve, Some(libc::ENOENT | libc::ENODEV | libc::ENXIO)) => " (there is no /dev/fuse, or this kernel has no FUSE)",
+            (Step::Serve, Some(libc::ENOENT | libc::ENODEV | libc::ENXIO)) => {
+                " (there is no /dev/fuse, or this kernel has no FUSE)"
+            }
             (Step::Proc, Some(libc::EPERM)) => {
                 " (a container runtime covers parts of /proc: start it without masked paths)"
             }

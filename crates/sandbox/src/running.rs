@@ -179,7 +179,13 @@ impl Running {
     }
 
     /// Makes a file system, of which only processes of this account may ask anything, and has it served.
-    fn make_served(&self, entry: u32, device: OwnedFd, file_system: &OwnedFd, serve: &mut Serve<'_>) -> Result<(), Errno> {
+    fn make_served(
+        &self,
+        entry: u32,
+        device: OwnedFd,
+        file_system: &OwnedFd,
+        serve: &mut Serve<'_>,
+    ) -> Result<(), Errno> {
         let path = usize::try_from(entry).ok().and_then(|number| self.paths.get(number)).ok_or(Errno::INVAL)?;
         let (user, group) = sys::account();
         let number = |number: u32| CString::new(number.to_string()).unwrap_or_default();

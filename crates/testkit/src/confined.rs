@@ -86,7 +86,8 @@ impl Ground {
         let first = if self.serving { OsStr::new("unshare") } else { OsStr::new("setpriv") };
         let mut command = Command::new(if self.ordinary { first } else { program.as_ref() });
         if self.ordinary && self.serving {
-            let (devices, sh) = (self.path("devices"), ["--mount", "--propagation", "private", "sh", "-c", SERVING, "sh"]);
+            let (devices, sh) =
+                (self.path("devices"), ["--mount", "--propagation", "private", "sh", "-c", SERVING, "sh"]);
             command.args(sh).arg(devices);
         }
         if self.ordinary {

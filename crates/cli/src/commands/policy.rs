@@ -229,7 +229,9 @@ fn gated(default: &str, rules: &[String], gates: &Gates) -> String {
     let inside = |line: &&Line| !gates.folders.iter().any(|folder| line.path.starts_with(folder));
     let row = |line: &Line| vec![line.path.display().to_string(), line.access.to_string(), line.held.to_string()];
     let mut rows: Vec<_> = gates.around.lines.iter().filter(inside).map(row).collect();
-    rows.extend(gates.folders.iter().map(|folder| vec![folder.display().to_string(), "by its rules".into(), "a gate".into()]));
+    rows.extend(
+        gates.folders.iter().map(|folder| vec![folder.display().to_string(), "by its rules".into(), "a gate".into()]),
+    );
     text + &output::table(&["PATH", "ACCESS", "HELD BY"], &rows)
 }
 

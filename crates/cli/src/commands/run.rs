@@ -204,7 +204,8 @@ pub(super) fn to_its_end(
     let signals = runtime.block_on(async { Signals::catch() })?;
     let confined = Arc::new(start()?);
     if let [first, rest @ ..] = confined.seen_only_in() {
-        let folders = rest.iter().fold(first.display().to_string(), |all, folder| format!("{all}, {}", folder.display()));
+        let folders =
+            rest.iter().fold(first.display().to_string(), |all, folder| format!("{all}, {}", folder.display()));
         eprintln!("holdfast: refusals are seen in {folders}; of those elsewhere the kernel tells the program alone");
     }
     for weaker in confined.weaker() {

@@ -6,8 +6,8 @@ use crate::node::{Node, look, magic};
 use fuser::{AccessFlags, FileAttr, FileType, INodeNo, TimeOrNow};
 use holdfast_policy::{Arguments, Operation};
 use rustix::fs::{
-    Access, AtFlags, CWD, Gid, Mode, Statx, StatxTimestamp, Timespec, Timestamps, UTIME_NOW, UTIME_OMIT, Uid, XattrFlags, accessat,
-    chmodat, chownat, ftruncate, utimensat,
+    Access, AtFlags, CWD, Gid, Mode, Statx, StatxTimestamp, Timespec, Timestamps, UTIME_NOW, UTIME_OMIT, Uid,
+    XattrFlags, accessat, chmodat, chownat, ftruncate, utimensat,
 };
 use rustix::io::Errno;
 use std::ffi::OsStr;
@@ -45,7 +45,7 @@ fn time(at: &StatxTimestamp) -> SystemTime {
 pub(crate) fn attributes(node: &Node, found: &Statx) -> FileAttr {
     let (user, group) = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
     let foreign = found.stx_uid != user || found.stx_gid != group;
-    let writes = || accessat(&node.fd, c"", Access::WRITE_OK, AtFlags::EMPTY_PATH | AtFlags::EACCESS).is_ok();
+    let writes = || may(node, Access::WRITE_OK).is_ok();
     let is_link = u32::from(found.stx_mode) & TYPE == libc::S_IFLNK;
     let (uid, gid) = if foreign && !is_link && writes() { (user, group) } else { (found.stx_uid, found.stx_gid) };
     FileAttr {
@@ -65,6 +65,11 @@ pub(crate) fn attributes(node: &Node, found: &Statx) -> FileAttr {
         blksize: found.stx_blksize,
         flags: 0,
     }
+}
+
+/// Whether this account may do something to what is no link.
+fn may(node: &Node, wanted: Access) -> Result<(), Errno> {
+    accessat(CWD, magic(&node.fd), wanted, AtFlags::empty())
 }
 
 /// As the kernel writes a device's number in 32 bits (`new_encode_dev`).
@@ -168,7 +173,7 @@ pub(crate) fn access(asked: &Asked<'_>, node: &Node, mask: AccessFlags) -> Resul
         asked.ask(Operation::Getattr, &node.path()?)?;
     }
     let wanted = Access::from_bits_truncate(mask.bits().unsigned_abs());
-    accessat(&node.fd, c"", wanted, AtFlags::EMPTY_PATH | AtFlags::EACCESS)
+    may(node, wanted)
 }
 
 /// The text of a symbolic link.
@@ -206,7 +211,13 @@ pub(crate) fn list_extended(asked: &Asked<'_>, node: &Node, room: u32) -> Result
     fill(room, |buffer| rustix::fs::listxattr(magic(&node.fd), buffer))
 }
 
-pub(crate) fn set_extended(asked: &Asked<'_>, node: &Node, name: &OsStr, value: &[u8], flags: i32) -> Result<(), Errno> {
+pub(crate) fn set_extended(
+    asked: &Asked<'_>,
+    node: &Node,
+    name: &OsStr,
+    value: &[u8],
+    flags: i32,
+) -> Result<(), Errno> {
     asked.ask(Operation::Xattr, &node.path()?)?;
     let flags = XattrFlags::from_bits_truncate(flags.unsigned_abs());
     rustix::fs::setxattr(magic(&node.fd), name, value, flags)

@@ -8,8 +8,8 @@ use crate::serve::files::Manner;
 use fuser::{FileAttr, FopenFlags, RenameFlags};
 use holdfast_policy::{Arguments, Operation};
 use rustix::fs::{
-    AtFlags, CWD, Dir, FileType, Mode, OFlags, RenameFlags as Renaming, linkat, mkdirat, mknodat, openat, renameat_with, statat, symlinkat,
-    unlinkat,
+    AtFlags, CWD, Dir, FileType, Mode, OFlags, RenameFlags as Renaming, linkat, mkdirat, mknodat, openat,
+    renameat_with, statat, symlinkat, unlinkat,
 };
 use rustix::io::Errno;
 use std::ffi::{CStr, OsStr};
@@ -63,14 +63,27 @@ fn made(nodes: &Nodes, folder: &Node, name: &OsStr) -> Result<(Arc<Node>, FileAt
     Ok((node, told))
 }
 
-pub(crate) fn make_folder(asked: &Asked<'_>, nodes: &Nodes, folder: &Node, name: &OsStr, bits: Bits) -> Result<FileAttr, Errno> {
+pub(crate) fn make_folder(
+    asked: &Asked<'_>,
+    nodes: &Nodes,
+    folder: &Node,
+    name: &OsStr,
+    bits: Bits,
+) -> Result<FileAttr, Errno> {
     asked.ask_with(Operation::Mkdir, &folder.path_to(name)?, bits.arguments())?;
     mkdirat(&folder.fd, name, bits.take())?;
     Ok(made(nodes, folder, name)?.1)
 }
 
 /// A device, FIFO or socket; of a regular file it is a creation.
-pub(crate) fn make_node(asked: &Asked<'_>, nodes: &Nodes, folder: &Node, name: &OsStr, bits: Bits, device: u32) -> Result<FileAttr, Errno> {
+pub(crate) fn make_node(
+    asked: &Asked<'_>,
+    nodes: &Nodes,
+    folder: &Node,
+    name: &OsStr,
+    bits: Bits,
+    device: u32,
+) -> Result<FileAttr, Errno> {
     let kind = FileType::from_raw_mode(bits.mode);
     let path = folder.path_to(name)?;
     if kind == FileType::RegularFile {
@@ -83,7 +96,13 @@ pub(crate) fn make_node(asked: &Asked<'_>, nodes: &Nodes, folder: &Node, name: &
     Ok(made(nodes, folder, name)?.1)
 }
 
-pub(crate) fn make_link(asked: &Asked<'_>, nodes: &Nodes, folder: &Node, name: &OsStr, text: &Path) -> Result<FileAttr, Errno> {
+pub(crate) fn make_link(
+    asked: &Asked<'_>,
+    nodes: &Nodes,
+    folder: &Node,
+    name: &OsStr,
+    text: &Path,
+) -> Result<FileAttr, Errno> {
     let arguments = Arguments { other: Some(text), ..Arguments::default() };
     asked.ask_with(Operation::Symlink, &folder.path_to(name)?, arguments)?;
     symlinkat(text, &folder.fd, name)?;
@@ -118,7 +137,13 @@ pub(crate) fn create(
 }
 
 /// Another name of a file.
-pub(crate) fn link(asked: &Asked<'_>, nodes: &Nodes, node: &Node, folder: &Node, name: &OsStr) -> Result<FileAttr, Errno> {
+pub(crate) fn link(
+    asked: &Asked<'_>,
+    nodes: &Nodes,
+    node: &Node,
+    folder: &Node,
+    name: &OsStr,
+) -> Result<FileAttr, Errno> {
     let (old, new) = (node.path()?, folder.path_to(name)?);
     asked.ask_with(Operation::Link, &old, other(&new))?;
     asked.ask_with(Operation::Link, &new, other(&old))?;

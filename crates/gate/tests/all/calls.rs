@@ -61,7 +61,11 @@ fn every_call_that_reads_is_decided_by_offset_and_length() {
     assert_eq!(answers(&refused.join("\n"), " EACCES"), Vec::<String>::new(), "{}", done.said);
     assert_eq!(answers(&allowed.join("\n"), " ok"), Vec::<String>::new(), "{}", done.said);
     assert_eq!(done.counters.denied, 6);
-    assert!(done.told.iter().all(|told| told.operation == Operation::Read && told.path == path.join("f")), "{:?}", done.told);
+    assert!(
+        done.told.iter().all(|told| told.operation == Operation::Read && told.path == path.join("f")),
+        "{:?}",
+        done.told
+    );
     // The other way round: nothing but that.
     let rules = format!(
         "[[rule]]\ndeny = [\"read\"]\npath = {path:?}\n[[rule]]\nallow = [\"read\"]\npath = {path:?}\narguments = {{ offset = 4, length = 4 }}\n"
@@ -79,7 +83,8 @@ fn a_file_of_which_no_call_is_allowed_cannot_be_opened() {
     let rules = format!(
         "[[rule]]\ndeny = [\"read\", \"write\"]\npath = {path:?}\n[[rule]]\nallow = [\"read\"]\npath = {path:?}\narguments = {{ length = 4 }}\n"
     );
-    let script = "say('read', lambda: os.open(D + '/f', os.O_RDONLY)); say('write', lambda: os.open(D + '/f', os.O_WRONLY))";
+    let script =
+        "say('read', lambda: os.open(D + '/f', os.O_RDONLY)); say('write', lambda: os.open(D + '/f', os.O_WRONLY))";
     assert_eq!(said(policy(&rules), crate::support::python(&path, script)), "read ok\nwrite EACCES\n");
 }
 

@@ -29,7 +29,8 @@ fn a_race_of_links_and_folders_leads_nowhere_else() {
     symlink(outside.join("d"), path.join("link")).expect("a link");
     let exchange = || {
         let flags = rustix::fs::RenameFlags::EXCHANGE;
-        rustix::fs::renameat_with(rustix::fs::CWD, path.join("d"), rustix::fs::CWD, path.join("link"), flags).expect("an exchange");
+        rustix::fs::renameat_with(rustix::fs::CWD, path.join("d"), rustix::fs::CWD, path.join("link"), flags)
+            .expect("an exchange");
     };
     let over = AtomicBool::new(false);
     let done = std::thread::scope(|scope| {
@@ -68,7 +69,7 @@ fn what_is_moved_from_outside_is_decided_by_where_it_is_now() {
     std::fs::write(path.join("closed/f"), "secret").expect("a file");
     std::fs::write(path.join("open/f"), "content").expect("a file");
     let script = format!(
-        "cd {0}; cat closed/f; echo > begun; until test -e moved; do :; done; cat closed/f; cat open/g",
+        "cd {0}; cat closed/f; echo > begun; until test -e moved; do sleep 0.01; done; cat closed/f; cat open/g",
         path.display()
     );
     let rule = format!("[[rule]]\ndeny = [\"read\"]\npath = {:?}\n", path.join("closed"));

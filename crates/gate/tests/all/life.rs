@@ -25,7 +25,7 @@ fn another_judge_decides_from_the_next_call_on_and_what_is_open_stays_open() {
     std::fs::write(path.join("f"), "content").expect("a file");
     std::fs::write(path.join("g"), "content").expect("a file");
     let script = format!(
-        "exec 3< {0}/f; exec 4< {0}/g; echo begun > {0}/begun; until test -e {0}/changed; do :; done; cat {0}/f; cat <&3; dd bs=1 count=1 skip=0 <&4 2>&1",
+        "exec 3< {0}/f; exec 4< {0}/g; echo begun > {0}/begun; until test -e {0}/changed; do sleep 0.01; done; cat {0}/f; cat <&3; dd bs=1 count=1 skip=0 <&4 2>&1",
         path.display()
     );
     let (begun, changed) = (path.join("begun"), path.join("changed"));
@@ -35,7 +35,8 @@ fn another_judge_decides_from_the_next_call_on_and_what_is_open_stays_open() {
             std::thread::yield_now();
         }
         let rules = format!("[[rule]]\ndeny = [\"read\"]\nfile = {:?}\n", path.join("f"));
-        let rules = format!("{rules}[[rule]]\ndeny = [\"read\"]\nfile = {:?}\narguments = {{ length = 1 }}\n", path.join("g"));
+        let rules =
+            format!("{rules}[[rule]]\ndeny = [\"read\"]\nfile = {:?}\narguments = {{ length = 1 }}\n", path.join("g"));
         gate.replace_judge(policy(&rules));
         std::fs::write(&changed, "").expect("a file");
     });
@@ -54,7 +55,8 @@ fn a_judge_that_panics_ends_the_sandbox_and_lets_nothing_through() {
     }));
     let ended = Arc::new(AtomicBool::new(false));
     let told = ended.clone();
-    let options = Options { on_end: Box::new(move |why| told.store(why.is_some(), Ordering::SeqCst)), ..Options::default() };
+    let options =
+        Options { on_end: Box::new(move |why| told.store(why.is_some(), Ordering::SeqCst)), ..Options::default() };
     let gate = Gate::new(judge, options);
     let sandbox = shell(&path, &format!("cat {}/f", path.display()));
     let running = sandbox.start_serving(&mut |folder, device| gate.serve(folder, device)).expect("it starts");
