@@ -148,6 +148,8 @@ impl Site {
         }
         let mount = fsmount(&file_system, FsMountFlags::FSMOUNT_CLOEXEC, MountAttrFlags::empty())?;
         set_mount_attributes(mount.as_fd(), set, 0, false)?;
+        // Until it has asked, the kernel takes the folder for one of nobody in this account namespace, in which nobody may write.
+        rustix::fs::fstat(&mount)?;
         Ok(mount)
     }
 
