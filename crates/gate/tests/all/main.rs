@@ -5,4 +5,5 @@ mod calls;
 mod escapes;
 mod life;
 mod operations;
+mod random;
 mod support;
