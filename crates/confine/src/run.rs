@@ -119,17 +119,20 @@ impl Confined {
         described.root = gates.around.root;
         described.view = with_copies(gates.view(), &command.copies)?;
         described.denied.push(Denied::Unserved);
-        let gated = Gated::new(Arc::new(policy), watch);
-        let started = described.start_serving(&mut |folder, device| gated.serve(folder, device));
-        let running = started.map_err(|error| match are_no_namespaces(&error) {
-            true => {
-                failed(error).context("nothing was started: rules that name arguments of each call take namespaces")
+        let served = Gated::new(Arc::new(policy), watch);
+        let started = described.start_serving(&mut |folder, device| served.serve(folder, device));
+        let running = started.map_err(|error| {
+            let without = are_no_namespaces(&error);
+            let error = failed(error);
+            if without {
+                error.context("nothing was started: rules that name arguments of each call take namespaces")
+            } else {
+                error
             }
-            false => failed(error),
         })?;
-        gated.guard(&running)?;
+        served.guard(&running)?;
         let (folders, root, copies) = (gates.folders.clone(), gates.around.root, command.copies.clone());
-        let mechanism = Mechanism::Gates { gated, folders, root, copies, view: Mutex::new(gates.view()) };
+        let mechanism = Mechanism::Gates { gated: served, folders, root, copies, view: Mutex::new(gates.view()) };
         Ok(Self { running: Arc::new(running), mechanism, weaker: &[] })
     }
 

@@ -95,6 +95,7 @@ impl Policy {
     ///
     /// # Panics
     /// Never: its patterns have been compiled before.
+    #[must_use]
     pub fn around(&self, folders: &[PathBuf]) -> Self {
         let mut rules: Vec<_> = self.rules().iter().filter(|rule| !is_within(rule, folders)).cloned().collect();
         rules.extend(folders.iter().map(|folder| Rule::entry(Scope::Tree(folder.clone()), Operations::ALL)));

@@ -14,7 +14,7 @@ fn a_program_that_lies_behind_the_gate_begins_in_a_folder_behind_it() {
     let mut sandbox = host(&path, [path.join("program")]);
     sandbox.folder = path.join("inside");
     // To find and to execute it was decided by whoever starts it; what it does then is asked about by its own name.
-    let rule = format!("[[rule]]\ndeny = [\"lookup\", \"exec\"]\npath = {:?}\nprogram = \"holdfast\"\n", path);
+    let rule = format!("[[rule]]\ndeny = [\"lookup\", \"exec\"]\npath = {path:?}\nprogram = \"holdfast\"\n");
     let done = run(policy(&rule), sandbox);
     assert_eq!(done.said, format!("{}\n", path.join("inside").display()), "{done:?}");
 }

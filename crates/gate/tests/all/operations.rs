@@ -2,6 +2,7 @@
 
 use crate::support::{all, folder, policy, python, run, said};
 use holdfast_policy::Operation;
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 /// An operation, and calls each of which does it and nothing else that is refused beside it.
@@ -268,7 +269,6 @@ print(oct(os.stat(N).st_mode), oct(os.stat(N + '2').st_mode))
 "
     );
     let got = said(all(), python(&path, &script));
-    use std::os::unix::fs::MetadataExt;
     for line in got.lines().filter(|line| line.contains('(')) {
         let name = line.split(' ').next().expect("a name");
         let real = std::fs::symlink_metadata(path.join(name)).expect("it is there");

@@ -69,7 +69,8 @@ def attempt(what):
     except OSError as error: return errno.errorcode.get(error.errno, str(error))
 def say(name, what): print(name, attempt(what), flush=True)
 ";
-    let program = format!("{before}D = {folder:?}\n{program}");
+    let literal = format!("{:?}", folder.to_str().expect("paths of tests are text"));
+    let program = format!("{before}D = {literal}\n{program}");
     host(folder, ["/usr/bin/python3", "-S", "-E", "-c", &program])
 }
 
