@@ -42,7 +42,7 @@ fn what_cannot_be_enforced_exactly_is_refused_by_name_and_nothing_starts() -> Ou
         assert_eq!(output.status.code(), Some(64), "{output:?}");
         let errors = text(&output.stderr);
         assert!(
-            errors.contains("rule 7") && (errors.contains("bytes of a mapping") || errors.contains("/dev/fuse")),
+            errors.contains("rule 8") && (errors.contains("bytes of a mapping") || errors.contains("/dev/fuse")),
             "{errors}"
         );
         assert!(!ground.path("work/ran").exists());
