@@ -18,13 +18,22 @@ pub(crate) fn usage(error: &clap::Error) -> ExitCode {
 /// Ends after an error.
 pub(crate) fn report(error: &anyhow::Error, json: bool) -> ExitCode {
     let code = code_of(error);
-    let message = format!("{error:#}");
+    let message = message_of(error);
     if json {
         eprintln!("{}", serde_json::json!({ "error": { "exit_code": code, "message": message } }));
     } else {
         eprintln!("holdfast: {message}");
     }
     ExitCode::from(code)
+}
+
+/// What went wrong, with the causes that are not told in it already: errors of files have the system's words in their own.
+fn message_of(error: &anyhow::Error) -> String {
+    error.chain().map(ToString::to_string).fold(String::new(), |told, cause| match told.as_str() {
+        "" => cause,
+        _ if told.ends_with(&cause) => told,
+        _ => format!("{told}: {cause}"),
+    })
 }
 
 fn code_of(error: &anyhow::Error) -> u8 {
@@ -37,6 +46,15 @@ fn code_of(error: &anyhow::Error) -> u8 {
 mod tests {
     use super::*;
     use anyhow::Context;
+
+    #[test]
+    fn what_the_system_said_is_told_once() {
+        let full = || std::io::Error::from(std::io::ErrorKind::StorageFull);
+        let error = anyhow::Error::from(holdfast_base::Error::from(full()).context("a/b"));
+        assert_eq!(message_of(&error), format!("a/b: {}", full()));
+        let error = Err::<(), _>(holdfast_base::Error::from(full())).context("copying").expect_err("fails");
+        assert_eq!(message_of(&error), format!("copying: {}", full()));
+    }
 
     #[test]
     fn context_does_not_hide_the_code() {

@@ -11,6 +11,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 pub(crate) struct Log {
     to: Mutex<To>,
     rules: Mutex<Vec<String>>,
+    /// What decides.
+    mechanism: &'static str,
 }
 
 impl std::fmt::Debug for Log {
@@ -20,10 +22,11 @@ impl std::fmt::Debug for Log {
 }
 
 impl Log {
-    pub(crate) fn new(to: Box<dyn Write + Send>, policy: &Policy) -> Self {
+    pub(crate) fn new(to: Box<dyn Write + Send>, policy: &Policy, mechanism: &'static str) -> Self {
         Self {
             to: Mutex::new(To { file: to, unwritten: 0, lost: 0, torn: false }),
             rules: Mutex::new(policy.describe()),
+            mechanism,
         }
     }
 
@@ -46,7 +49,7 @@ impl Log {
             "allowed": record.allowed,
             "rule": rule,
             "errno": record.errno,
-            "mechanism": "broker",
+            "mechanism": self.mechanism,
         })
         .to_string();
         line.push('\n');

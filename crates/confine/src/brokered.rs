@@ -110,7 +110,7 @@ impl Brokered {
         end: impl Fn() + Send + Sync + 'static,
     ) -> Result<Self> {
         let policy = &decider.policy;
-        let log = watch.log.map(|to| Arc::new(Log::new(to, policy)));
+        let log = watch.log.map(|to| Arc::new(Log::new(to, policy, "broker")));
         let options = Options {
             inherited: streams(),
             arguments: argued(policy),

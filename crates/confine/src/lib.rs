@@ -3,10 +3,12 @@
 //! ```text
 //! way       which mechanism holds the policy
 //!   plan      which mount holds which rule, looking at this machine's files
+//!   gates     which folders take a file system that decides about each call
 //! run       starts the sandbox
 //!   settings  environment, network, devices and limits of a policy, as the sandbox's
 //!   brokered  who answers the calls of a program that mounts do not hold
-//!     audit     the log of what was refused
+//!   gated     who answers the calls in such folders
+//!     audit     the log of what was refused, of both
 //!   learn     what a program needs, noted while it is allowed, and written as a policy
 //!   copy      folders whose changes are kept apart
 //! control   a socket of each running program: list, freeze, thaw, kill, another policy
@@ -14,13 +16,16 @@
 //!
 //! **It never fails open.** A policy is enforced exactly, or the program is not started and the rules that cannot be held are named.
 //!
-//! Two mechanisms hold rules about files. A *view* is made of mounts and Landlock and costs nothing per call. What a view cannot say (single operations, programs,
-//! arguments, patterns) a *broker* holds: the kernel stops the program at the calls that are to be decided, and the supervisor makes them.
+//! Three mechanisms hold rules about files. A *view* is made of mounts and Landlock and costs nothing per call. What a view cannot say (single operations, programs,
+//! arguments, patterns) a *broker* holds: the kernel stops the program at the calls that are to be decided, and the supervisor makes them. What a broker is not asked about
+//! (offset and length of each read and write) a *gate* holds: a file system before the folders of such rules, in a view of everything else.
 
 mod audit;
 mod brokered;
 pub mod control;
 mod copy;
+mod gated;
+mod gates;
 mod learn;
 mod plan;
 mod run;
@@ -29,6 +34,7 @@ mod way;
 
 pub use brokered::Watch;
 pub use copy::{Copy, changes, commit, discard, patch};
+pub use gates::Gates;
 pub use holdfast_sandbox::layer::Change;
 pub use holdfast_sandbox::{Outcome, Status};
 pub use learn::{Notes, Written};

@@ -2,6 +2,8 @@
 
 use crate::brokered::{Brokered, Decider, Watch};
 use crate::copy::Copy;
+use crate::gated::Gated;
+use crate::gates::Gates;
 use crate::learn::Notes;
 use crate::plan::{Plan, Unheld, access_of};
 use crate::settings;
@@ -10,7 +12,7 @@ use holdfast_base::{Error, ErrorKind, Result};
 use holdfast_broker::Counters;
 use holdfast_policy::{Access, Policy};
 use holdfast_sandbox::{
-    Access as MountAccess, Mount, Outcome, Root, Running, Sandbox, Source, Step, WITHOUT_NAMESPACES,
+    Access as MountAccess, Denied, Mount, Outcome, Root, Running, Sandbox, Source, Step, WITHOUT_NAMESPACES,
 };
 use rustix::io::Errno;
 use std::collections::HashMap;
@@ -52,6 +54,15 @@ enum Mechanism {
         /// Entries as they are now.
         view: Mutex<Vec<Mount>>,
     },
+    /// A view with gates in it.
+    Gates {
+        gated: Gated,
+        folders: Vec<PathBuf>,
+        root: Root,
+        copies: Vec<Copy>,
+        /// Entries as they are now.
+        view: Mutex<Vec<Mount>>,
+    },
     /// None where no call had to be asked about.
     Broker(Option<Brokered>),
 }
@@ -71,6 +82,7 @@ impl Confined {
     pub fn start(policy: Policy, command: &Command, watch: Watch) -> Result<Self> {
         match Way::of(&policy, watch.is_on()).map_err(|unheld| refused(&policy, &unheld))? {
             Way::View(plan) => Self::in_a_view(&policy, plan, command),
+            Way::Gates { gates, .. } => Self::behind_gates(policy, &gates, command, watch),
             Way::Broker { .. } => Self::by_a_broker(policy, command, watch),
         }
     }
@@ -94,6 +106,34 @@ impl Confined {
         let mechanism =
             Mechanism::View { root: plan.root, copies: command.copies.clone(), view: Mutex::new(plan.view) };
         Ok(Self { running, mechanism, weaker })
+    }
+
+    fn behind_gates(policy: Policy, gates: &Gates, command: &Command, watch: Watch) -> Result<Self> {
+        if let Some(copy) = command.copies.iter().find(|copy| {
+            gates.folders.iter().any(|folder| copy.path.starts_with(folder) || folder.starts_with(&copy.path))
+        }) {
+            let why = "changes of a folder cannot be kept apart where rules name arguments of each call";
+            return Err(Error::new(ErrorKind::Unsupported, format!("{}: {why}", copy.path.display())));
+        }
+        let mut described = sandbox(&policy, command);
+        described.root = gates.around.root;
+        described.view = with_copies(gates.view(), &command.copies)?;
+        described.denied.push(Denied::Unserved);
+        let served = Gated::new(Arc::new(policy), watch);
+        let started = described.start_serving(&mut |folder, device| served.serve(folder, device));
+        let running = started.map_err(|error| {
+            let without = are_no_namespaces(&error);
+            let error = failed(error);
+            if without {
+                error.context("nothing was started: rules that name arguments of each call take namespaces")
+            } else {
+                error
+            }
+        })?;
+        served.guard(&running)?;
+        let (folders, root, copies) = (gates.folders.clone(), gates.around.root, command.copies.clone());
+        let mechanism = Mechanism::Gates { gated: served, folders, root, copies, view: Mutex::new(gates.view()) };
+        Ok(Self { running: Arc::new(running), mechanism, weaker: &[] })
     }
 
     /// Starts it to learn what it needs: what the policy refuses because no rule speaks of it is allowed, and noted.
@@ -128,9 +168,18 @@ impl Confined {
         Ok(Self { running, mechanism: Mechanism::Broker(brokered), weaker: &[] })
     }
 
-    /// What a broker did, if one holds it.
+    /// The only folders of which refusals are seen, if they are to be seen and not everywhere: of the rest the kernel tells the program alone.
+    pub fn seen_only_in(&self) -> &[PathBuf] {
+        match &self.mechanism {
+            Mechanism::Gates { gated, folders, .. } if gated.is_watched() => folders,
+            _ => &[],
+        }
+    }
+
+    /// What a broker or gates did, if any hold it.
     pub fn counters(&self) -> Option<Counters> {
         match &self.mechanism {
+            Mechanism::Gates { gated, .. } => Some(gated.counters()),
             Mechanism::Broker(Some(brokered)) => Some(brokered.counters()),
             _ => None,
         }
@@ -139,9 +188,15 @@ impl Confined {
     /// Waits until everything that a program did that has ended is told of, and says how many lines are missing in the log of refusals, because it could not be
     /// written.
     pub fn finish(&self) -> u64 {
-        let Mechanism::Broker(Some(brokered)) = &self.mechanism else { return 0 };
-        brokered.finish();
-        brokered.unwritten()
+        match &self.mechanism {
+            Mechanism::Broker(Some(brokered)) => {
+                brokered.finish();
+                brokered.unwritten()
+            }
+            // A program waits for its answer, and a line is written before.
+            Mechanism::Gates { gated, .. } => gated.unwritten(),
+            _ => 0,
+        }
     }
 
     /// What is not held as the policy says, because this machine has no user namespaces; empty where it has.
@@ -204,7 +259,16 @@ impl Confined {
     /// changed after others were.
     pub fn set_policy(&self, policy: Policy) -> Result<()> {
         match &self.mechanism {
-            Mechanism::View { root, copies, view } => self.set_view(&policy, *root, copies, view),
+            Mechanism::View { root, copies, view } => {
+                let plan = Plan::of(&policy).map_err(|unheld| refused(&policy, &unheld))?;
+                self.set_view(plan.root, plan.view, (*root, copies, view))
+            }
+            Mechanism::Gates { gated, folders, root, copies, view } => {
+                let gates = Gates::before(&policy, folders).map_err(|unheld| refused(&policy, &unheld))?;
+                self.set_view(gates.around.root, gates.view(), (*root, copies, view))?;
+                gated.set(policy);
+                Ok(())
+            }
             Mechanism::Broker(Some(brokered)) => brokered.set(policy),
             Mechanism::Broker(None) => {
                 Err(Error::new(ErrorKind::Unsupported, "it was started without anybody to ask: that takes a new start"))
@@ -212,15 +276,19 @@ impl Confined {
         }
     }
 
-    fn set_view(&self, policy: &Policy, root: Root, copies: &[Copy], view: &Mutex<Vec<Mount>>) -> Result<()> {
-        let plan = Plan::of(policy).map_err(|unheld| refused(policy, &unheld))?;
-        if plan.root != root {
+    fn set_view(
+        &self,
+        new_root: Root,
+        new: Vec<Mount>,
+        (root, copies, view): (Root, &[Copy], &Mutex<Vec<Mount>>),
+    ) -> Result<()> {
+        if new_root != root {
             return Err(Error::new(
                 ErrorKind::Unsupported,
                 "its default allows what the other one refused, or the other way round: that takes a new start",
             ));
         }
-        let wanted = with_copies(plan.view, copies)?;
+        let wanted = with_copies(new, copies)?;
         let mut view = view.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         let changes = changes(&view, &wanted);
         self.running.change_view(&changes).map_err(failed)?;

@@ -1,5 +1,6 @@
-//! Which mechanism holds a policy: a view, or a broker.
+//! Which mechanism holds a policy: a view, gates in a view, or a broker.
 
+use crate::gates::Gates;
 use crate::plan::{Plan, Unheld};
 use holdfast_policy::{Operation, Operations, Policy};
 
@@ -8,6 +9,13 @@ use holdfast_policy::{Operation, Operations, Policy};
 pub enum Way {
     /// Mounts and Landlock, at no cost per call.
     View(Plan),
+    /// A file system that decides about each call, before the folders of the rules that need it; around them a view.
+    Gates {
+        /// The folders, and the view.
+        gates: Gates,
+        /// Why a view alone does not.
+        because: Vec<Unheld>,
+    },
     /// A supervisor that is asked about calls, and makes them itself.
     Broker {
         /// Why a view does not; empty if the broker was asked for.
@@ -15,11 +23,8 @@ pub enum Way {
     },
 }
 
-/// Decided once, when a file is opened.
-const AT_OPEN: [Operation; 4] = [Operation::Read, Operation::Write, Operation::Mmap, Operation::Readdir];
-
 impl Way {
-    /// The cheapest way that holds a policy exactly on this machine. `watched` asks for the one that sees what is refused.
+    /// The cheapest way that holds a policy exactly on this machine. `watched` asks for one that sees what is refused.
     ///
     /// # Errors
     /// All rules that no way holds, with the reasons.
@@ -29,21 +34,16 @@ impl Way {
             Ok(_) => Vec::new(),
             Err(because) => because,
         };
-        let unheld: Vec<_> = policy.rules().iter().enumerate().filter_map(|(number, rule)| {
-            let about = rule.operations();
-            let at_open = rule.conditions.count() > 0 && AT_OPEN.iter().any(|operation| about.has(*operation));
-            at_open.then(|| Unheld {
-                rule: Some(number),
-                reason: "it names arguments of reading, writing, mapping or listing, which are decided once, when a file is opened".into(),
-            })
-        }).collect();
-        if unheld.is_empty() { Ok(Self::Broker { because }) } else { Err(unheld) }
+        if policy.rules_of_each_call().is_empty() {
+            return Ok(Self::Broker { because });
+        }
+        Ok(Self::Gates { gates: Gates::of(policy)?, because })
     }
 }
 
 /// Operations of whose calls rules name arguments.
 pub(crate) fn argued(policy: &Policy) -> Vec<Operation> {
     let rules = policy.rules().iter().filter(|rule| rule.conditions.count() > 0);
-    let all = rules.fold(Operations::NONE, |all, rule| all.with(rule.operations()));
+    let all = rules.fold(Operations::NONE, |all, rule| all.with(rule.operations().and(rule.conditions.possible())));
     all.iter().collect()
 }

@@ -62,4 +62,15 @@ pub trait Judge: Send + Sync {
         let _ = operation;
         true
     }
+
+    /// Whether a request is allowed, or would be with arguments of a call that are not known yet: of reading and writing, when a file is opened.
+    fn could_allow(&self, request: &Request<'_>) -> bool {
+        self.judge(request).allowed
+    }
+
+    /// The rules that decide about each call of reading or writing a file, by their places; none where that is decided once, when it is opened.
+    fn of_each_call(&self, path: &Path) -> Vec<usize> {
+        let _ = path;
+        Vec::new()
+    }
 }

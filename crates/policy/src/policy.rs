@@ -11,6 +11,7 @@
 //! At one place a program named more exactly wins (path, file name, pattern, any), then more arguments named, then the long form over the short one, then
 //! the later rule. Two rules of the same place, programs, arguments and form that contradict each other are refused when the policy is read.
 
+use crate::each::EachCall;
 use crate::index::Index;
 use crate::settings::Settings;
 use crate::{Arguments, Judge, Operation, Operations, Request, Rule, Scope, Verdict};
@@ -39,6 +40,7 @@ pub struct Policy {
     /// Everything that is not about files.
     pub settings: Settings,
     index: Index,
+    each_call: EachCall,
     refusable: Operations,
 }
 
@@ -49,8 +51,9 @@ impl Policy {
     /// A pattern that cannot be compiled.
     pub fn new(default: Decision, ways: bool, rules: Vec<Rule>, settings: Settings) -> Result<Self, NoPattern> {
         let index = Index::new(&rules, ways)?;
+        let each_call = EachCall::of(&rules)?;
         let refusable = refusable(default, &rules);
-        Ok(Self { default, rules, ways, settings, index, refusable })
+        Ok(Self { default, rules, ways, settings, index, each_call, refusable })
     }
 
     /// What is decided where no rule applies.
@@ -81,6 +84,10 @@ impl Policy {
         self.index.crowd()
     }
 
+    pub(crate) fn each_call(&self) -> &EachCall {
+        &self.each_call
+    }
+
     /// Each rule in words, in order.
     pub fn describe(&self) -> Vec<String> {
         self.rules.iter().map(ToString::to_string).collect()
@@ -101,6 +108,14 @@ impl Judge for Policy {
 
     fn decides(&self, operation: Operation) -> bool {
         self.refusable.has(operation)
+    }
+
+    fn could_allow(&self, request: &Request<'_>) -> bool {
+        self.judge(request).allowed || self.some_call_is_allowed(request)
+    }
+
+    fn of_each_call(&self, path: &Path) -> Vec<usize> {
+        self.each_call.about(&self.rules, path)
     }
 }
 

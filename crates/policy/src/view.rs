@@ -239,6 +239,11 @@ fn unnamed_in(folder: &Path, named: &Named, paths: &BTreeMap<PathBuf, Named>) ->
     unnamed
 }
 
+/// A name in a folder that no policy has: rules are written by people.
+pub(crate) fn unnamed_below(folder: &Path) -> PathBuf {
+    folder.join("_\u{1}_")
+}
+
 /// A view to ask what it allows, as whoever makes it must make it.
 pub struct View<'a> {
     trees: HashMap<&'a Path, Access>,

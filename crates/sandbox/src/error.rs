@@ -88,6 +88,8 @@ pub enum Step {
     Restrict,
     /// Mounting a copy-on-write folder.
     Overlay,
+    /// Mounting a file system that is served from outside.
+    Serve,
     /// Mounting `/proc`.
     Proc,
     /// Mounting a folder in memory.
@@ -115,7 +117,7 @@ pub enum Step {
 }
 
 impl Step {
-    const ALL: [Step; 21] = [
+    const ALL: [Step; 22] = [
         Step::Namespaces,
         Step::Account,
         Step::Private,
@@ -125,6 +127,7 @@ impl Step {
         Step::Mount,
         Step::Restrict,
         Step::Overlay,
+        Step::Serve,
         Step::Proc,
         Step::Memory,
         Step::Leave,
@@ -154,6 +157,7 @@ impl Step {
             Step::Mount => "cannot mount an entry of the view",
             Step::Restrict => "cannot restrict an entry of the view",
             Step::Overlay => "cannot mount a copy-on-write folder",
+            Step::Serve => "cannot mount a file system that is served (FUSE)",
             Step::Proc => "cannot mount /proc",
             Step::Memory => "cannot mount a folder in memory",
             Step::Leave => "cannot leave the machine's files behind",
@@ -187,6 +191,12 @@ impl Step {
             }
             (Step::Overlay, Some(libc::EINVAL)) => {
                 " (the folder has mounts in it, or the file system of the changes has no extended attributes or is an overlay itself)"
+            }
+            (Step::Serve, Some(libc::EACCES | libc::EPERM)) => {
+                " (this account may not open /dev/fuse: most distributions let everybody, with mode 0666)"
+            }
+            (Step::Serve, Some(libc::ENOENT | libc::ENODEV | libc::ENXIO)) => {
+                " (there is no /dev/fuse, or this kernel has no FUSE)"
             }
             (Step::Proc, Some(libc::EPERM)) => {
                 " (a container runtime covers parts of /proc: start it without masked paths)"

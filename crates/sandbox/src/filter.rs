@@ -134,6 +134,9 @@ const SYS_SETXATTRAT: libc::c_long = 463;
 const SYS_REMOVEXATTRAT: libc::c_long = 466;
 const SYS_FILE_SETATTR: libc::c_long = 469;
 
+/// What reads files by pages of the kernel's memory.
+const BY_PAGES: [libc::c_long; 3] = [libc::SYS_splice, libc::SYS_sendfile, libc::SYS_copy_file_range];
+
 /// `FS_IOC_SETFLAGS` and `FS_IOC_FSSETXATTR` (`linux/fs.h`), the first also as 32-bit programs number it.
 const ATTRIBUTE_REQUESTS: [u32; 3] = [0x4008_6602, 0x401c_5820, 0x4004_6602];
 
@@ -193,6 +196,11 @@ pub(crate) fn assemble(wanted: &Wanted<'_>) -> Vec<sock_filter> {
     for &call in FORBIDDEN.iter().chain(attributes).chain(denied(wanted.denied).iter()) {
         program.extend([equal(number(call), 0, 1), answer(refuse(libc::EPERM))]);
     }
+    if wanted.denied.contains(&Denied::Unserved) {
+        for call in BY_PAGES {
+            program.extend([equal(number(call), 0, 1), answer(refuse(libc::EINVAL))]);
+        }
+    }
     // Its flags are behind a pointer; libraries fall back to `clone`.
     program.extend([equal(number(libc::SYS_clone3), 0, 1), answer(refuse(libc::ENOSYS))]);
     for (call, mut body) in by_argument(wanted) {
@@ -230,6 +238,7 @@ fn denied(denied: &[Denied]) -> Vec<libc::c_long> {
             #[cfg(not(target_arch = "x86_64"))]
             Denied::Statfs => vec![libc::SYS_statfs, libc::SYS_fstatfs],
             Denied::Llseek => vec![libc::SYS_lseek],
+            Denied::Unserved => Vec::new(),
         }
     };
     denied.iter().flat_map(calls).collect()
@@ -251,6 +260,10 @@ fn by_argument(wanted: &Wanted<'_>) -> Vec<(libc::c_long, Vec<sock_filter>)> {
         (libc::SYS_unshare, flags(NAMESPACES | TIME_NAMESPACE)),
         (libc::SYS_ioctl, ioctl),
     ];
+    if wanted.denied.contains(&Denied::Unserved) {
+        let once = libc::AT_STATX_DONT_SYNC.unsigned_abs();
+        calls.push((libc::SYS_statx, vec![load(argument(2)), any_bit(once, 0, 1), answer(refuse(libc::EINVAL))]));
+    }
     let unknown = || answer(refuse(libc::EAFNOSUPPORT));
     match wanted.sockets {
         Sockets::All => {}
@@ -336,7 +349,7 @@ mod tests {
 
     fn ask(sockets: Sockets, call: libc::c_long, arguments: [u32; 6]) -> u32 {
         let wanted = Wanted {
-            denied: &[Denied::Llseek],
+            denied: &[Denied::Llseek, Denied::Unserved],
             sockets,
             notify: &[libc::SYS_openat, libc::SYS_clone],
             attributes_stay: false,
@@ -351,6 +364,11 @@ mod tests {
             assert_eq!(plain(call), refuse(libc::EPERM), "{call}");
         }
         assert_eq!(plain(libc::SYS_lseek), refuse(libc::EPERM));
+        for call in BY_PAGES {
+            assert_eq!(plain(call), refuse(libc::EINVAL));
+        }
+        assert_eq!(plain(libc::SYS_statx), ALLOW);
+        assert_eq!(ask(Sockets::All, libc::SYS_statx, [0, 0, 0x4000, 0, 0, 0]), refuse(libc::EINVAL));
         assert_eq!(plain(libc::SYS_fsync), ALLOW);
         assert_eq!(plain(libc::SYS_read), ALLOW);
         assert_eq!(plain(libc::SYS_openat), NOTIFY);

@@ -62,7 +62,7 @@ mod wire;
 pub use error::{Error, Step, Unheld};
 pub use limit::{Limit, Outcome, Status};
 pub use probe::{Kernel, probe};
-pub use running::Running;
+pub use running::{Running, Serve};
 pub use sandbox::{
     Access, Denied, Device, ENTRIES_MAX, Limits, Mount, Network, PATH_BYTES_MAX, Root, Sandbox, Source, Stream,
 };

@@ -13,9 +13,12 @@ use crate::wire::{Failure, Message, hear, pair, tell};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fs::{Mode, OFlags, open};
 use rustix::io::{Errno, fcntl_dupfd_cloexec};
+use rustix::mount::{fsconfig_create, fsconfig_set_string};
 use rustix::net::RecvFlags;
 use rustix::process::{PidfdFlags, Signal, getpid, pidfd_open, pidfd_send_signal};
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::ffi::CString;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// A sandbox that was started. Dropping it kills everything in it and waits until that is gone.
@@ -51,10 +54,19 @@ fn failed(step: Step) -> impl Fn(Errno) -> Error {
     move |errno| Error::Step { step, path: None, why: errno.into() }
 }
 
+/// Is given each folder of [`Source::Served`] with the device by which the kernel asks (`fuse`(4)), and must answer what it asks from then on, by other threads: the sandbox is
+/// made meanwhile, and may have to wait for answers.
+pub type Serve<'a> = dyn FnMut(&Path, OwnedFd) -> std::io::Result<()> + 'a;
+
 impl Sandbox {
     /// Starts the program. When this returns it is being executed; or, with [`Sandbox::notify`], waits to be, and whether it could be is told by
     /// [`Running::wait`].
     pub fn start(self) -> Result<Running, Error> {
+        self.start_serving(&mut |_, _| Err(Errno::NOTSUP.into()))
+    }
+
+    /// As [`Sandbox::start`], with somebody who serves the folders of [`Source::Served`]. When the last copy of a device is closed, every call in its folder fails.
+    pub fn start_serving(self, serve: &mut Serve<'_>) -> Result<Running, Error> {
         let plan = Plan::new(&self)?;
         let mut locks = Vec::new();
         for entry in plan.entries.iter().filter(|entry| is_copy(&entry.source)) {
@@ -69,7 +81,7 @@ impl Sandbox {
         let running = Running::fork(plan, &streams, locks, group)?;
         // The caller's copies would keep pipes open that the program has closed.
         drop(streams);
-        running.begin()
+        running.begin(serve)
     }
 }
 
@@ -139,7 +151,7 @@ impl Running {
     }
 
     /// Hears what setting up says, until the program is executed.
-    fn begin(mut self) -> Result<Self, Error> {
+    fn begin(mut self, serve: &mut Serve<'_>) -> Result<Self, Error> {
         let mut ready = false;
         loop {
             let heard = hear(self.report.as_fd(), RecvFlags::empty()).map_err(failed(Step::Namespaces))?;
@@ -151,6 +163,11 @@ impl Running {
                 Some((Message::Namespaces, [user, mount])) => {
                     self.view.get_mut().unwrap_or_else(PoisonError::into_inner).enter_by(user, mount);
                 }
+                Some((Message::Serve(entry), [Some(device), Some(file_system)])) => {
+                    let made = self.make_served(entry, device, &file_system, serve);
+                    // If that fails, the next that is heard is that nobody is there.
+                    let _ = tell(self.report.as_fd(), Message::Done(made.err().map_or(0, Errno::raw_os_error)), &[]);
+                }
                 Some((Message::Listener, [listener, _])) => {
                     self.listener = listener;
                     return Ok(self);
@@ -159,6 +176,31 @@ impl Running {
                 Some(_) => return Err(failed(Step::Namespaces)(Errno::PROTO)),
             }
         }
+    }
+
+    /// Makes a file system, of which only processes of this account may ask anything, and has it served.
+    fn make_served(
+        &self,
+        entry: u32,
+        device: OwnedFd,
+        file_system: &OwnedFd,
+        serve: &mut Serve<'_>,
+    ) -> Result<(), Errno> {
+        let path = usize::try_from(entry).ok().and_then(|number| self.paths.get(number)).ok_or(Errno::INVAL)?;
+        let (user, group) = sys::account();
+        let number = |number: u32| CString::new(number.to_string()).unwrap_or_default();
+        let options = [
+            (c"source", c"holdfast".to_owned()),
+            (c"fd", number(device.as_raw_fd().unsigned_abs())),
+            (c"rootmode", c"40000".to_owned()),
+            (c"user_id", number(user)),
+            (c"group_id", number(group)),
+        ];
+        for (name, value) in &options {
+            fsconfig_set_string(file_system, *name, value)?;
+        }
+        fsconfig_create(file_system)?;
+        serve(path, device).map_err(|error| errno(&error))
     }
 
     fn failure(&self, failure: Failure) -> Error {

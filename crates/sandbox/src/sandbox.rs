@@ -50,6 +50,8 @@ pub enum Source {
         /// Where the changes are kept: an existing folder that belongs to them alone, outside of the original.
         changes: PathBuf,
     },
+    /// From whoever serves it: a file system of its own (FUSE), for [`Sandbox::start_serving`].
+    Served,
 }
 
 /// An entry of a view.
@@ -167,7 +169,7 @@ pub struct Limits {
     pub file_bytes: Option<u64>,
 }
 
-/// Operations that are refused whatever the file, with `EPERM`.
+/// Operations that are refused whatever the file, with `EPERM` if nothing else is said.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Denied {
     /// `fsync`, `fdatasync`, `sync`, `syncfs`, `sync_file_range`, `msync`.
@@ -176,6 +178,9 @@ pub enum Denied {
     Statfs,
     /// `lseek`.
     Llseek,
+    /// What reads a file by its pages in memory and not by reading: `splice`, `sendfile` and `copy_file_range`, with `EINVAL`, which they answer where a file has no such
+    /// pages; and attributes as they were once (`statx` with `AT_STATX_DONT_SYNC`), the same. Whoever serves a file system is not asked about those.
+    Unserved,
 }
 
 /// A standard stream of the program.

@@ -37,7 +37,7 @@ pub(crate) fn check(sandbox: &Sandbox, entries: &[Resolved], abi: u32) -> Result
     let mut refuse = |what: String, why| unheld.push(Unheld { what, why });
     for (place, entry) in entries.iter().enumerate() {
         let what = || entry.path.display().to_string();
-        if is_copy(&entry.source) || matches!(entry.source, Source::Folder(_)) {
+        if is_copy(&entry.source) || matches!(entry.source, Source::Folder(_) | Source::Served) {
             refuse(what(), "its content is from elsewhere, which takes a mount");
         }
         let around = entries[..place].iter().rev().find(|other| entry.path.starts_with(&other.path));

@@ -37,6 +37,9 @@ pub(crate) enum Message {
     Failed(Failure),
     /// The view stands; with the namespaces of users and of mounts.
     Namespaces,
+    /// A file system is to be made and served, for the path of this number; with the device that it is served by and what it is made with (`fsopen`(2)). It is answered
+    /// by [`Message::Done`].
+    Serve(u32),
     /// With the descriptor that questions of the filter are read from.
     Listener,
     /// The program is executed next.
@@ -67,6 +70,7 @@ impl Message {
             Message::Signal(signal) => (7, 0, signal, 0),
             Message::Done(errno) => (8, 0, errno, 0),
             Message::Kill => (9, 0, 0, 0),
+            Message::Serve(entry) => (10, 0, 0, entry),
         };
         let mut record = [0; RECORD_BYTES];
         record[0] = kind;
@@ -93,6 +97,7 @@ impl Message {
             7 => Message::Signal(number),
             8 => Message::Done(number),
             9 => Message::Kill,
+            10 => Message::Serve(other),
             _ => return None,
         })
     }

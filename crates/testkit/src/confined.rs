@@ -24,7 +24,12 @@ pub struct Ground {
     folder: tempfile::TempDir,
     program: PathBuf,
     ordinary: bool,
+    /// Whether everybody may serve file systems, whatever this machine says of that.
+    serving: bool,
 }
+
+/// `/dev/fuse` of mode 0666, as most distributions have it, in a namespace of its own; then the rest as another account.
+const SERVING: &str = "mount -t tmpfs none \"$1\" && mknod -m 666 \"$1/fuse\" c 10 229 && mount --bind \"$1/fuse\" /dev/fuse || exit 99; shift; exec setpriv \"$@\"";
 
 impl Ground {
     /// A new one, for this account or an ordinary one.
@@ -36,8 +41,8 @@ impl Ground {
             fs::hard_link(program()?, &here).or_else(|_| fs::copy(program()?, &here).map(drop))?;
             here
         };
-        let ground = Self { folder, program, ordinary };
-        for name in ["work", "work/kept", "hidden", "runtime", "changes"] {
+        let ground = Self { folder, program, ordinary, serving: false };
+        for name in ["devices", "work", "work/kept", "hidden", "runtime", "changes"] {
             fs::create_dir(ground.path(name))?;
         }
         fs::write(ground.path("work/kept/file"), "kept\n")?;
@@ -78,7 +83,13 @@ impl Ground {
 
     /// A program as the account that this is about.
     pub fn as_account(&self, program: impl AsRef<OsStr>) -> Command {
-        let mut command = Command::new(if self.ordinary { OsStr::new("setpriv") } else { program.as_ref() });
+        let first = if self.serving { OsStr::new("unshare") } else { OsStr::new("setpriv") };
+        let mut command = Command::new(if self.ordinary { first } else { program.as_ref() });
+        if self.ordinary && self.serving {
+            let (devices, sh) =
+                (self.path("devices"), ["--mount", "--propagation", "private", "sh", "-c", SERVING, "sh"]);
+            command.args(sh).arg(devices);
+        }
         if self.ordinary {
             let account = ORDINARY.to_string();
             command.args(["--reuid", &account, "--regid", &account, "--clear-groups", "--no-new-privs"]).arg(program);
@@ -125,6 +136,16 @@ pub fn until(what: &str, mut holds: impl FnMut() -> Outcome<bool>) -> Outcome {
     while !holds()? {
         assert!(Instant::now() < deadline, "{what} did not come");
         std::thread::sleep(Duration::from_millis(10));
+    }
+    Ok(())
+}
+
+/// As [`as_each`], on a machine where everybody may serve file systems (FUSE).
+pub fn as_each_serving(test: impl Fn(&Ground) -> Outcome) -> Outcome {
+    let ground = |ordinary| Ground::new(ordinary).map(|ground| Ground { serving: true, ..ground });
+    test(&ground(false)?)?;
+    if rustix::process::geteuid().is_root() {
+        test(&ground(true)?)?;
     }
     Ok(())
 }

@@ -80,7 +80,7 @@ pub(crate) struct DeployArgs {
 pub(crate) struct InvokeArgs {
     #[command(flatten)]
     named: NamedArgs,
-    /// What it reads on standard input; - is this command's. Without it, there is nothing to read.
+    /// What it reads on standard input; - is this command's. Without it there is nothing to read: this command's own is left alone, as loops and schedulers need it.
     #[arg(long, value_name = "FILE")]
     input: Option<PathBuf>,
 }
@@ -163,9 +163,26 @@ async fn call(args: &InvokeArgs) -> anyhow::Result<(Call, Option<u8>)> {
     Ok((call, signalled))
 }
 
+/// Whether somebody has written to a pipe that is standard input, and will not see it read.
+fn something_waits() -> bool {
+    use rustix::event::{PollFd, PollFlags, Timespec, poll};
+    let own = std::io::stdin();
+    let is_pipe =
+        rustix::fs::fstat(&own).is_ok_and(|found| rustix::fs::FileType::from_raw_mode(found.st_mode).is_fifo());
+    let mut events = [PollFd::new(&own, PollFlags::IN)];
+    is_pipe
+        && poll(&mut events, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })).is_ok()
+        && events[0].revents().contains(PollFlags::IN)
+}
+
 async fn input(file: Option<&Path>) -> anyhow::Result<Box<dyn AsyncRead + Send + Unpin>> {
     Ok(match file {
-        None => Box::new(tokio::io::empty()),
+        None => {
+            if something_waits() {
+                eprintln!("holdfast: standard input is not read; --input - hands it over");
+            }
+            Box::new(tokio::io::empty())
+        }
         Some(path) if path == Path::new("-") => {
             let own = std::io::stdin().as_fd().try_clone_to_owned().map_err(Error::from)?;
             Box::new(File::from_std(own.into()))

@@ -5,7 +5,7 @@ mod learn;
 use crate::output;
 use clap::{Args, Subcommand};
 use holdfast_base::{Error, ErrorKind};
-use holdfast_confine::{Bound, Line, Plan, Unheld, Way, bounds};
+use holdfast_confine::{Bound, Gates, Line, Plan, Unheld, Way, bounds};
 use holdfast_policy::{Decision, PairOptions, Policy, Report, Subject, TEXT_MAX_BYTES, check, check_pair, diff};
 use serde_json::json;
 use std::fmt::Write;
@@ -179,6 +179,14 @@ fn explain(which: &PolicyArg, json: bool) -> anyhow::Result<ExitCode> {
             output::show(json, &told, |_| brokered(default, &rules, &because) + &limited(&limits))?;
             Ok(ExitCode::SUCCESS)
         }
+        Ok(Way::Gates { gates, because }) => {
+            let entries: Vec<_> = gates.around.lines.iter().map(entry).collect();
+            let folders: Vec<_> = gates.folders.iter().map(|folder| folder.display().to_string()).collect();
+            let numbers: Vec<_> = gates.rules.iter().map(|number| number + 1).collect();
+            let told = json!({ "default": default, "rules": rules, "exact": true, "mechanism": "gate", "folders": folders, "rules_of_gates": numbers, "no_view_because": reasons(&because), "entries": entries, "limits": bounded });
+            output::show(json, &told, |_| gated(default, &rules, &gates) + &limited(&limits))?;
+            Ok(ExitCode::SUCCESS)
+        }
         Ok(Way::View(plan)) => {
             let entries: Vec<_> = plan.lines.iter().map(entry).collect();
             let told = json!({ "default": default, "rules": rules, "exact": true, "mechanism": "view", "entries": entries, "limits": bounded });
@@ -208,6 +216,23 @@ fn as_written(default: &str, rules: &[String]) -> String {
         let _ = writeln!(text, "rule {}: {rule}", number + 1);
     }
     text
+}
+
+/// The entries of a view that mounts hold, and those before which gates stand.
+fn gated(default: &str, rules: &[String], gates: &Gates) -> String {
+    let mut text = as_written(default, rules);
+    let numbers = gates.rules.iter().map(|number| (number + 1).to_string()).collect::<Vec<_>>().join(", ");
+    let _ = write!(
+        text,
+        "\nAll of it is enforced exactly. Rules {numbers} are decided by a gate: a file system (FUSE) before their folders, which the kernel asks about every call there, with its arguments. That costs time per call, and what is refused there can be written down (--audit). What is around is held by mounts and Landlock, which cost nothing; of refusals there the kernel tells the program alone. In the whole sandbox splice, sendfile and copy_file_range answer EINVAL.\n\n"
+    );
+    let inside = |line: &&Line| !gates.folders.iter().any(|folder| line.path.starts_with(folder));
+    let row = |line: &Line| vec![line.path.display().to_string(), line.access.to_string(), line.held.to_string()];
+    let mut rows: Vec<_> = gates.around.lines.iter().filter(inside).map(row).collect();
+    rows.extend(
+        gates.folders.iter().map(|folder| vec![folder.display().to_string(), "by its rules".into(), "a gate".into()]),
+    );
+    text + &output::table(&["PATH", "ACCESS", "HELD BY"], &rows)
 }
 
 fn held(default: &str, rules: &[String], plan: &Plan) -> String {

@@ -203,6 +203,11 @@ pub(super) fn to_its_end(
     // Before the program is there, so that none is lost; and it is started before there are any threads.
     let signals = runtime.block_on(async { Signals::catch() })?;
     let confined = Arc::new(start()?);
+    if let [first, rest @ ..] = confined.seen_only_in() {
+        let folders =
+            rest.iter().fold(first.display().to_string(), |all, folder| format!("{all}, {}", folder.display()));
+        eprintln!("holdfast: refusals are seen in {folders}; of those elsewhere the kernel tells the program alone");
+    }
     for weaker in confined.weaker() {
         eprintln!("holdfast: without user namespaces {weaker}");
     }

@@ -169,10 +169,10 @@ impl Writer<'_> {
                 Kind::Begins,
                 &folder.join(text),
                 all_of_them.rounded_up(),
-                "names that begin alike in a folder of everybody's",
+                "REVIEW: names that begin alike in a folder of everybody's, also those of others",
             );
         } else {
-            let why = "a folder of everybody's: give the program one of its own by TMPDIR, and it needs less";
+            let why = "REVIEW: a folder of everybody's, with the names of others: give the program one of its own by TMPDIR, and it needs less";
             let kind = if all_of_them.has(Operation::Mkdir) { Kind::Below } else { Kind::Names };
             lines.add(kind, folder, all_of_them.rounded_up(), why);
         }

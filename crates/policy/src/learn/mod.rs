@@ -86,6 +86,9 @@ const NAMES: Operations = Operations::of(&[
     Operation::Rmdir,
 ]);
 
+/// What marks lines that allow names of others.
+const REVIEW: &str = "REVIEW: ";
+
 impl Learned {
     /// Nothing seen yet.
     pub fn new() -> Self {
@@ -150,7 +153,11 @@ impl Learned {
             // Writing to a string cannot fail.
             let _ = writeln!(text, "# {} requests are not in it: there were too many paths.", self.missed);
         }
-        text + "default = \"deny\"\n" + &self.lines(options, true)
+        let lines = self.lines(options, true);
+        if lines.contains(REVIEW) {
+            text.push_str("# Look over what is marked REVIEW: it allows more than this program's own names.\n");
+        }
+        text + "default = \"deny\"\n" + &lines
     }
 
     /// What is noted of a path and of all below it.

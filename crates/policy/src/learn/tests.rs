@@ -40,6 +40,7 @@ fn exactly_is_what_was_seen_and_nothing_else() {
     let learned = seen(&[("/d", &[Operation::Lookup, Operation::Readdir]), ("/d/a", READING), ("/d/b", READING)]);
     let text = learned.to_toml(LearnOptions { exact: true, ..LearnOptions::default() });
     assert_eq!(allowed(&text, "/d/a"), Operations::of(READING));
+    assert!(!text.contains("REVIEW"), "{text}");
     assert_eq!(allowed(&text, "/d/c"), Operations::NONE);
     assert!(allowed(&text, "/d").has(Operation::Readdir) && !allowed(&text, "/d").has(Operation::Create));
 }
@@ -62,6 +63,7 @@ fn names_made_in_a_folder_of_everybodys_are_a_pattern_if_they_begin_alike() {
     assert_eq!(allowed(&text, "/tmp/ccXY.o"), Operations::WRITE);
     assert_eq!(allowed(&text, "/tmp/secret"), Operations::NONE);
     let text = seen(&[("/tmp/x1", MAKING)]).to_toml(options);
+    assert!(text.contains("# Look over what is marked REVIEW") && text.contains("REVIEW: a folder"), "{text}");
     assert_eq!((allowed(&text, "/tmp/other"), text.contains("TMPDIR")), (Operations::WRITE, true));
     assert_eq!(allowed(&text, "/tmp/other/inside"), Operations::NONE);
     let text = seen(&[("/tmp/x1", MAKING), ("/tmp/y2", &[Operation::Mkdir]), ("/tmp/y2/f", MAKING)]).to_toml(options);

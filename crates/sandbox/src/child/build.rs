@@ -7,7 +7,7 @@
 use crate::error::Step;
 use crate::plan::{Build, Plan, attributes};
 use crate::sys::set_mount_attributes;
-use crate::wire::{Failure, at, in_step};
+use crate::wire::{Failure, Message, at, hear, in_step, tell};
 use rustix::fs::{CWD, FileType, Mode, OFlags, ResolveFlags, mkdirat, mknodat, openat, openat2, symlinkat};
 use rustix::io::Errno;
 use rustix::mount::{
@@ -15,6 +15,7 @@ use rustix::mount::{
     fsconfig_create, fsconfig_set_flag, fsconfig_set_string, fsmount, fsopen, mount_change, move_mount, open_tree,
     unmount,
 };
+use rustix::net::RecvFlags;
 use rustix::process::{chdir, fchdir, pivot_root};
 use std::ffi::CStr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -29,6 +30,9 @@ pub(crate) struct Site {
     masks: OwnedFd,
 }
 
+/// The device by which file systems are served, below the machine's root.
+const SERVING: &CStr = c"dev/fuse";
+
 /// Bytes of the folder that the view is built in: a few names.
 const SITE_BYTES: &CStr = c"65536";
 
@@ -41,7 +45,7 @@ pub(crate) fn view(plan: &Plan, report: BorrowedFd<'_>) -> Result<(), Failure> {
     super::tell_namespaces(report).map_err(in_step(Step::Private))?;
     let site = Site::new(plan.host_root).map_err(in_step(Step::Root))?;
     for (number, step) in &plan.build {
-        site.step(*number, step)?;
+        site.step(*number, step, report)?;
     }
     site.enter().map_err(in_step(Step::Leave))
 }
@@ -69,7 +73,7 @@ impl Site {
         Ok(Self { old: folder(c"old")?, new: folder(c"new")?, masks })
     }
 
-    fn step(&self, number: u32, step: &Build) -> Result<(), Failure> {
+    fn step(&self, number: u32, step: &Build, report: BorrowedFd<'_>) -> Result<(), Failure> {
         let place = at(Step::Place, number);
         let new = self.new.as_fd();
         match step {
@@ -98,6 +102,10 @@ impl Site {
                 let mount = self.overlay(lower, changes, *set).map_err(at(Step::Overlay, number))?;
                 self.put(mount.as_fd(), path, number)
             }
+            Build::Serve { at: path, set } => {
+                let mount = self.served(number, *set, report).map_err(at(Step::Serve, number))?;
+                self.put(mount.as_fd(), path, number)
+            }
             Build::Proc { at: path } => {
                 let mount = processes().map_err(at(Step::Proc, number))?;
                 self.put(mount.as_fd(), path, number)
@@ -123,6 +131,26 @@ impl Site {
             unmount(name, UnmountFlags::DETACH)?;
         }
         made
+    }
+
+    /// The device must be opened here, since the kernel takes it for file systems of this account namespace only if somebody in it did. The caller makes the file system: the numbers
+    /// of processes that it is told are then those of the caller's namespace. It serves when it has answered. Nobody here keeps the device: if the caller ends, nobody serves, and every call
+    /// fails.
+    fn served(&self, number: u32, set: u64, report: BorrowedFd<'_>) -> Result<OwnedFd, Errno> {
+        let device = openat(&self.old, SERVING, OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())?;
+        let file_system = fsopen(c"fuse", FsOpenFlags::FSOPEN_CLOEXEC)?;
+        tell(report, Message::Serve(number), &[device.as_fd(), file_system.as_fd()])?;
+        drop(device);
+        match hear(report, RecvFlags::empty())? {
+            Some((Message::Done(0), _)) => {}
+            Some((Message::Done(errno), _)) => return Err(Errno::from_raw_os_error(errno)),
+            _ => return Err(Errno::PROTO),
+        }
+        let mount = fsmount(&file_system, FsMountFlags::FSMOUNT_CLOEXEC, MountAttrFlags::empty())?;
+        set_mount_attributes(mount.as_fd(), set, 0, false)?;
+        // Until it has asked, the kernel takes the folder for one of nobody in this account namespace, in which nobody may write.
+        rustix::fs::fstat(&mount)?;
+        Ok(mount)
     }
 
     /// Enters the new root. The old one is then mounted on top of it, and let go of.

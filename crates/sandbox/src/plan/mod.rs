@@ -41,6 +41,8 @@ pub(crate) enum Build {
     Mask { at: CString, folder: bool },
     /// A copy-on-write folder.
     Overlay { lower: CString, changes: CString, at: CString, set: u64 },
+    /// A file system that somebody else serves.
+    Serve { at: CString, set: u64 },
     /// The processes.
     Proc { at: CString },
     /// The mount here becomes read-only, now that everything in it is made.

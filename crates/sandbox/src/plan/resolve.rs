@@ -85,6 +85,10 @@ fn resolve_one(mount: &Mount, way: &mut Way) -> Result<Option<Resolved>, Error> 
             Err(why) => return Err(Error::Missing { path: from.clone(), why }),
         },
         Source::CopyOnWrite { changes } => (true, copy_on_write(&path, entry_folder, changes)?),
+        Source::Served if !entry_folder => {
+            return Err(Error::Invalid(format!("{} is no folder, so nothing can be served there", path.display())));
+        }
+        Source::Served => (true, Source::Served),
     };
     let from = if let Source::Folder(from) = &source { from } else { &path };
     if mount.access.writes() && is_kernels(from) {

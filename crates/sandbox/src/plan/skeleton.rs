@@ -139,6 +139,7 @@ impl Skeleton {
             Source::CopyOnWrite { changes } => {
                 Build::Overlay { lower: at.clone(), changes: relative(changes)?, at, set }
             }
+            Source::Served => Build::Serve { at, set },
         };
         let number = self.number(path);
         self.build.push((number, step));

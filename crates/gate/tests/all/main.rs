@@ -1,0 +1,9 @@
+//! Real programs in real sandboxes, before whose folders gates stand.
+
+mod account;
+mod calls;
+mod escapes;
+mod life;
+mod operations;
+mod random;
+mod support;
