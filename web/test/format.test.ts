@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { bytes, clock, share } from '../src/lib/format';
+import { bytes, clock, percent, share } from '../src/lib/format';
 
 describe('sizes', () => {
   const plain = (n: number) => bytes(n, 'en').replace('\u00a0', ' ');
@@ -37,5 +37,12 @@ describe('time left', () => {
     expect(clock(75)).toBe('1:15');
     expect(clock(3675)).toBe('1:01:15');
     expect(clock(Infinity)).toBe('–');
+  });
+});
+
+describe('shares', () => {
+  it('are told in percent, to a tenth', () => {
+    expect(percent(0.0123, 'en').replace('\u00a0', ' ')).toBe('1.2 %');
+    expect(percent(0.0123, 'de').replace('\u00a0', ' ')).toBe('1,2 %');
   });
 });

@@ -18,6 +18,7 @@
 //! | [`encrypted`] | object services behind TLS, with an authority of one's own |
 //! | [`errands`] | people at the API who work until the server is gone, and judge what is left of it |
 //! | [`filesystem`] | what any file system does, held against a folder |
+//! | [`older`] | a server that is older than the program |
 //! | [`sftp`] | a server of SFTP, and transfers with it |
 //! | [`locker`] | a program that locks files as it is told |
 //! | [`knob`] | sizes of tests, small by default and set by environment variables |
@@ -44,6 +45,7 @@ pub mod locker;
 pub mod mounted;
 pub mod networked;
 pub mod objects;
+pub mod older;
 pub mod others;
 pub mod rig;
 pub mod sftp;

@@ -110,6 +110,11 @@ impl Net {
         Mount::begin(command, &self.token, at)
     }
 
+    /// Where its server listens without TLS.
+    pub fn plain(&self) -> SocketAddr {
+        ([127, 0, 0, 1], self.plain).into()
+    }
+
     /// Where its server listens.
     pub fn address(&self) -> SocketAddr {
         ([127, 0, 0, 1], self.port).into()

@@ -2,6 +2,8 @@
 
 use holdfast_e2e::Outcome;
 use holdfast_e2e::knob::knob;
+use holdfast_e2e::networked::Net;
+use holdfast_e2e::rig::NAME;
 use holdfast_testkit::rng::Prng;
 use holdfast_testkit::server::program;
 use rustix::process::{Pid, Signal, kill_process};
@@ -444,4 +446,38 @@ fn commands_say_what_is_wrong_what_would_be_done_and_what_was_done() -> Outcome 
     let partial = missing.job(&["start", "j", "jobs.toml"])?.output()?;
     assert!(partial.status.code() == Some(74) && missing.path("to/a.txt").exists(), "{}", said(&partial));
     Ok(())
+}
+
+#[test]
+fn a_run_to_a_drive_tells_of_the_network_while_it_is_under_way_and_in_its_history() -> Outcome {
+    let mut net = Net::new()?;
+    let place = Place::new("")?;
+    let text = |path: PathBuf| path.display().to_string();
+    fs::write(place.path("token"), &net.token)?;
+    place.describe(&format!(
+        "[sites.drive]\naddress = '{}/{NAME}'\nlogin = {{ token-file = '{}' }}\nca = '{}'\nplane = 'quic'\n\
+         [jobs.up]\nfrom = 'from/.'\nto = 'drive:in'\nevery = '1d'\nrun-on-start = true\nrate = '1M'\n",
+        net.url(),
+        text(place.path("token")),
+        text(net.certificate()),
+    ))?;
+    write_random(&place.path("from/large"), 6 * MIB)?;
+    let runner = Runner::start(&place)?;
+    let is_told = |network: &Value| network["plane"] == "quic" && network["rtt_ms"].as_f64().is_some_and(|ms| ms > 0.0);
+    let live = runner.wait_for("progress", |value| value["done"]["live"]["rate"].as_u64() > Some(0))?;
+    assert!(live["job"] == "up" && is_told(&live["done"]["network"]), "{live}");
+    assert!(live["done"]["retries"] == 0 && live["done"]["network"]["lost"].is_number(), "{live}");
+
+    let status: Value = serde_json::from_slice(&place.job(&["status", "jobs.toml", "--json"])?.output()?.stdout)?;
+    assert!(is_told(&status["jobs"][0]["last"]["done"]["network"]), "{status}");
+    let words = said(&place.job(&["status", "jobs.toml"])?.output()?);
+    assert!(words.contains("under way") && words.contains("/s") && words.contains(", quic "), "{words}");
+
+    let ended = runner.ended("up")?;
+    assert!(ended["result"] == "succeeded" && is_told(&ended["done"]["network"]), "{ended}");
+    assert!(is_told(&place.history()?[0]["done"]["network"]));
+    let words = said(&place.job(&["history"])?.output()?);
+    assert!(words.contains(", quic ") && !words.contains("/s"), "{words}");
+    assert!(runner.stop()?.success());
+    net.rig.stop()
 }

@@ -14,6 +14,7 @@ use holdfast_e2e::Outcome;
 use holdfast_e2e::care::expect_clean;
 use holdfast_e2e::knob::knob;
 use holdfast_e2e::networked::Net;
+use holdfast_e2e::older::Older;
 use holdfast_testkit::datagrams::{Harm, Relay};
 use holdfast_testkit::rng::Prng;
 
@@ -181,6 +182,50 @@ fn tags_come_with_the_files_that_arrive_and_stay_with_those_that_were_there() ->
     assert_eq!(found("2026")?, found("to look at")?);
     assert_eq!(found("second look")?, ["/from/large", "/from/small"]);
     expect_clean(options)
+}
+
+#[test]
+fn a_server_that_is_too_old_for_tags_says_so_and_nothing_is_lost() -> Outcome {
+    let mut net = Net::new()?;
+    let older = Older::start(net.plain(), 41)?;
+    let url = format!("http://{}", older.address());
+    let from = net.rig.scratch().join("from");
+    tree(&from)?;
+    let before = seen(&from)?;
+    let (source, there) = (from.display().to_string(), format!("DRIVE/{}", holdfast_e2e::rig::NAME));
+    let words = ["push", &source, &there, "--tag", "kept", "--delete-source"];
+    let refused = command(&net, &url, &words)?.output()?;
+    let said = String::from_utf8_lossy(&refused.stdout);
+    assert_eq!(refused.status.code(), Some(74), "{said}");
+    let failed: Vec<serde_json::Value> = said
+        .lines()
+        .map(serde_json::from_str)
+        .filter(|event| event.as_ref().is_ok_and(|event: &serde_json::Value| event["event"] == "failed"))
+        .collect::<Result<_, _>>()?;
+    let with_content =
+        |(_, what, content): &&(PathBuf, String, Vec<u8>)| what.starts_with("file") && !content.is_empty();
+    assert!(failed.len() >= before.iter().filter(with_content).count(), "{said}");
+    for event in &failed {
+        let message = event["message"].as_str().unwrap_or_default();
+        assert!(message.contains("--tag") && message.contains("older") && event["exit_code"] == 64, "{event}");
+    }
+    assert!(older.unknown() > 0);
+    // No file is gone, and none came without its tags.
+    let kept: Vec<_> = seen(&from)?.into_iter().filter(|(_, what, _)| what.starts_with("file")).collect();
+    assert!(kept == before.iter().filter(|(_, what, _)| what.starts_with("file")).cloned().collect::<Vec<_>>());
+    let back = net.rig.scratch().join("back");
+    done(&net, &["pull", &format!("{there}/from"), &back.display().to_string()])?;
+    assert!(seen(&back)?.iter().all(|(_, what, _)| !what.starts_with("file")), "{:?}", seen(&back)?);
+
+    // Without tags all of it goes, also over several connections, which such a server does not join either.
+    let again = command(&net, &url, &["push", &source, &there, "--connections", "3"])?.output()?;
+    assert!(again.status.success(), "{}", String::from_utf8_lossy(&again.stdout));
+    done(&net, &["pull", &format!("{there}/from"), &back.display().to_string()])?;
+    for (path, what, content) in before.iter().filter(|(_, what, _)| what.starts_with("file")) {
+        assert!(fs::read(back.join("from").join(path))? == *content, "{} {what}", path.display());
+    }
+    net.rig.stop()?;
+    expect_clean(net.rig.server.options())
 }
 
 #[test]

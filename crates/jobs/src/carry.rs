@@ -116,7 +116,8 @@ impl Run<'_> {
     ) -> Result<(Report, Vec<String>)> {
         let (sender, mut told) = mpsc::channel(EVENTS_MAX);
         let progress = Arc::new(Progress::default());
-        tally.begin(&progress);
+        let ends = job.legs.iter().map(|leg| &leg.source).chain([&job.destination]).cloned().collect();
+        tally.begin(&progress, ends);
         let at: Arc<str> = job.destination.address().into();
         let relay = async {
             let mut would = Vec::new();

@@ -6,6 +6,8 @@
 //!           | words 1 | words of 8 | ranges 1 | (first 2, length 2, done 1) | epochs 1 | (epoch 2, datagrams 4, delay 4, slope 4, error 4, span 4, distance 4)
 //! ```
 //!
+//! Data of the unit after the last is a *filler*: its bytes mean nothing, and only when it arrives does. Ends of the first protocol know none.
+//!
 //! A report is complete in itself and replaces all before it, so that any may be lost, doubled or late.
 
 use bytes::{Buf, BufMut, Bytes, BytesMut};
@@ -124,6 +126,14 @@ pub struct Report {
 }
 
 impl Data {
+    /// The unit that no bytes are of.
+    pub const FILLER: u32 = u32::MAX;
+
+    /// Whether its bytes mean nothing.
+    pub const fn is_filler(&self) -> bool {
+        self.unit == Self::FILLER
+    }
+
     /// Writes it.
     pub fn encode(&self, to: &mut BytesMut) {
         to.reserve(DATA_HEADER_BYTES + self.bytes.len());
@@ -207,7 +217,7 @@ fn decode_data(mut from: Bytes) -> Result<Data, FrameError> {
         fragment: head.get_u16(),
         bytes: from,
     };
-    if data.unit == u32::MAX {
+    if data.is_filler() && (data.unit_bytes, data.fragment) != (0, 0) {
         return Err(FrameError::Nonsense("that it is of the unit after the last"));
     }
     Ok(data)
@@ -317,6 +327,21 @@ mod tests {
         assert_eq!(bytes.len(), DATA_HEADER_BYTES + 3);
         assert_eq!(Frame::decode(bytes), Ok(Frame::Data(data)));
         assert_eq!(Frame::decode(encoded(|to| report().encode(to))), Ok(Frame::Report(report())));
+    }
+
+    #[test]
+    fn a_filler_is_of_no_unit_and_has_no_place_in_one() {
+        let filler = |unit_bytes, fragment| {
+            let bytes = Bytes::from_static(&[0; 40]);
+            encoded(|to| {
+                Data { sequence: 3, sent: 9, epoch: 0, unit: Data::FILLER, unit_bytes, fragment, bytes: bytes.clone() }
+                    .encode(to);
+            })
+        };
+        assert!(
+            matches!(Frame::decode(filler(0, 0)), Ok(Frame::Data(data)) if data.is_filler() && data.bytes.len() == 40)
+        );
+        assert!(Frame::decode(filler(40, 0)).is_err() && Frame::decode(filler(0, 1)).is_err());
     }
 
     #[test]

@@ -114,6 +114,9 @@ impl Receiver {
     /// # Errors
     /// What no honest sender says: a unit beyond what was granted, too long, or of changing length.
     pub fn receive(&mut self, now_us: u64, data: &Data) -> Result<Option<Unit>, FrameError> {
+        if data.is_filler() {
+            return self.fill(now_us, data);
+        }
         let (unit_bytes, at) = (data.unit_bytes as usize, usize::from(data.fragment));
         let fragments = self.shape.fragments(unit_bytes);
         let from = at * self.shape.fragment_bytes;
@@ -126,12 +129,9 @@ impl Receiver {
         if data.unit >= self.granted() {
             return Err(FrameError::Nonsense("that it is of a unit nobody asked for"));
         }
-        if !self.arrivals.note(now_us, data) {
+        if !self.note(now_us, data) {
             return Ok(None);
         }
-        self.note_epoch(now_us, data);
-        self.unreported += 1;
-        self.news = true;
         if data.unit < self.done_below || self.whole.contains_key(&data.unit) {
             self.needless += 1;
             return Ok(None);
@@ -154,6 +154,28 @@ impl Receiver {
         let Some(partial) = self.partial.remove(&data.unit) else { return Ok(None) };
         self.whole.insert(data.unit, false);
         Ok(Some(Unit { number: data.unit, bytes: partial.bytes.freeze() }))
+    }
+
+    /// Of a filler only counts when it came.
+    fn fill(&mut self, now_us: u64, data: &Data) -> Result<Option<Unit>, FrameError> {
+        if data.bytes.len() > self.shape.fragment_bytes {
+            return Err(FrameError::Length);
+        }
+        if self.note(now_us, data) {
+            self.needless += 1;
+        }
+        Ok(None)
+    }
+
+    /// Notes that a datagram came; whether it is one that did not before.
+    fn note(&mut self, now_us: u64, data: &Data) -> bool {
+        if !self.arrivals.note(now_us, data) {
+            return false;
+        }
+        self.note_epoch(now_us, data);
+        self.unreported += 1;
+        self.news = true;
+        true
     }
 
     /// The unit need not be sent again, ever.
@@ -374,6 +396,24 @@ mod tests {
         assert_eq!((report.arrived, report.needless, report.newest), (4, 2, 10));
         assert_eq!(report.words, [1 << 3 | 1 << 5 | 1 << 9 | 1 << 10]);
         assert_eq!(report.ranges, [Range { first: 0, units: 1, done: false }]);
+    }
+
+    #[test]
+    fn a_filler_is_told_of_and_is_part_of_nothing() {
+        let mut receiver = Receiver::new(SHAPE, 0);
+        let filler = |sequence, bytes| Data {
+            unit: Data::FILLER,
+            bytes: Bytes::from(vec![7; bytes]),
+            unit_bytes: 0,
+            ..data(sequence, 0, 0, 10)
+        };
+        for at in [0, 1, 1] {
+            assert_eq!(receiver.receive(1, &filler(at, 100)), Ok(None));
+        }
+        assert_eq!(receiver.receive(1, &filler(2, 101)), Err(FrameError::Length));
+        let report = receiver.report(REPORT_EVERY_US).expect("due");
+        assert_eq!((report.arrived, report.needless, report.granted, report.epochs[0].datagrams), (2, 2, 4, 2));
+        assert!(report.ranges.is_empty() && report.done_below == 0);
     }
 
     #[test]

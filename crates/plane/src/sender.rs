@@ -11,6 +11,12 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// Datagrams sent back to back at the beginning, whose distance on arrival tells what the bottleneck passes.
 const TRAIN_DATAGRAMS: u32 = 32;
+/// Fillers at most, if the first of their trains was broken into.
+const FILLERS_MAX: u32 = 2 * TRAIN_DATAGRAMS;
+/// Where a round trip is shorter, knowing the bottleneck before there is content saves nothing that anybody feels.
+const FILL_ROUND_US: u64 = 50_000;
+/// Nothing was put in for so long before a train is filled: answers come first, which may be long on a slow link.
+const FILL_AFTER_US: u64 = 10_000;
 /// A train of which less arrived tells nothing.
 const TRAIN_ARRIVED_MIN: u32 = 8;
 /// A timer that is late is made up for by sending back to back for this long at most.
@@ -90,6 +96,8 @@ pub struct Sender {
     rate: Rate,
     epochs: Epochs,
     train_left: u32,
+    /// Datagrams of a train that may be sent with nothing in them.
+    fillers_left: u32,
     /// When the next datagram may go.
     next_us: f64,
     trip: Trip,
@@ -172,6 +180,7 @@ impl Sender {
             rate: Rate::new(now_us, first, cap),
             epochs: Epochs::default(),
             train_left: TRAIN_DATAGRAMS,
+            fillers_left: 0,
             next_us: now_us as f64,
             trip: Trip { least: (f64::INFINITY, rtt), since_us: now_us, smooth_us: rtt.max(FIRST_ROUND_US) },
             report_number: 0,
@@ -181,6 +190,13 @@ impl Sender {
             statistics: Statistics::default(),
             events: VecDeque::new(),
         }
+    }
+
+    /// Measures the bottleneck as soon as the first words are out, with a train of fillers, where the round trip of `rtt_us` is long enough for that to matter. The
+    /// receiver has to know fillers.
+    #[must_use]
+    pub fn filling(self, rtt_us: u64) -> Self {
+        Self { fillers_left: if rtt_us >= FILL_ROUND_US { FILLERS_MAX } else { 0 }, ..self }
     }
 
     /// How many units may be put in now.
@@ -232,6 +248,9 @@ impl Sender {
             return Poll::Wait(whole(self.next_us.ceil()).min(wait_us));
         }
         let Some((unit, fragment)) = self.next_fragment(now_us) else {
+            if let Some(filler) = self.filler(now_us) {
+                return Poll::Send(filler);
+            }
             self.epochs.limited();
             if self.train_left > 0 && self.train_left < TRAIN_DATAGRAMS {
                 // A question or an answer is none; the first that is long enough will be.
@@ -243,6 +262,24 @@ impl Sender {
         };
         let Some(data) = self.data(now_us, unit, fragment) else { return Poll::Wait(now_us) };
         Poll::Send(data)
+    }
+
+    /// A datagram of a train with nothing in it, if there is one to be sent and nothing else. What comes next does not wait for it.
+    fn filler(&mut self, now_us: u64) -> Option<Data> {
+        let is_quiet = self.statistics.sent > 0 && now_us >= self.put_us.saturating_add(FILL_AFTER_US);
+        if self.fillers_left == 0 || self.train_left == 0 || !is_quiet || !self.rate.is_starting() {
+            return None;
+        }
+        let bytes = Bytes::from(vec![0; self.shape.fragment_bytes]);
+        let rate = self.rate.bytes_per_second();
+        let epoch = self.epochs.number(now_us, rate, self.epoch_us(), true);
+        let sequence = self.flights.send(Flight::new(now_us, Data::FILLER, 0, epoch), &mut self.lost);
+        self.epochs.sent(now_us, sequence, (bytes.len() + self.overhead_bytes) as u64);
+        self.statistics.sent += 1;
+        self.train_left -= 1;
+        self.fillers_left = if self.train_left == 0 { 0 } else { self.fillers_left - 1 };
+        #[allow(clippy::cast_possible_truncation, reason = "modulo 2^32")]
+        Some(Data { sequence, sent: now_us as u32, epoch, unit: Data::FILLER, unit_bytes: 0, fragment: 0, bytes })
     }
 
     fn data(&mut self, now_us: u64, unit: u32, fragment: u16) -> Option<Data> {

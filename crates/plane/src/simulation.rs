@@ -11,6 +11,8 @@ const FRAGMENT_BYTES: usize = 1_380;
 const OVERHEAD_BYTES: usize = 70;
 const UNIT_BYTES: usize = 1 << 20;
 
+const SHAPE: Shape = Shape { fragment_bytes: FRAGMENT_BYTES, window_units: 64, unit_bytes: UNIT_BYTES };
+
 #[derive(Clone, Copy)]
 struct Network {
     /// Bytes a second.
@@ -124,8 +126,7 @@ impl Simulation {
     }
 
     fn flow(&mut self, begin_us: u64, units: usize) {
-        let shape = Shape { fragment_bytes: FRAGMENT_BYTES, window_units: 64, unit_bytes: UNIT_BYTES };
-        let at = self.flows.len();
+        let (shape, at) = (SHAPE, self.flows.len());
         // Clocks that have nothing to do with each other.
         let sender =
             Sender::new(begin_us, shape, OVERHEAD_BYTES, self.network.delay_us + self.network.back_us, None, None);
@@ -144,7 +145,7 @@ impl Simulation {
         self.at(begin_us, What::Report(at));
     }
 
-    fn filler(&mut self) {
+    fn crowd(&mut self) {
         self.filler = Filler { window: 10.0, active: true, ..Filler::default() };
         self.fill();
     }
@@ -365,6 +366,32 @@ fn questions_and_answers_before_the_content_do_not_slow_its_start() {
 }
 
 #[test]
+fn where_the_bottleneck_is_known_before_the_content_a_round_trip_less_is_taken() {
+    let network = Network { delay_us: 400_000, back_us: 400_000, queue_bytes: 12e6, ..CLEAN };
+    let took_us = |fills: bool, loss: f64| {
+        let mut simulation = Simulation::new(Network { loss, ..network }, 1);
+        simulation.flow(0, 64);
+        let flow = &mut simulation.flows[0];
+        flow.words = 2;
+        if fills {
+            let sender = std::mem::replace(&mut flow.sender, Sender::new(0, SHAPE, OVERHEAD_BYTES, 1, None, None));
+            flow.sender = sender.filling(800_000);
+        }
+        simulation.run(600_000_000);
+        let flow = &simulation.flows[0];
+        assert_eq!(flow.seen.len(), 66, "all units, and no filler");
+        println!("{:?}", flow.sender.statistics());
+        flow.end_us.expect("all arrived")
+    };
+    // With losses the end of it is a matter of chance.
+    for (loss, less_us) in [(0.0, 600_000), (0.02, 200_000)] {
+        let (without, with) = (took_us(false, loss), took_us(true, loss));
+        println!("64 MiB at {loss}: {without} µs, with fillers {with} µs");
+        assert!(with + less_us < without, "{with} {without}");
+    }
+}
+
+#[test]
 fn loss_takes_what_it_takes_and_no_more() {
     for (loss, floor) in [(0.01, 0.90), (0.08, 0.88), (0.16, 0.85), (0.32, 0.75), (0.64, 0.5), (0.7, 0.45)] {
         holds(&format!("loss {loss}"), Network { loss, ..CLEAN }, 128, floor);
@@ -424,12 +451,12 @@ fn a_flow_that_fills_queues_keeps_its_part_and_leaves_us_ours() {
     for first in [false, true] {
         let mut simulation = Simulation::new(CLEAN, 1);
         if first {
-            simulation.filler();
+            simulation.crowd();
             simulation.run(5_000_000);
         }
         simulation.flow(simulation.now_us, 4_000);
         if !first {
-            simulation.filler();
+            simulation.crowd();
         }
         simulation.run(65_000_000);
         let ours = simulation.flows[0].seconds[20..60].iter().sum::<f64>() / 40.0 / (CLEAN.rate * 0.93);

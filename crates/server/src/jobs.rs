@@ -130,6 +130,7 @@ async fn log(mut told: mpsc::Receiver<Notice>) {
                 let result = result.map_or("", |result| result.word());
                 tracing::info!(job, run = id, result, files = done.files, failed = done.failed, "a run of a job ended");
             }
+            Notice::Progress(_) => {}
             Notice::Trouble(job, error) => tracing::warn!(job, %error, "a job cannot do what it should; trying again"),
         }
     }

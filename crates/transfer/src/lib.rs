@@ -20,6 +20,7 @@ pub mod filter;
 pub mod ftp;
 pub mod imap;
 mod local;
+mod network;
 pub mod options;
 pub mod other;
 mod part;
@@ -33,13 +34,12 @@ pub mod sum;
 mod swift;
 pub mod web;
 
-pub use holdfast_remote::client::Network;
-
 pub use dav::DavSite;
 pub use engine::{Job, Leg, run};
 pub use filter::{Bounds, Filter, Patterns};
 pub use imap::ImapSite;
 pub use local::LocalSite;
+pub use network::Network;
 pub use options::{Options, Rename};
 pub use report::{Act, Counts, Event, Failure, Progress, Report, UnderWay, What};
 pub use s3::S3Site;

@@ -1,5 +1,6 @@
 //! What a transfer says while it runs, and at its end.
 
+use crate::network::Network;
 use holdfast_base::{DrivePath, ErrorKind};
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
@@ -205,6 +206,8 @@ pub struct Report {
     pub kept: Option<String>,
     /// How long it took.
     pub took: Duration,
+    /// How the network was at the end, if one end is a drive.
+    pub network: Option<Network>,
 }
 
 impl Report {

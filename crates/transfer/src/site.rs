@@ -1,11 +1,11 @@
 //! Places with files, as the transfer sees them.
 
+use crate::network::Network;
 use crate::sum::Sum;
 use async_trait::async_trait;
 use bytes::Bytes;
 use holdfast_base::{ByteRange, DrivePath, NodeName, Result};
 use holdfast_drive::Tag;
-use holdfast_remote::client::Network;
 use std::fmt;
 use std::sync::Arc;
 

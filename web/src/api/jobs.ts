@@ -1,6 +1,12 @@
 /** Transfers that the drive's servers run by schedule; for administrators. */
 import { ask } from './http';
 
+/** How the network to a drive is; TCP does not tell what is lost. */
+export interface JobNetwork {
+  plane: 'tcp' | 'quic';
+  rtt_ms: number;
+  lost?: number;
+}
 export interface JobRun {
   run: number;
   trigger: 'schedule' | 'start' | 'command' | 'api' | 'inbox' | 'mail' | 'retry' | 'resume';
@@ -8,7 +14,7 @@ export interface JobRun {
   began_ms?: number;
   ended_ms?: number;
   result?: 'succeeded' | 'partial' | 'failed' | 'put-aside' | 'interrupted' | 'stopped';
-  done: { found: number; arrived: number; moved_bytes: number; failed: number; retries: number };
+  done: { found: number; arrived: number; moved_bytes: number; failed: number; retries: number; network?: JobNetwork };
   /** While it is under way. */
   live?: { rate: number; found_bytes: number; settled_bytes: number; left_s?: number; moving: string[] };
   errors: string[];

@@ -31,6 +31,11 @@ export function count(value: number, language: string): string {
   return number(language, 0).format(value);
 }
 
+/** `0.012` is `1.2 %`. */
+export function percent(share: number, language: string): string {
+  return `${number(language, 1).format(share * 100)}\u00a0%`;
+}
+
 export function rate(bytesPerSecond: number, language: string): string {
   return `${bytes(bytesPerSecond, language)}/s`;
 }

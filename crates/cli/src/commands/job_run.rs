@@ -1,7 +1,8 @@
 //! `holdfast job run`, `start` and `preview`: what moves, or would.
 
 use super::job::{NamedArgs, RunArgs, StartArgs};
-use super::job_show::{ended_words, notice_json, notice_words, run_json};
+use super::job_bars::JobBars;
+use super::job_show::{ended_words, run_json};
 use super::transfer::listen;
 use super::transfer_words::{event_json, trouble_words, would_words};
 use crate::output;
@@ -10,7 +11,7 @@ use holdfast_jobs::carry::{Ended, Order, Run, Tally, Told};
 use holdfast_jobs::file::{Described, Set};
 use holdfast_jobs::limit::Limits;
 use holdfast_jobs::preview::next_times;
-use holdfast_jobs::runner::{Host, Notice, Runner, State, Stops, Wanted, perform, recover};
+use holdfast_jobs::runner::{Hears, Host, Notice, Runner, State, Stops, Wanted, perform, recover};
 use holdfast_jobs::store::Trigger;
 use holdfast_transfer::Event;
 use serde_json::json;
@@ -50,9 +51,10 @@ pub(super) async fn run(args: &RunArgs, json: bool) -> anyhow::Result<ExitCode> 
             }
         }
     });
+    let mut bars = JobBars::new(json);
     let showing = tokio::spawn(async move {
         while let Some(notice) = told.recv().await {
-            output::print(&if json { notice_json(&notice).to_string() } else { notice_words(&notice) });
+            bars.show(&notice);
         }
     });
     let done = runner.run(stop).await;
@@ -75,9 +77,12 @@ pub(super) async fn start(args: &StartArgs, json: bool) -> anyhow::Result<ExitCo
     let (_cancel, cancel) = watch::channel(false);
     let stops = Stops { stop: &stop, quit: &stop, cancel: &cancel };
     let (events, told) = mpsc::channel(EVENTS_MAX);
-    let showing = tokio::spawn(show(told, json));
-    let done = perform(&host, &set, &job, &wanted, (&events, async |_| {}), &stops).await;
-    drop(events);
+    let (notices, heard) = mpsc::channel(1);
+    let showing = tokio::spawn(show(told, heard, json));
+    let progress = |row| drop(notices.try_send(Notice::Progress(row)));
+    let listening = Hears { events: &events, began: async |_| {}, progress: &progress };
+    let done = perform(&host, &set, &job, &wanted, listening, &stops).await;
+    drop((events, notices));
     showing.await?;
     let (row, outcome) = done?;
     output::print(&if json { run_json(&row).to_string() } else { ended_words(&row) });
@@ -104,7 +109,8 @@ pub(super) async fn preview(args: &NamedArgs, json: bool) -> anyhow::Result<Exit
     }
     let (stop, code) = stopping()?;
     let (events, told) = mpsc::channel(EVENTS_MAX);
-    let showing = tokio::spawn(show(told, json));
+    let (_, unheard) = mpsc::channel(1);
+    let showing = tokio::spawn(show(told, unheard, json));
     let limits = Limits::default();
     let due = now.to_zoned_datetime(job.schedule.zone.clone());
     let run = Run { job, set: &set, due, order: Order::default(), limits: &limits, dry_run: true };
@@ -133,16 +139,28 @@ pub(super) async fn preview(args: &NamedArgs, json: bool) -> anyhow::Result<Exit
     Ok(ExitCode::from(outcome.exit_code))
 }
 
-async fn show(mut told: mpsc::Receiver<Told>, json: bool) {
-    while let Some(Told { destination, event }) = told.recv().await {
-        if json {
-            let mut value = event_json(&event);
-            value["destination"] = destination.as_ref().into();
-            output::print(&value.to_string());
-        } else if let Event::Would(act) = &event {
-            output::print(&would_words(act, destination.trim_end_matches('/')));
-        } else if let Some(words) = trouble_words(&event) {
-            eprintln!("{words}");
+/// Shows what happens, and how far it is, until nobody tells of it any more.
+async fn show(mut told: mpsc::Receiver<Told>, mut notices: mpsc::Receiver<Notice>, json: bool) {
+    let mut bars = JobBars::new(json);
+    loop {
+        tokio::select! {
+            told = told.recv() => match told {
+                Some(told) => bars.beside(|| say(&told, json)),
+                None => break,
+            },
+            Some(notice) = notices.recv() => bars.show(&notice),
         }
+    }
+}
+
+fn say(Told { destination, event }: &Told, json: bool) {
+    if json {
+        let mut value = event_json(event);
+        value["destination"] = destination.as_ref().into();
+        output::print(&value.to_string());
+    } else if let Event::Would(act) = event {
+        output::print(&would_words(act, destination.trim_end_matches('/')));
+    } else if let Some(words) = trouble_words(event) {
+        eprintln!("{words}");
     }
 }

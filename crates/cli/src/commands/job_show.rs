@@ -1,6 +1,6 @@
 //! What `holdfast job` says, in words and in JSON.
 
-use super::transfer_words::printable;
+use super::transfer_words::{printable, time_words};
 use crate::output::{table, time};
 use holdfast_base::size::format_bytes;
 use holdfast_jobs::file::{Job, Set};
@@ -10,6 +10,7 @@ use holdfast_jobs::store::RunRow;
 use serde_json::{Value, json};
 use std::fmt::Write;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// Errors of a run that are shown to a person.
 const ERRORS_SHOWN: usize = 3;
@@ -66,7 +67,7 @@ pub(super) fn state_words(running: bool, rows: &[Row<'_>]) -> String {
         .map(|row| {
             let last = row.1.as_ref().map(|run| match run.result {
                 Some(result) => format!("{} {}", result.word(), run.ended_ms.map_or_else(String::new, time)),
-                None => format!("began {}, {}", run.began_ms.map_or_else(String::new, time), moved(run)),
+                None => format!("began {}, {}", run.began_ms.map_or_else(String::new, time), progress_words(run)),
             });
             vec![row.0.name.clone(), state(row).to_owned(), next(row.0).unwrap_or_default(), last.unwrap_or_default()]
         })
@@ -82,9 +83,29 @@ pub(super) fn run_json(run: &RunRow) -> Value {
     })
 }
 
+/// What a run did, and by which network.
 fn moved(run: &RunRow) -> String {
     let done = &run.done;
-    format!("{} files, {}, {} failed", done.files, format_bytes(done.moved_bytes), done.failed)
+    let mut words = vec![format!("{} files, {}, {} failed", done.files, format_bytes(done.moved_bytes), done.failed)];
+    words.extend((done.retries > 0).then(|| format!("{} retries", done.retries)));
+    words.extend(done.network.map(|network| network.to_string()));
+    words.join(", ")
+}
+
+/// How far a run is that is under way.
+pub(super) fn progress_words(run: &RunRow) -> String {
+    let Some(live) = run.done.live.as_ref().filter(|_| run.ended_ms.is_none()) else { return moved(run) };
+    let mut words = vec![
+        format!("{} of {} files", run.done.files + run.done.links + run.done.same, run.done.found),
+        format!("{} of {}", format_bytes(live.settled_bytes), format_bytes(live.found_bytes)),
+        format!("{}/s", format_bytes(live.rate)),
+    ];
+    words.extend(live.left_s.map(|left_s| format!("{} left", time_words(Duration::from_secs(left_s)))));
+    words.extend(run.done.network.map(|network| network.to_string()));
+    let troubles =
+        [(run.done.retries, "retries"), (run.done.failed, "failed")].into_iter().filter(|(count, _)| *count > 0);
+    words.extend(troubles.map(|(count, what)| format!("{count} {what}")));
+    words.join(", ")
 }
 
 pub(super) fn history_words(runs: &[RunRow]) -> String {
@@ -131,6 +152,7 @@ pub(super) fn notice_words(notice: &Notice) -> String {
             format!("Not all could be read anew, and what was said before stays: {}", printable(error.message()))
         }
         Notice::Began(run) => format!("{} run {}: began ({})", run.job, run.id, run.trigger.word()),
+        Notice::Progress(run) => format!("{} run {}: {}", run.job, run.id, progress_words(run)),
         Notice::Ended(run) => ended_words(run),
         Notice::Trouble(job, error) => format!("{job}: {}; trying again", printable(error.message())),
     }
@@ -147,6 +169,7 @@ pub(super) fn notice_json(notice: &Notice) -> Value {
         Notice::Reloaded(jobs) => json!({ "event": "reloaded", "jobs": jobs }),
         Notice::NotReloaded(error) => json!({ "event": "not-reloaded", "message": error.message() }),
         Notice::Began(run) => named("began", run),
+        Notice::Progress(run) => named("progress", run),
         Notice::Ended(run) => named("ended", run),
         Notice::Trouble(job, error) => json!({ "event": "trouble", "job": job, "message": error.message() }),
     }

@@ -13,6 +13,7 @@ pub(crate) mod config;
 pub(crate) mod function;
 mod function_show;
 pub(crate) mod job;
+mod job_bars;
 mod job_run;
 mod job_show;
 pub(crate) mod man;

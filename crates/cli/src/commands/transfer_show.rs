@@ -2,8 +2,7 @@
 
 use super::transfer_metrics::Metrics;
 use super::transfer_words::{
-    end_json, end_words, event_json, network_json, network_words, per_second, printable, progress_json, time_words,
-    trouble_words, would_words,
+    end_json, end_words, event_json, per_second, printable, progress_json, time_words, trouble_words, would_words,
 };
 use crate::output;
 use holdfast_base::size::format_bytes;
@@ -120,7 +119,7 @@ impl Show {
         match &self.to {
             To::Json => {
                 let mut line = progress_json(&counts, &under_way, rate, left_s);
-                line["network"] = network.as_ref().map(network_json).into();
+                line["network"] = json!(network);
                 output::print(&line.to_string());
             }
             To::Bars(bars) => bars.draw(&counts, &under_way, (arrived, rate, left_s), network.as_ref()),
@@ -186,7 +185,7 @@ impl Bars {
             format!("{}/s", format_bytes(rate)),
         ];
         words.extend(left_s.map(|left_s| format!("{} left", time_words(Duration::from_secs(left_s)))));
-        words.extend(network.map(network_words));
+        words.extend(network.map(ToString::to_string));
         let troubles =
             [(counts.retries, "retries"), (counts.failed, "failed")].into_iter().filter(|(count, _)| *count > 0);
         words.extend(troubles.map(|(count, what)| format!("{count} {what}")));

@@ -1,8 +1,7 @@
 //! What `push`, `pull` and `sync` say, in words and in JSON.
 
 use holdfast_base::size::format_bytes;
-use holdfast_transfer::drive::Plane;
-use holdfast_transfer::{Act, Counts, Event, Failure, Network, Report, UnderWay, What};
+use holdfast_transfer::{Act, Counts, Event, Failure, Report, UnderWay, What};
 use serde_json::{Value, json};
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -103,23 +102,6 @@ pub(super) fn progress_json(counts: &Counts, under_way: &[UnderWay], rate: u64, 
     value
 }
 
-fn plane_name(network: &Network) -> &'static str {
-    match network.plane {
-        Plane::Tcp => "tcp",
-        Plane::Quic => "quic",
-    }
-}
-
-pub(super) fn network_words(network: &Network) -> String {
-    let lost = network.lost.filter(|lost| *lost >= 0.001).map(|lost| format!(", {:.1} % lost", lost * 100.0));
-    let rtt_ms = network.rtt.as_secs_f64() * 1e3;
-    format!("{} {rtt_ms:.0} ms{}", plane_name(network), lost.unwrap_or_default())
-}
-
-pub(super) fn network_json(network: &Network) -> Value {
-    json!({ "plane": plane_name(network), "rtt_ms": network.rtt.as_secs_f64() * 1e3, "lost": network.lost })
-}
-
 pub(super) fn end_json(report: &Report) -> Value {
     let mut value = counts_json(&report.counts);
     value["event"] = "end".into();
@@ -127,6 +109,7 @@ pub(super) fn end_json(report: &Report) -> Value {
     value["bytes_per_second"] = per_second(report.counts.moved_bytes, report.took).into();
     value["stopped"] = report.stopped.into();
     value["nothing_removed_because"] = report.kept.clone().into();
+    value["network"] = json!(report.network);
     value
 }
 
@@ -160,6 +143,7 @@ pub(super) fn end_words(report: &Report, dry_run: bool) -> String {
     if counts.stood_bytes > 0 {
         lines.push(format!("{} had been brought by an earlier try.", format_bytes(counts.stood_bytes)));
     }
+    lines.extend(report.network.map(|network| format!("Network: {network}.")));
     lines.extend(report.kept.iter().map(|why| format!("Nothing was removed: {why}.")));
     if report.stopped {
         lines.push("Stopped before its end; the same command goes on from here.".into());
@@ -200,15 +184,6 @@ mod tests {
     #[test]
     fn names_from_elsewhere_do_not_steer_a_terminal() {
         assert_eq!(printable("a\u{1b}[2Jb\r"), "a\u{fffd}[2Jb\u{fffd}");
-    }
-
-    #[test]
-    fn a_network_is_told_as_far_as_it_is_known() {
-        let rtt = Duration::from_micros(101_600);
-        let network = Network { plane: Plane::Quic, rtt, lost: Some(0.012) };
-        assert_eq!(network_words(&network), "quic 102 ms, 1.2 % lost");
-        assert_eq!(network_words(&Network { plane: Plane::Tcp, lost: None, ..network }), "tcp 102 ms");
-        assert_eq!(network_json(&network), json!({ "plane": "quic", "rtt_ms": 101.6, "lost": 0.012 }));
     }
 
     #[test]

@@ -1,10 +1,11 @@
 //! What a run did, and how it ended.
 
 use holdfast_base::Error;
-use holdfast_transfer::{Counts, Progress, Report};
+use holdfast_transfer::{Counts, Network, Progress, Report, Site};
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
+use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
@@ -54,7 +55,7 @@ impl Result {
 }
 
 /// What was done.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Done {
     /// Files and links that were found.
     pub found: u64,
@@ -80,6 +81,9 @@ pub struct Done {
     pub retries: u64,
     /// Files and links whose content was compared afterwards, and is the same.
     pub verified: u64,
+    /// How the network was when it was looked at last, if one end was a drive.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub network: Option<Network>,
     /// How fast it is, and how far; of a run that is under way.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub live: Option<Live>,
@@ -115,13 +119,14 @@ impl Done {
             deleted_source: self.deleted_source + counts.deleted_source,
             retries: self.retries + counts.retries,
             verified: self.verified,
+            network: self.network,
             live: None,
         }
     }
 }
 
 /// How a run ended, and what it did.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Outcome {
     /// How.
     pub result: Result,
@@ -152,30 +157,51 @@ struct State {
     errors: Vec<String>,
     /// What was to be removed and was not.
     kept: bool,
-    now: Option<Arc<Progress>>,
+    now: Option<Now>,
+}
+
+/// The transfer that is under way.
+struct Now {
+    progress: Arc<Progress>,
+    /// Both ends: one of them may know how the network is.
+    sites: Vec<Arc<dyn Site>>,
+}
+
+impl fmt::Debug for Now {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.progress.fmt(f)
+    }
+}
+
+impl Now {
+    fn network(&self) -> Option<Network> {
+        self.sites.iter().find_map(|site| site.network())
+    }
 }
 
 impl Tally {
     /// What was done so far, of the transfer that is under way, too.
     pub fn done(&self) -> Done {
         let state = self.0.lock();
-        state.now.as_ref().map_or_else(|| state.done.clone(), |now| state.done.and(&now.counts()))
+        let Some(now) = &state.now else { return state.done.clone() };
+        let done = state.done.and(&now.progress.counts());
+        Done { network: now.network().or(done.network), ..done }
     }
 
     /// What was done so far, and how fast, by what `seen` tells of the looks before.
     pub fn look(&self, seen: &mut Seen) -> Done {
         let done = self.done();
-        let now = self.0.lock().now.clone();
+        let now = self.0.lock().now.as_ref().map(|now| Arc::clone(&now.progress));
         Done { live: now.map(|now| seen.look(&now, done.moved_bytes)), ..done }
     }
 
-    pub(super) fn begin(&self, progress: &Arc<Progress>) {
-        self.0.lock().now = Some(Arc::clone(progress));
+    pub(super) fn begin(&self, progress: &Arc<Progress>, sites: Vec<Arc<dyn Site>>) {
+        self.0.lock().now = Some(Now { progress: Arc::clone(progress), sites });
     }
 
     pub(super) fn add(&self, report: &Report) {
         let mut state = self.0.lock();
-        state.now = None;
+        state.over(report);
         state.done = state.done.and(&report.counts);
         state.kept |= report.kept.is_some();
         let failures = report.failures.iter().map(|failure| format!("{}: {}", failure.path, failure.message));
@@ -188,7 +214,7 @@ impl Tally {
     /// Takes the report of a second pass, and what is not the same in it.
     pub(super) fn verified(&self, report: &Report, differing: Vec<String>, removed: bool) {
         let mut state = self.0.lock();
-        state.now = None;
+        state.over(report);
         state.done.verified += report.counts.same;
         state.done.deleted_source += report.counts.deleted_source;
         state.done.failed += report.counts.failed + if removed { 0 } else { report.counts.files + report.counts.links };
@@ -260,6 +286,12 @@ impl Seen {
 }
 
 impl State {
+    /// A transfer is over.
+    fn over(&mut self, report: &Report) {
+        self.now = None;
+        self.done.network = report.network.or(self.done.network);
+    }
+
     fn keep(&mut self, mut error: String) {
         if self.errors.len() < ERRORS_MAX {
             error.truncate(error.floor_char_boundary(ERROR_BYTES_MAX));

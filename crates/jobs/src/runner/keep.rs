@@ -4,7 +4,7 @@ use super::Notice;
 use super::follow::{Pending, left, opens, until_over};
 use super::inbox::{Inbox, Taken};
 use super::mailbox::{self, Mails};
-use super::perform::{Host, Stops, Wanted, perform, recover};
+use super::perform::{Hears, Host, Stops, Wanted, perform, recover};
 use crate::carry::{Ended, Outcome};
 use crate::file::{Job, Set};
 use crate::schedule::{Decision, Schedule, decide};
@@ -303,10 +303,13 @@ impl Keeper {
             }
             let _ = notices.send(Notice::Began(row)).await;
         };
+        let teller = self.notices.clone();
+        let progress = move |row| drop(teller.try_send(Notice::Progress(row)));
+        let hears = Hears { events: &events, began, progress: &progress };
         let stops = Stops { stop: &stopping, quit: &quit, cancel: &cancelled };
         let windowed = wanted.trigger != Trigger::Api;
         let performed = tokio::select! {
-            performed = perform(&self.host, set, job, &wanted, (&events, began), &stops) => performed,
+            performed = perform(&self.host, set, job, &wanted, hears, &stops) => performed,
             never = async { loop { while told.recv().await.is_some() {} } } => never,
             never = until_over(&self.host, job, (self.stop.clone(), cancelled.clone()), windowed, stop) => match never {},
             never = until_cancelled(&mut id, self.wishes.clone(), cancel) => match never {},

@@ -12,7 +12,7 @@ mod perform;
 mod state;
 
 pub(crate) use mailbox::check as check_mailbox;
-pub use perform::{Host, Stops, Wanted, perform, recover};
+pub use perform::{Hears, Host, Stops, Wanted, perform, recover};
 pub use state::{JobLock, State, default_folder};
 
 use crate::file::{Described, Job};
@@ -40,6 +40,8 @@ pub enum Notice {
     NotReloaded(Error),
     /// A run began.
     Began(RunRow),
+    /// How far a run is; left out for whoever is too slow to hear it.
+    Progress(RunRow),
     /// A run ended, and its steps are done as far as they will be now.
     Ended(RunRow),
     /// A job cannot do what it should, and tries again.

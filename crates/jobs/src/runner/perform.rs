@@ -85,17 +85,27 @@ impl Host {
     }
 }
 
-/// Does a run and its steps; `began` is told of it once it is written down.
+/// Hears of a run while it is under way.
+pub struct Hears<'h, B> {
+    /// What happens.
+    pub events: &'h mpsc::Sender<Told>,
+    /// It is written down, and begins.
+    pub began: B,
+    /// How far it is, now and then.
+    pub progress: &'h (dyn Fn(RunRow) + Send + Sync),
+}
+
+/// Does a run and its steps.
 pub async fn perform(
     host: &Host,
     set: &Set,
     job: &Job,
     wanted: &Wanted,
-    (events, began): (&mpsc::Sender<Told>, impl AsyncFnOnce(RunRow)),
+    hears: Hears<'_, impl AsyncFnOnce(RunRow)>,
     stops: &Stops<'_>,
 ) -> Result<(RunRow, Outcome)> {
     let row = begin(host, job, wanted).await?;
-    began(row.clone()).await;
+    (hears.began)(row.clone()).await;
     let run = Run {
         job,
         set,
@@ -106,8 +116,8 @@ pub async fn perform(
     };
     let tally = Arc::new(Tally::default());
     let outcome = tokio::select! {
-        outcome = run.carry_out(events, &tally, stops.stop) => outcome,
-        never = told_of(host, row.id, &tally) => match never {},
+        outcome = run.carry_out(hears.events, &tally, stops.stop) => outcome,
+        never = told_of(host, &row, &tally, hears.progress) => match never {},
     };
     let outcome = match outcome.result {
         Ended::PutAside if *stops.cancel.borrow() => outcome.stopped(),
@@ -154,12 +164,18 @@ async fn ended(host: &Host, row: RunRow, outcome: &Outcome) -> Result<RunRow> {
     Ok(RunRow { ended_ms: Some(now_ms), result: Some(result), done, errors, ..row })
 }
 
-/// Writes down how far a run is, again and again.
-async fn told_of(host: &Host, id: i64, tally: &Tally) -> std::convert::Infallible {
-    let mut seen = Seen::default();
+/// Writes down how far a run is, and tells it, again and again.
+async fn told_of(
+    host: &Host,
+    row: &RunRow,
+    tally: &Tally,
+    tell: &(dyn Fn(RunRow) + Send + Sync),
+) -> std::convert::Infallible {
+    let (id, mut seen) = (row.id, Seen::default());
     loop {
         tokio::time::sleep(PROGRESS).await;
         let done = tally.look(&mut seen);
+        tell(RunRow { done: done.clone(), ..row.clone() });
         if let Err(error) = host.store(move |store| store.progress(id, &done)).await {
             tracing::warn!(run = id, %error, "how far it is could not be written down");
         }

@@ -89,6 +89,12 @@ fn message(run: &RunRow, to: &[&str], from: Option<&str>) -> String {
     let _ = writeln!(text, "{} files and {} links arrived, {} bytes.", done.files, done.links, done.moved_bytes);
     let _ = writeln!(text, "{} were there already, {} were left out, {} failed.", done.same, done.skipped, done.failed);
     let _ = writeln!(text, "{} were removed at the destination, {} at the source.", done.deleted, done.deleted_source);
+    if done.retries > 0 {
+        let _ = writeln!(text, "{} tries were repeated.", done.retries);
+    }
+    if let Some(network) = done.network {
+        let _ = writeln!(text, "The network at the end: {network}.");
+    }
     for error in run.errors.iter().take(ERRORS_TOLD) {
         // One line each, of a length that mail can have.
         let line: String = error.chars().map(|c| if c.is_control() { ' ' } else { c }).take(800).collect();

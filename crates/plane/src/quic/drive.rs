@@ -59,7 +59,7 @@ impl Plane {
     pub(super) fn start(
         connection: Connection,
         late: mpsc::Receiver<Bytes>,
-        fragment_bytes: usize,
+        (fragment_bytes, knows_fillers): (usize, bool),
         settings: Settings,
         is_trusting: bool,
     ) -> Self {
@@ -76,7 +76,7 @@ impl Plane {
             connection: connection.clone(),
             late,
             began: Instant::now(),
-            sender,
+            sender: if knows_fillers { sender.filling(rtt_us) } else { sender },
             receiver: if is_trusting { receiver.trusting() } else { receiver },
             heard: Instant::now(),
             arrived,

@@ -3,7 +3,7 @@
 use super::drive::{Plane, Settings};
 use super::late::{Agreed, Reordered};
 use super::unpaced::Unpaced;
-use super::{LARGE, PAYLOADS, SMALL, fragment_bytes};
+use super::{PAYLOADS, agreed_on, protocols};
 use quinn::crypto::rustls::{QuicClientConfig, QuicServerConfig};
 use quinn::{
     AckFrequencyConfig, ClientConfig, Endpoint, EndpointConfig, Incoming, ServerConfig, TransportConfig, VarInt,
@@ -56,7 +56,8 @@ pub fn endpoint(at: SocketAddr, tls: Option<rustls::ServerConfig>) -> Result<End
     let server = match tls {
         None => None,
         Some(mut tls) => {
-            tls.alpn_protocols = vec![LARGE.to_vec(), SMALL.to_vec()];
+            let known = [0, 1].map(protocols).concat();
+            tls.alpn_protocols = known.into_iter().map(<[u8]>::to_vec).collect();
             let tls = QuicServerConfig::try_from(tls).map_err(|error| EndpointError::Tls(error.to_string()))?;
             let mut server = ServerConfig::with_crypto(Arc::new(Reordered(Arc::new(tls))));
             server.transport_config(Arc::new(transport())).max_incoming(INCOMING_MAX);
@@ -106,7 +107,7 @@ pub async fn connect(
     let mut race = JoinSet::new();
     for (number, at_ms) in RACE_AT_MS.into_iter().enumerate() {
         let (from, name) = (from.clone(), name.to_owned());
-        let config = client(tls, if number % 3 == 2 { SMALL } else { LARGE })?;
+        let config = client(tls, protocols(usize::from(number % 3 == 2)))?;
         race.spawn(async move {
             tokio::time::sleep(Duration::from_millis(at_ms)).await;
             let connecting = from.connect_with(config, to, &name).map_err(|error| error.to_string())?;
@@ -124,9 +125,9 @@ pub async fn connect(
     Err(EndpointError::Connect(last))
 }
 
-fn client(tls: &rustls::ClientConfig, protocol: &[u8]) -> Result<ClientConfig, EndpointError> {
+fn client(tls: &rustls::ClientConfig, protocols: [&[u8]; 2]) -> Result<ClientConfig, EndpointError> {
     let mut tls = tls.clone();
-    tls.alpn_protocols = vec![protocol.to_vec()];
+    tls.alpn_protocols = protocols.into_iter().map(<[u8]>::to_vec).collect();
     let tls = QuicClientConfig::try_from(tls).map_err(|error| EndpointError::Tls(error.to_string()))?;
     let mut config = ClientConfig::new(Arc::new(Reordered(Arc::new(tls))));
     config.transport_config(Arc::new(transport()));
@@ -145,8 +146,8 @@ pub async fn accept(incoming: Incoming, settings: Settings) -> Result<Plane, End
 fn plane(connection: quinn::Connection, settings: Settings, is_trusting: bool) -> Result<Plane, EndpointError> {
     let agreed = connection.handshake_data().and_then(|data| data.downcast::<Agreed>().ok());
     let agreed = agreed.ok_or_else(|| EndpointError::Connect("nothing was agreed on".into()))?;
-    let fragment_bytes = agreed.protocol.as_deref().and_then(fragment_bytes);
-    let fragment_bytes = fragment_bytes.ok_or_else(|| EndpointError::Connect("another protocol".into()))?;
+    let sizes = agreed.protocol.as_deref().and_then(agreed_on);
+    let sizes = sizes.ok_or_else(|| EndpointError::Connect("another protocol".into()))?;
     let late = agreed.take_late().ok_or_else(|| EndpointError::Connect("it has a plane".into()))?;
-    Ok(Plane::start(connection, late, fragment_bytes, settings, is_trusting))
+    Ok(Plane::start(connection, late, sizes, settings, is_trusting))
 }

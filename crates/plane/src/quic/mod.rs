@@ -18,9 +18,11 @@ pub use endpoint::{EndpointError, accept, connect, endpoint};
 pub use late::datagrams;
 
 /// Protocol of ends whose path passes UDP payloads of 1,452 bytes: Ethernet, with IPv6.
-pub const LARGE: &[u8] = b"holdfast-plane/1";
+pub const LARGE: &[u8] = b"holdfast-plane/2";
 /// Protocol of ends whose path passes 1,200.
-pub const SMALL: &[u8] = b"holdfast-plane/1-small";
+pub const SMALL: &[u8] = b"holdfast-plane/2-small";
+/// The same of ends that know no fillers ([`crate::frame`]).
+const FIRST: [&[u8]; 2] = [b"holdfast-plane/1", b"holdfast-plane/1-small"];
 
 /// UDP payloads that [`LARGE`] and [`SMALL`] need.
 const PAYLOADS: [usize; 2] = [1_452, 1_200];
@@ -29,8 +31,13 @@ const QUIC_BYTES: usize = 1 + 20 + 4 + 3 + 16;
 /// UDP, IPv6 and Ethernet with its checksum, preamble left out: what the rate counts beside QUIC's.
 const LINK_BYTES: usize = 8 + 40 + 18;
 
-/// Bytes of a unit in a datagram, for a protocol.
-fn fragment_bytes(protocol: &[u8]) -> Option<usize> {
-    let at = [LARGE, SMALL].iter().position(|known| *known == protocol)?;
-    Some(PAYLOADS[at] - QUIC_BYTES - crate::frame::DATA_HEADER_BYTES)
+/// Protocols of a size (large or small), the better first.
+const fn protocols(size: usize) -> [&'static [u8]; 2] {
+    [[LARGE, SMALL][size], FIRST[size]]
+}
+
+/// Bytes of a unit in a datagram, and whether ends know fillers, for a protocol.
+fn agreed_on(protocol: &[u8]) -> Option<(usize, bool)> {
+    let size = (0..2).find(|size| protocols(*size).contains(&protocol))?;
+    Some((PAYLOADS[size] - QUIC_BYTES - crate::frame::DATA_HEADER_BYTES, !FIRST.contains(&protocol)))
 }

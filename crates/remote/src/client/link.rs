@@ -134,8 +134,17 @@ enum Watched {
 
 impl Link {
     pub(super) fn new(options: &Options, token: &Secret, voice: Arc<Voice>) -> Result<Self> {
+        Self::with(options, options.tls()?, token, voice)
+    }
+
+    /// One of several with the same TLS.
+    pub(super) fn with(
+        options: &Options,
+        tls: Option<Arc<rustls::ClientConfig>>,
+        token: &Secret,
+        voice: Arc<Voice>,
+    ) -> Result<Self> {
         let target = options.target.clone();
-        let tls = target.encrypted.then(|| options.roots.config()).transpose()?;
         let quic = tls.as_deref().filter(|_| options.plane == Plane::Quic).cloned();
         if options.plane == Plane::Quic && quic.is_none() {
             return Err(Error::invalid("the QUIC plane is encrypted: the address begins with https://"));
@@ -180,7 +189,7 @@ impl Link {
 
     /// Asks without trying again.
     pub(super) async fn ask_once<T: Value>(&self, call: &Call) -> Result<T> {
-        let tried = timeout(self.deadline, self.try_call(full(wire::frame(call)), &|| ())).await;
+        let tried = timeout(self.deadline, self.try_call(full(wire::frame(call)), &|_| ())).await;
         let (status, body) = tried.map_err(|_| self.late())?.map_err(|broke| broke.error)?;
         read(status, &body)
     }
@@ -198,7 +207,7 @@ impl Link {
 
     /// An operation with a body that is made for each try, as long as it can be; for `bytes` of content there is more time.
     pub(super) async fn send<T: Value>(&self, lost: Lost, bytes: u64, body: impl Fn() -> Option<Body>) -> Outcome<T> {
-        self.send_for(lost, bytes, body, |status, bytes| read(status, &bytes), || ()).await
+        self.send_for(lost, bytes, body, |status, bytes| read(status, &bytes), |_| ()).await
     }
 
     async fn send_for<T>(
@@ -207,7 +216,7 @@ impl Link {
         bytes: u64,
         body: impl Fn() -> Option<Body>,
         read: impl Fn(StatusCode, Bytes) -> Result<T>,
-        moved: impl Fn(),
+        moved: impl Fn(u64),
     ) -> Outcome<T> {
         let deadline = Instant::now() + self.deadline + Duration::from_secs(bytes / BYTES_A_SECOND);
         let (mut unknown, mut pause) = (false, PAUSE);
@@ -302,7 +311,7 @@ impl Link {
         Error::new(ErrorKind::Timeout, format!("{} did not answer within {seconds} s", self.target))
     }
 
-    async fn try_call(&self, body: Body, moved: &impl Fn()) -> Result<(StatusCode, Bytes), Broke> {
+    async fn try_call(&self, body: Body, moved: &impl Fn(u64)) -> Result<(StatusCode, Bytes), Broke> {
         let request = self.request(Method::POST, &self.call, body).map_err(Broke::unsent)?;
         let answer = self.exchange(request).await?;
         let status = answer.status();
@@ -311,8 +320,8 @@ impl Link {
             let frame =
                 frame.map_err(|error| Broke { sent: true, error: self.broken("its answer broke off", error) })?;
             self.hear();
-            moved();
             if let Ok(piece) = frame.into_data() {
+                moved(piece.len() as u64);
                 body.extend_from_slice(&piece);
             }
         }
@@ -322,14 +331,25 @@ impl Link {
 
     /// A call with a body of any length, which takes as long as it takes, tried once. Whoever sends watches that it moves.
     pub(super) async fn stream<T: Value>(&self, body: Body) -> Result<T> {
-        let (status, body) = self.try_call(body, &|| ()).await.map_err(|broke| broke.error)?;
+        let (status, body) = self.try_call(body, &|_| ()).await.map_err(|broke| broke.error)?;
         read(status, &body)
     }
 
-    /// A call whose answer is bytes and no message, with `moved` told of each piece of it; tried again like others.
-    pub(super) async fn fetch(&self, call: &Call, moved: impl Fn()) -> Result<Bytes> {
+    /// A call whose answer is bytes and no message, with `moved` told how long each piece of it is; tried again like others.
+    pub(super) async fn fetch(&self, call: &Call, moved: impl Fn(u64)) -> Result<Bytes> {
         let frame = wire::frame(call);
         self.send_for(Lost::Repeat, 0, || Some(full(frame.clone())), raw, moved).await.result
+    }
+
+    /// The same, not tried again.
+    pub(super) async fn fetch_once(&self, call: &Call, moved: impl Fn(u64)) -> Result<Bytes> {
+        let (status, body) = self.try_call(full(wire::frame(call)), &moved).await.map_err(|broke| broke.error)?;
+        raw(status, body)
+    }
+
+    /// Asks who is there, once.
+    pub(super) async fn ask_hello(&self) -> Result<()> {
+        self.ask_once::<wire::Hello>(&Call::Hello()).await.map(drop)
     }
 
     /// Opens the stream of changes; also answers by which number this mount named itself for it.
@@ -399,11 +419,11 @@ impl Link {
     /// How the network is, as far as it is known.
     pub(super) fn network(&self) -> Option<Network> {
         Some(match self.network.lock().as_ref()? {
-            Watched::Tcp(rtt) => Network { plane: Plane::Tcp, rtt: *rtt, lost: None },
+            Watched::Tcp(rtt) => Network { plane: Plane::Tcp, rtt: *rtt, lost: None, connections: 1 },
             Watched::Quic(seen) => {
                 let seen = *seen.borrow();
                 let rtt = Duration::try_from_secs_f64(seen.rtt_us / 1e6).unwrap_or_default();
-                Network { plane: Plane::Quic, rtt, lost: Some(seen.loss.max(seen.loss_in)) }
+                Network { plane: Plane::Quic, rtt, lost: Some(seen.loss.max(seen.loss_in)), connections: 1 }
             }
         })
     }

@@ -22,18 +22,24 @@ mod blocks;
 mod deferring;
 mod events;
 mod keys;
+mod lanes;
 mod link;
 mod locking;
 mod names;
 mod opened;
+mod pool;
 mod replay;
 mod space;
 mod target;
 mod tree;
+mod trial;
 mod voice;
+mod width;
 
 pub use space::{Block, Sending, Space};
 pub use target::{Roots, Target};
+pub use trial::Verdict;
+pub use width::CONNECTIONS_MAX;
 
 use crate::wire::{self, Call, Hello};
 use blocks::Blocks;
@@ -77,6 +83,8 @@ pub struct Network {
     pub rtt: Duration,
     /// Share of what was sent lately that did not arrive, in the worse direction; TCP does not tell.
     pub lost: Option<f64>,
+    /// Connections in use.
+    pub connections: usize,
 }
 
 /// How a space is reached. Every bound is here.
@@ -113,6 +121,11 @@ impl Options {
             while_heard: false,
             blocks_bytes: 256 << 20,
         }
+    }
+
+    /// Whom to believe, where it is encrypted.
+    fn tls(&self) -> Result<Option<Arc<rustls::ClientConfig>>> {
+        self.target.encrypted.then(|| self.roots.config()).transpose()
     }
 }
 

@@ -4,14 +4,16 @@
 //! sends it asks first how far the server is.
 
 use super::keys::Sealing;
-use super::link::{Body, Link, Lost};
-use super::voice::Voice;
-use super::{Network, Options, connect_first};
+use super::lanes;
+use super::link::{Body, Lost};
+use super::pool::{Pool, Turn};
+use super::trial::{Pools, Verdict, try_other};
+use super::{Network, Options, Plane, connect_first};
 use crate::wire::{self, Begin, Call, Hello, LIST_MAX, Put, Seen, Sent};
 use bytes::{BufMut, Bytes, BytesMut};
 use futures_util::{Stream, StreamExt, stream};
 use holdfast_auth::Secret;
-use holdfast_base::{BlockId, ContentId, DrivePath, Error, NodeId, NodeName, Result, Uid};
+use holdfast_base::{BlockId, ContentId, DrivePath, Error, ErrorKind, NodeId, NodeName, Result, Uid};
 use holdfast_drive::engine::sealed::LENGTH_BYTES;
 use holdfast_drive::{
     Content, Durable, Entry, ManifestChunk, NameTaken, NewAttributes, NewNode, Posix, Rename, Renamed, Tag, Unlink,
@@ -19,18 +21,26 @@ use holdfast_drive::{
 use http_body::Frame;
 use http_body_util::{BodyExt, StreamBody};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
+use tokio::sync::{Semaphore, watch};
+use tokio::time::timeout;
 
 /// Bytes of a request that leave at once: small against what a slow network brings in a while.
-const PIECE_BYTES: usize = 64 << 10;
+pub(super) const PIECE_BYTES: usize = 64 << 10;
+
+/// The last operation of servers that join lanes, at least ([`Call::Lane`]).
+const LANES_FROM: u64 = 44;
 
 /// A space. Cheap to clone.
 #[derive(Clone)]
 pub struct Space(Arc<Inner>);
 
 struct Inner {
-    links: Vec<Link>,
-    next: AtomicUsize,
+    pools: Arc<Pools>,
+    /// Whether the server joins lanes.
+    has_lanes: AtomicBool,
+    /// One part at a time goes in lanes: what waits in a connection for its turn must not hold up what another part waits for.
+    lanes: Semaphore,
     hello: Hello,
     sealing: Arc<Sealing>,
 }
@@ -67,25 +77,29 @@ impl Sending {
 
 impl Space {
     /// Connects, takes the keys that the token opens, and looks at a path meanwhile, with this many contents: what was seen is none if that
-    /// failed, or the server is too old for the question.
+    /// failed, or the server is too old for the question. Without a number of connections there is one over QUIC, and over TCP as many as make it faster.
     pub async fn connect(
         options: &Options,
-        connections: usize,
+        connections: Option<usize>,
         token: &Secret,
         (path, contents): (&DrivePath, usize),
     ) -> Result<(Self, Option<Seen>)> {
-        let link = || Link::new(options, token, Arc::new(Voice::new()));
-        let links = (0..connections.max(1)).map(|_| link()).collect::<Result<Vec<_>>>()?;
+        let pool = Pool::new(options, connections, token)?;
+        let link = pool.at(0);
         // One round trip for all; what is wrong at all is said by the first.
-        let (first, keys) = (connect_first(&links[0], options), links[0].ask::<wire::Keys>(&Call::Keys()));
+        let (first, keys) = (connect_first(&link, options), link.ask::<wire::Keys>(&Call::Keys()));
         let look = Call::Look(path.clone(), u32::try_from(contents).unwrap_or(u32::MAX));
-        let seen = async { Ok(links[0].ask_once::<Seen>(&look).await.ok()) };
-        let (hello, keys, seen) = tokio::try_join!(first, keys, seen)?;
+        let seen = async { Ok(link.ask_once::<Seen>(&look).await.ok()) };
+        let knows = async { Ok(link.ask_once::<u64>(&Call::Operations()).await.unwrap_or_default()) };
+        let (hello, keys, seen, knows) = tokio::try_join!(first, keys, seen, knows)?;
+        drop(link);
         let sealing = Arc::new(Sealing::open(&keys, token)?);
         if let Some(seen) = &seen {
             seen.contents.iter().try_for_each(|content| sealing.look_at(content))?;
         }
-        Ok((Self(Arc::new(Inner { links, next: AtomicUsize::new(0), hello, sealing })), seen))
+        let (has_lanes, lanes) = (AtomicBool::new(knows >= LANES_FROM), Semaphore::new(1));
+        let pools = Pools::new(pool);
+        Ok((Self(Arc::new(Inner { pools, has_lanes, lanes, hello, sealing })), seen))
     }
 
     /// What it is called.
@@ -100,13 +114,21 @@ impl Space {
 
     /// How the network is, as far as it is known.
     pub fn network(&self) -> Option<Network> {
-        self.0.links.iter().find_map(Link::network)
+        self.0.pools.used().network()
     }
 
-    /// Connections take turns.
-    fn link(&self) -> &Link {
-        let Inner { links, next, .. } = &*self.0;
-        &links[next.fetch_add(1, Ordering::Relaxed) % links.len()]
+    /// Tries in the course of a long transfer whether the transport of these options is faster; what was found out is told by [`Self::verdict`].
+    pub fn try_other(&self, other: Options, token: &Secret) {
+        tokio::spawn(try_other(Arc::downgrade(&self.0.pools), other, token.clone()));
+    }
+
+    /// What was found out about the other transport, which is named, once it is.
+    pub fn verdict(&self) -> watch::Receiver<Option<(Plane, Verdict)>> {
+        self.0.pools.verdict()
+    }
+
+    fn link(&self) -> Turn {
+        self.0.pools.used().link()
     }
 
     /// A member of a folder.
@@ -178,7 +200,21 @@ impl Space {
 
     /// Block `index` of a content, as it lies in the store; `moved` is told whenever some of it came.
     pub async fn record(&self, content: ContentId, index: u64, moved: impl Fn() + Send + Sync) -> Result<Bytes> {
-        self.link().fetch(&Call::Record(content, index), moved).await
+        let call = Call::Record(content, index);
+        let told = |pool: &Pool, bytes| {
+            pool.moved(bytes);
+            self.0.pools.read(bytes);
+            moved();
+        };
+        if let Some(place) = self.0.pools.place() {
+            let link = place.pool.link();
+            let tried = link.fetch_once(&call, |bytes| told(&place.pool, bytes));
+            if let Ok(Ok(record)) = timeout(place.patience, tried).await {
+                return Ok(record);
+            }
+        }
+        let pool = self.0.pools.used();
+        pool.link().fetch(&call, |bytes| told(&pool, bytes)).await
     }
 
     /// Opens a record, which must be block `id`.
@@ -217,27 +253,43 @@ impl Space {
         file: Put,
         tags: &[Tag],
         entry: Sending,
-        moved: impl Fn() + Send + 'static,
+        moved: impl Fn() + Send + Sync + 'static,
     ) -> Result<(NodeId, i64)> {
         let file = Put { entry: entry.0, ..file };
         let frame = wire::frame(&if tags.is_empty() { Call::Put(file) } else { Call::PutTagged(file, shown(tags)) });
-        self.link().stream(body(stream::iter([frame]), moved)).await
+        let put = self.link().stream(body(stream::iter([frame]), self.counted(moved))).await;
+        put.map_err(|error| about_tags(error, tags))
     }
 
     /// Begins an upload whose file will have these tags, or finds it.
     pub async fn begin(&self, begin: Begin, tags: &[Tag]) -> Result<Sent> {
         let call = if tags.is_empty() { Call::Begin(begin) } else { Call::BeginTagged(begin, shown(tags)) };
-        self.link().ask(&call).await
+        self.link().ask(&call).await.map_err(|error| about_tags(error, tags))
     }
 
-    /// Sends sealed blocks from this byte on; `moved` is told whenever some of it left. Nothing is tried again.
+    /// Sends sealed blocks from this byte on, over all connections if no other part goes so; `moved` is told whenever some of it left. Nothing is tried again.
     pub async fn send(
         &self,
         upload: Uid,
         offset: u64,
         entries: impl Stream<Item = Sending> + Send + 'static,
-        moved: impl Fn() + Send + 'static,
+        moved: impl Fn() + Send + Sync + 'static,
     ) -> Result<Sent> {
+        let moved = self.counted(moved);
+        let (alone, pool) = (self.0.lanes.try_acquire().ok(), self.0.pools.used());
+        if alone.is_some() && pool.width() > 1 && self.0.has_lanes.load(Ordering::Relaxed) {
+            let sent = lanes::send(&pool, (upload, offset), entries, Arc::new(moved)).await;
+            return sent.map_err(|failed| match failed {
+                lanes::Failed::Part(error) => error,
+                lanes::Failed::Lane(error) => {
+                    // Not all of them reach one node, perhaps: the next try goes over one.
+                    tracing::info!(%error, "a part of an upload goes over one connection from now on");
+                    self.0.has_lanes.store(false, Ordering::Relaxed);
+                    Error::unavailable(error.message())
+                }
+            });
+        }
+        drop(alone);
         let frame = wire::frame(&Call::Continue(upload, offset));
         let entries = entries.flat_map(|Sending(entry)| {
             let mut length = BytesMut::with_capacity(LENGTH_BYTES);
@@ -245,6 +297,15 @@ impl Space {
             stream::iter([length.freeze(), entry])
         });
         self.link().stream(body(stream::iter([frame]).chain(entries), moved)).await
+    }
+
+    /// What is to be told of bytes that left, with the count of them.
+    fn counted<M: Fn() + Send + Sync + 'static>(&self, moved: M) -> impl Fn(u64) + Send + Sync + use<M> {
+        let pool = self.0.pools.used();
+        move |bytes| {
+            pool.moved(bytes);
+            moved();
+        }
     }
 
     /// Makes the file of an upload that has all its bytes.
@@ -258,17 +319,28 @@ impl Space {
     }
 }
 
+/// What is told of a server that does not know the operations with tags.
+fn about_tags(error: Error, tags: &[Tag]) -> Error {
+    if tags.is_empty() || !wire::is_unknown(&error) {
+        return error;
+    }
+    Error::new(
+        ErrorKind::Unsupported,
+        "the server is older than this program, and takes no tags with files: without --tag it takes them",
+    )
+}
+
 fn shown(tags: &[Tag]) -> Vec<String> {
     tags.iter().map(|tag| tag.shown().to_owned()).collect()
 }
 
 /// A body that leaves in small pieces, each of which is told.
-fn body(parts: impl Stream<Item = Bytes> + Send + 'static, moved: impl Fn() + Send + 'static) -> Body {
+pub(super) fn body(parts: impl Stream<Item = Bytes> + Send + 'static, moved: impl Fn(u64) + Send + 'static) -> Body {
     let pieces = parts.flat_map(|mut part| {
         let cut = move || (!part.is_empty()).then(|| part.split_to(part.len().min(PIECE_BYTES)));
         stream::iter(std::iter::from_fn(cut))
     });
-    let frames = pieces.inspect(move |_| moved()).map(|piece| Ok(Frame::data(piece)));
+    let frames = pieces.inspect(move |piece| moved(piece.len() as u64)).map(|piece| Ok(Frame::data(piece)));
     StreamBody::new(frames).boxed_unsync()
 }
 

@@ -5,6 +5,7 @@
 //! [`SEAT_IDLE`], and with it the session's keys; there are [`SEATS_MAX`] at most, with [`CONTENTS_MAX`] contents each.
 
 mod events;
+mod lanes;
 mod locking;
 mod look;
 mod operate;
@@ -23,6 +24,7 @@ use http::{HeaderMap, Method, Request, Response, StatusCode};
 use http_body::Body;
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt, BodyStream, Full};
+use lanes::Lanes;
 use parking_lot::Mutex;
 use seat::Seats;
 use std::sync::Arc;
@@ -58,13 +60,19 @@ pub struct WireFace(Arc<Inner>);
 struct Inner {
     engine: Engine,
     seats: Mutex<Seats>,
+    lanes: Lanes,
     stopping: watch::Sender<bool>,
 }
 
 impl WireFace {
     /// Over an engine.
     pub fn new(engine: Engine) -> Self {
-        Self(Arc::new(Inner { engine, seats: Mutex::default(), stopping: watch::Sender::new(false) }))
+        Self(Arc::new(Inner {
+            engine,
+            seats: Mutex::default(),
+            lanes: Lanes::default(),
+            stopping: watch::Sender::new(false),
+        }))
     }
 
     /// Ends the streams of changes: the server is about to stop, and waits for running requests.
@@ -126,6 +134,16 @@ impl WireFace {
                 });
             }
             Call::Look(path, contents) => look::look(&self.0.engine, &seat, &who, (&path, contents)).await,
+            Call::Lane(upload, offset, part, is_first) => {
+                let key = (who.account_uid, upload, part);
+                if is_first {
+                    let whole =
+                        |body| sealed::operate(&self.0.engine, (&who, space), Call::Continue(upload, offset), body);
+                    self.0.lanes.first(key, body, whole).await
+                } else {
+                    self.0.lanes.join(key, body).await
+                }
+            }
             call if locking::is_one(&call) => locking::operate(&seat, call, self.0.stopping.subscribe()).await,
             call if sealed::is_one(&call) => sealed::operate(&self.0.engine, (&who, space), call, body).await,
             Call::Keys() => self.0.engine.handed_keys(&who, space).await.map(operate::keys),

@@ -61,6 +61,7 @@ pub(super) async fn operate(seat: &Seat, call: Call, mut body: ContentStream) ->
             tree.reserve(count.min(NUMBERS_MAX)).await.map(|numbers| done((numbers.start, numbers.end)))
         }
         Call::Locks() => tree.has_locks().await.map(done),
+        Call::Operations() => Ok(done(Call::LAST)),
         // Done before anything comes here.
         Call::Keys()
         | Call::Attach(..)
@@ -81,6 +82,7 @@ pub(super) async fn operate(seat: &Seat, call: Call, mut body: ContentStream) ->
         | Call::Begin(_)
         | Call::BeginTagged(..)
         | Call::Continue(..)
+        | Call::Lane(..)
         | Call::Finish(..)
         | Call::Abandon(_) => Err(Error::internal("this call is done elsewhere")),
     }
@@ -191,7 +193,7 @@ pub(super) fn did(call: &Call, space: &str) -> Option<Did> {
         Call::Put(Put { path, .. }) | Call::PutTagged(Put { path, .. }, _) => {
             Some(Did { action: "file.write", object: format!("/{space}{path}"), refused: None })
         }
-        Call::Continue(upload, _) | Call::Finish(upload, _) => {
+        Call::Continue(upload, _) | Call::Finish(upload, _) | Call::Lane(upload, _, _, true) => {
             Some(Did { action: "file.write", object: format!("{space} upload {upload}"), refused: None })
         }
         Call::SetAttributes(node, ..) | Call::SetXattr(node, ..) => numbered("file.properties", *node),

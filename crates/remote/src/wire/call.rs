@@ -3,7 +3,9 @@
 use super::cbor::{Reader, Writer};
 use super::values::{Value, record};
 use bytes::Bytes;
-use holdfast_base::{BlockId, ByteRange, ContentId, DrivePath, Error, NodeId, NodeName, Result, SpaceId, Uid};
+use holdfast_base::{
+    BlockId, ByteRange, ContentId, DrivePath, Error, ErrorKind, NodeId, NodeName, Result, SpaceId, Uid,
+};
 use holdfast_drive::posix_locks::{Held, Kept, LockAsk, LockKey};
 use holdfast_drive::{
     Applied, Batch, Compression, Content, Durable, Entry, Expect, NameTaken, NewAttributes, NewNode, Posix, Rename,
@@ -51,8 +53,16 @@ macro_rules! calls {
     };
 }
 
+/// How the answer to an operation begins that a server does not know, from the first one on.
+const UNKNOWN: &str = "the server does not know this operation";
+
 fn unknown() -> Error {
-    Error::invalid("the server does not know this operation: is it older than this program?")
+    Error::invalid(format!("{UNKNOWN}: is it older than this program?"))
+}
+
+/// Whether a server answered that it does not know an operation.
+pub(crate) fn is_unknown(error: &Error) -> bool {
+    error.kind() == ErrorKind::InvalidInput && error.message().starts_with(UNKNOWN)
 }
 
 calls! {
@@ -143,6 +153,16 @@ calls! {
     41 PutTagged(file: Put, tags: Vec<String>);
     /// As [`Self::Begin`], and the file will have these tags. A server that does not know this takes no tags from transfers.
     42 BeginTagged(upload: Begin, tags: Vec<String>);
+    /// Answers the number of the last operation that the server knows, [`Call::LAST`]; one that is older does not know this either.
+    43 Operations();
+    /// As [`Self::Continue`], with some of the part's entries, each numbered, while other requests bring the others: those under the same random number.
+    /// The first goes on with the upload and answers [`Sent`], the others nothing.
+    44 Lane(upload: Uid, offset: u64, part: u64, is_first: bool);
+}
+
+impl Call {
+    /// The number of the last operation.
+    pub const LAST: u64 = 44;
 }
 
 /// What a client is told first.

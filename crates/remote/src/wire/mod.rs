@@ -6,7 +6,7 @@
 //!
 //! | request | body | answer |
 //! |---|---|---|
-//! | `POST /wire/v1/call?space=S` | a frame with a [`Call`]; after that of [`Call::Save`], the content, and of [`Call::Continue`], sealed blocks | a frame with what the call answers; of [`Call::Record`], the record alone |
+//! | `POST /wire/v1/call?space=S` | a frame with a [`Call`]; after that of [`Call::Save`], the content, and of [`Call::Continue`] and [`Call::Lane`], sealed blocks | a frame with what the call answers; of [`Call::Record`], the record alone |
 //! | `GET /wire/v1/events?space=S` | none | frames with an [`Event`] each, until the stream has had its time |
 //!
 //! An error has its status, and its kind and message in a frame. Without `space`, it is the account's own. A mount names itself by a random number in
@@ -19,11 +19,12 @@ mod fault;
 mod locking;
 mod values;
 
+pub(crate) use call::is_unknown;
 pub use call::{Begin, Call, Event, Handed, Hello, Keys, Opened, Put, Seen, Sent};
 pub use fault::{decode_fault, encode_fault};
 pub(crate) use values::Value;
 
-use bytes::{Bytes, BytesMut};
+use bytes::{BufMut, Bytes, BytesMut};
 use cbor::{Reader, Writer};
 use holdfast_base::limits::BLOCK_BYTES;
 use holdfast_base::{Error, ErrorKind, Result};
@@ -53,6 +54,16 @@ pub const LIST_MAX: usize = 1_000;
 pub const HOLD_MAX: usize = 10_000;
 /// Bytes of a length.
 pub const LENGTH_BYTES: usize = 4;
+/// Bytes before an entry in a lane.
+pub const LANE_HEAD_BYTES: usize = 12;
+
+/// What stands before an entry in a lane: its number and length, the first byte of each the highest.
+pub(crate) fn lane_head(number: u64, length: usize) -> Bytes {
+    let mut head = BytesMut::with_capacity(LANE_HEAD_BYTES);
+    head.put_u64(number);
+    head.put_u32(u32::try_from(length).unwrap_or(u32::MAX));
+    head.freeze()
+}
 
 /// A message in its frame.
 pub(crate) fn frame<T: Value>(message: &T) -> Bytes {

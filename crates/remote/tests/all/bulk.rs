@@ -8,6 +8,7 @@ use holdfast_base::{BlockId, DrivePath, Error, ErrorKind, Uid};
 use holdfast_drive::{Conditions, Content, Drive, Entry, Expect, Location, NameTaken, WriteOptions};
 use holdfast_remote::client::{Block, Options, Sending, Space};
 use holdfast_remote::wire::{Begin, Put, Seen, Sent};
+use std::sync::atomic::Ordering;
 use tokio::sync::mpsc;
 
 const LENGTH: usize = 3 * BLOCK_BYTES + 77_777;
@@ -18,7 +19,7 @@ async fn space(rig: &Rig) -> Space {
 
 async fn connect(rig: &Rig, path: &DrivePath, contents: usize) -> (Space, Seen) {
     let target = format!("http://{}", rig.address).parse().expect("an address");
-    let connected = Space::connect(&Options::new(target), 2, &rig.token, (path, contents)).await;
+    let connected = Space::connect(&Options::new(target), Some(2), &rig.token, (path, contents)).await;
     let (space, seen) = connected.expect("connects");
     (space, seen.expect("was told"))
 }
@@ -198,6 +199,48 @@ async fn blocks_that_the_space_has_are_named_and_not_sent() {
     let begun = space.begin(begin("two", LENGTH), &[]).await.expect("begun");
     send(&space, &begun, entries).await.expect("sent");
     assert!(stored(&rig, "two").await == other);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn one_file_goes_over_several_connections_and_what_breaks_off_goes_on_at_a_whole_block() {
+    let rig = Rig::new().await;
+    let target = format!("http://{}", rig.address).parse().expect("an address");
+    let connected = Space::connect(&Options::new(target), Some(4), &rig.token, (&DrivePath::root(), 0)).await;
+    let space = connected.expect("connects").0;
+    let content = bytes(9, 11 * BLOCK_BYTES + 5);
+    let all = entries(&space, &content).await;
+    let begun = space.begin(begin("file", content.len()), &[]).await.expect("begun");
+    let before = rig.harm.calls.load(Ordering::SeqCst);
+    // It ends after some of them.
+    let sent = send(&space, &begun, all[..6].to_vec()).await.expect("a part");
+    assert_eq!((sent.offset, sent.node), (6 * BLOCK_BYTES as u64, None));
+    let calls = rig.harm.calls.load(Ordering::SeqCst) - before;
+    assert!((2..=4).contains(&calls), "{calls} requests");
+    // A lie in the middle ends all lanes, and what came before it stays.
+    let mut lie = all[6..].to_vec();
+    lie[2] = Sending::held(BlockId([9; 32]));
+    let refused = send(&space, &sent, lie).await.expect_err("refused");
+    assert_eq!(refused.kind(), ErrorKind::Conflict, "{refused}");
+    let again = space.begin(begin("file", content.len()), &[]).await.expect("found");
+    assert_eq!(again.offset, 8 * BLOCK_BYTES as u64);
+    let whole = send(&space, &again, all[8..].to_vec()).await.expect("the rest");
+    assert!(whole.node.is_some(), "{whole:?}");
+    assert!(stored(&rig, "file").await == content, "as the server opens it");
+
+    // Several files at a time, of which one goes so.
+    let files = (0..4_u64).map(|number| {
+        let space = space.clone();
+        async move {
+            let (name, content) = (format!("file {number}"), bytes(number + 20, 5 * BLOCK_BYTES + 77));
+            let begun = space.begin(begin(&name, content.len()), &[]).await.expect("begun");
+            let sent = send(&space, &begun, entries(&space, &content).await).await.expect("sent");
+            assert!(sent.node.is_some());
+            (name, content)
+        }
+    });
+    for (name, content) in futures_util::future::join_all(files).await {
+        assert!(stored(&rig, &name).await == content, "{name}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

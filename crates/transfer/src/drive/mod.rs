@@ -7,6 +7,7 @@
 //!
 //! Limits: numbers of [`FOLDERS_MAX`] folders are remembered; [`content`] and [`outgoing`] say how much of a file is in memory.
 
+mod chosen;
 mod connect;
 mod content;
 mod first;
@@ -14,18 +15,22 @@ mod outgoing;
 mod small;
 mod tiny;
 
+pub use chosen::{Chosen, Why};
 pub use connect::{Reach, connect};
 pub use holdfast_remote::client::Plane;
 
-use crate::{Content, Incoming, Item, Kind, Listed, Site, Version, Wanted};
+use crate::{Content, Incoming, Item, Kind, Listed, Network, Site, Version, Wanted};
 use async_trait::async_trait;
 use bytes::Bytes;
+use chosen::Memory;
+use connect::after_trial;
 use content::DriveContent;
 use first::First;
+use holdfast_auth::Secret;
 use holdfast_base::limits::BLOCK_BYTES;
 use holdfast_base::{ContentId, DrivePath, Error, ErrorKind, NodeId, NodeName, Result};
 use holdfast_drive::{Entry, Expect, Leave, NewNode, NodeKind, Posix, Rename, Special, Taken, Unlink};
-use holdfast_remote::client::{Network, Space};
+use holdfast_remote::client::{Options, Space};
 use holdfast_remote::wire::Seen;
 use outgoing::Outgoing;
 use parking_lot::Mutex;
@@ -48,16 +53,33 @@ pub struct DriveSite {
     folders: Mutex<HashMap<DrivePath, NodeId>>,
     tiny: Tiny,
     first: Option<First>,
+    /// By which plane it is reached, and why.
+    chosen: Arc<Mutex<Chosen>>,
 }
 
 impl DriveSite {
     /// A space that is connected to, with what was seen at a path meanwhile.
-    pub fn new(space: Space, address: String, seen: Option<(DrivePath, Seen)>) -> Self {
+    pub fn new(space: Space, address: String, seen: Option<(DrivePath, Seen)>, chosen: Chosen) -> Self {
         let contents = seen.as_ref().map(|(_, seen)| seen.contents.clone()).unwrap_or_default();
         let tiny = Tiny::start(space.clone(), contents);
         let folders = Mutex::new(seen.as_ref().map(|(path, seen)| folders_on(path, &seen.way)).unwrap_or_default());
         let first = seen.map(|(path, seen)| First::new(path, seen));
-        Self { space, address, folders, tiny, first }
+        Self { space, address, folders, tiny, first, chosen: Arc::new(Mutex::new(chosen)) }
+    }
+
+    /// Has the plane of these options tried in the course of a long transfer, and what is found out kept.
+    fn try_other(&self, other: Options, token: &Secret, memory: Memory) {
+        let (mut verdict, chosen) = (self.space.verdict(), self.chosen.clone());
+        self.space.try_other(other, token);
+        tokio::spawn(async move {
+            let found = verdict.wait_for(Option::is_some).await.map(|found| *found);
+            if let Ok(Some((tried, verdict))) = found {
+                let now = after_trial(*chosen.lock(), tried, verdict);
+                *chosen.lock() = now;
+                // A small file, written at once.
+                memory.keep(now, SystemTime::now());
+            }
+        });
     }
 
     /// The number of a folder, by its path in the space.
@@ -214,7 +236,17 @@ impl Site for DriveSite {
     }
 
     fn network(&self) -> Option<Network> {
-        self.space.network()
+        let seen = self.space.network()?;
+        let Chosen { why, remembered, .. } = *self.chosen.lock();
+        let why = Some(why);
+        Some(Network {
+            plane: seen.plane,
+            rtt: seen.rtt,
+            lost: seen.lost,
+            connections: seen.connections,
+            why,
+            remembered,
+        })
     }
 
     fn takes_tags(&self) -> bool {

@@ -96,7 +96,9 @@ pub async fn run(
         Err(error) => return Err(error),
     };
     let failures = std::mem::take(&mut *run.failures.lock());
-    Ok(Report { counts: run.progress.counts(), failures, stopped, kept, took: begun.elapsed() })
+    let mut ends = std::iter::once(&run.destination).chain(job.legs.iter().map(|leg| &leg.source));
+    let network = ends.find_map(|site| site.network());
+    Ok(Report { counts: run.progress.counts(), failures, stopped, kept, took: begun.elapsed(), network })
 }
 
 /// Refuses what contradicts itself.

@@ -6,7 +6,7 @@ use holdfast_jobs::carry::{Done, Live, Order};
 use holdfast_jobs::desk::Preview;
 use holdfast_jobs::preview::next_times;
 use holdfast_jobs::store::RunRow;
-use holdfast_transfer::What;
+use holdfast_transfer::{Network, What};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -182,6 +182,9 @@ pub(crate) struct DoneBody {
     retries: u64,
     /// Files and links that were compared afterwards, and are the same.
     verified: u64,
+    /// How the network was when it was looked at last; absent if neither end is a drive.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    network: Option<NetworkBody>,
 }
 
 impl From<Done> for DoneBody {
@@ -196,7 +199,35 @@ impl From<Done> for DoneBody {
             removed: done.deleted + done.deleted_source,
             retries: done.retries,
             verified: done.verified,
+            network: done.network.map(Into::into),
         }
+    }
+}
+
+/// How the network to a drive is.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct NetworkBody {
+    /// The transport: `tcp` or `quic`.
+    plane: String,
+    /// The least round trip that was seen, in milliseconds.
+    rtt_ms: f64,
+    /// Share of what was sent lately that did not arrive, in the worse direction; absent over TCP, which does not tell.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    lost: Option<f64>,
+    /// Connections in use.
+    connections: usize,
+    /// Why it is that transport: `asked`, `near`, `far`, `blocked` (the other does not get through), `faster`, `compared` (the other is no faster).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    why: Option<String>,
+    /// Whether that was found out by an earlier transfer.
+    remembered: bool,
+}
+
+impl From<Network> for NetworkBody {
+    fn from(network: Network) -> Self {
+        let (plane, rtt_ms) = (network.plane_name().to_owned(), network.rtt.as_secs_f64() * 1e3);
+        let Network { lost, connections, why, remembered, .. } = network;
+        Self { plane, rtt_ms, lost, connections, why: why.map(|why| why.word().to_owned()), remembered }
     }
 }
 

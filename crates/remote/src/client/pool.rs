@@ -1,0 +1,142 @@
+//! The connections of a [`Space`](super::Space): which one a call takes, and over TCP how many there are ([`Width`]).
+//!
+//! A call takes the connection with the fewest under way. Those that are not in use are not made; those that no longer are end when nothing is under way on them
+//! and the server closes them.
+
+use super::link::Link;
+use super::voice::Voice;
+use super::width::{CONNECTIONS_MAX, Width};
+use super::{Network, Options, Plane};
+use holdfast_auth::Secret;
+use holdfast_base::Result;
+use std::ops::Deref;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+use tokio::sync::watch;
+use tokio::time::{Instant, sleep};
+
+/// The round trip while none is known.
+const RTT_UNKNOWN: Duration = Duration::from_millis(100);
+
+/// Connections.
+pub(super) struct Pool {
+    lines: Vec<Arc<Line>>,
+    /// How many of them are used.
+    wide: watch::Sender<usize>,
+    /// Bytes of content that went through all of them.
+    moved: AtomicU64,
+}
+
+struct Line {
+    link: Link,
+    /// Calls under way.
+    calls: AtomicUsize,
+}
+
+/// A connection, for a call.
+pub(super) struct Turn(Arc<Line>);
+
+impl Deref for Turn {
+    type Target = Link;
+
+    fn deref(&self) -> &Link {
+        &self.0.link
+    }
+}
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        self.0.calls.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+impl Pool {
+    /// So many connections; without a number, one over QUIC, and over TCP as many as the network is worth. Within a runtime.
+    pub(super) fn new(options: &Options, connections: Option<usize>, token: &Secret) -> Result<Arc<Self>> {
+        let adapts = connections.is_none() && options.plane == Plane::Tcp;
+        let width = Width::new();
+        let most = if adapts { CONNECTIONS_MAX } else { connections.unwrap_or(1).max(1) };
+        // Authorities are read once.
+        let tls = options.tls()?;
+        let line = || {
+            let link = Link::with(options, tls.clone(), token, Arc::new(Voice::new()))?;
+            Ok(Arc::new(Line { link, calls: AtomicUsize::new(0) }))
+        };
+        let lines = (0..most).map(|_| line()).collect::<Result<Vec<_>>>()?;
+        let wide = watch::Sender::new(if adapts { width.now() } else { most });
+        let pool = Arc::new(Self { lines, wide, moved: AtomicU64::new(0) });
+        if adapts {
+            tokio::spawn(adapt(Arc::downgrade(&pool), width));
+        }
+        Ok(pool)
+    }
+
+    /// How many connections are used.
+    pub(super) fn width(&self) -> usize {
+        *self.wide.borrow()
+    }
+
+    /// The same, to be followed.
+    pub(super) fn widths(&self) -> watch::Receiver<usize> {
+        self.wide.subscribe()
+    }
+
+    /// The connection with the fewest calls under way.
+    pub(super) fn link(&self) -> Turn {
+        let used = &self.lines[..self.width().clamp(1, self.lines.len())];
+        let least = used.iter().min_by_key(|line| line.calls.load(Ordering::Relaxed));
+        Self::take(least.unwrap_or(&self.lines[0]))
+    }
+
+    /// This one.
+    pub(super) fn at(&self, index: usize) -> Turn {
+        Self::take(&self.lines[index % self.lines.len()])
+    }
+
+    fn take(line: &Arc<Line>) -> Turn {
+        line.calls.fetch_add(1, Ordering::Relaxed);
+        Turn(line.clone())
+    }
+
+    /// Content went through.
+    pub(super) fn moved(&self, bytes: u64) {
+        self.moved.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    /// Bytes of content that went through all of them.
+    pub(super) fn bytes(&self) -> u64 {
+        self.moved.load(Ordering::Relaxed)
+    }
+
+    /// How the network is, as far as it is known.
+    pub(super) fn network(&self) -> Option<Network> {
+        let seen = self.lines.iter().find_map(|line| line.link.network())?;
+        Some(Network { connections: self.width(), ..seen })
+    }
+
+    fn is_busy(&self) -> bool {
+        let calls: usize = self.lines.iter().map(|line| line.calls.load(Ordering::Relaxed)).sum();
+        calls >= self.width()
+    }
+}
+
+/// Looks again and again how many connections are worth it, as long as they are used.
+async fn adapt(pool: Weak<Pool>, mut width: Width) {
+    let (mut before, mut at, mut was_busy) = (0, Instant::now(), false);
+    loop {
+        let rtt = {
+            let Some(pool) = pool.upgrade() else { return };
+            pool.network().map_or(RTT_UNKNOWN, |network| network.rtt)
+        };
+        sleep(Width::every(rtt)).await;
+        let Some(pool) = pool.upgrade() else { return };
+        let (moved, now, is_busy) = (pool.bytes(), Instant::now(), pool.is_busy());
+        let count = width.look(moved - before, now - at, was_busy && is_busy);
+        if count != pool.width() {
+            tracing::debug!(from = pool.width(), to = count, "another number of connections");
+            pool.wide.send_replace(count);
+        }
+        (before, at, was_busy) = (moved, now, is_busy);
+    }
+}
