@@ -215,7 +215,9 @@ async fn from_server(
                 let folder = caches.join(format!("{server}-{space}"));
                 remote.keep_on_disk(&DiskOptions { folder, bytes_max: args.cache_size }).await?;
             }
-            Err(error) => tracing::warn!(%error, "this token opens no keys, so nothing that is read is kept on the disk"),
+            Err(error) => {
+                tracing::warn!(%error, "this token opens no keys, so nothing that is read is kept on the disk")
+            }
         }
     }
     let tree: Arc<dyn Tree> = match (keys, args.journals()) {

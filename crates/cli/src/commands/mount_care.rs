@@ -237,7 +237,13 @@ fn words(status: &Status) -> String {
 fn disk_cache(disk: &DiskCacheStatus, line: &mut impl FnMut(&str, String)) {
     let [bytes, most, pinned, hit] = [disk.bytes, disk.bytes_max, disk.pinned_bytes, disk.hit_bytes].map(format_bytes);
     line("cache", format!("{bytes} of {most} in {}, {pinned} pinned", disk.folder));
-    line("", format!("{} blocks read from it ({hit}), {} were not in it; {} things went for others", disk.hits, disk.misses, disk.evicted));
+    line(
+        "",
+        format!(
+            "{} blocks read from it ({hit}), {} were not in it; {} things went for others",
+            disk.hits, disk.misses, disk.evicted
+        ),
+    );
     if disk.damaged > 0 {
         line("", format!("{} files of it were damaged, and are fetched again", disk.damaged));
     }
@@ -245,7 +251,13 @@ fn disk_cache(disk: &DiskCacheStatus, line: &mut impl FnMut(&str, String)) {
         line("", format!("keeps nothing at present: {trouble}"));
     }
     for pin in disk.pins.iter().take(PINS_SHOWN) {
-        let far = format!("{} of {} files, {} of {}", pin.files_here, pin.files, format_bytes(pin.bytes_here), format_bytes(pin.bytes));
+        let far = format!(
+            "{} of {} files, {} of {}",
+            pin.files_here,
+            pin.files,
+            format_bytes(pin.bytes_here),
+            format_bytes(pin.bytes)
+        );
         let why = pin.why.as_ref().map_or_else(String::new, |why| format!(": {why}"));
         line("pinned", format!("{}  {}, {far}{why}", pin.path, pin.state));
     }
@@ -320,7 +332,13 @@ mod tests {
             let parsed = read(line).unwrap_or_else(|error| panic!("{line}: {error}"));
             assert!(parsed.contains(shown), "{line}: {parsed}");
         }
-        for bad in ["holdfast mount", "holdfast mount /data", "holdfast mount flush", "holdfast mount evict", "holdfast mount pin"] {
+        for bad in [
+            "holdfast mount",
+            "holdfast mount /data",
+            "holdfast mount flush",
+            "holdfast mount evict",
+            "holdfast mount pin",
+        ] {
             assert!(read(bad).is_err(), "{bad}");
         }
     }

@@ -89,7 +89,8 @@ pub fn within(path: &Path) -> Result<(Found, String)> {
             return Ok((found.clone(), inside.to_owned()));
         }
     }
-    let message = format!("no mount of this account has {}; `holdfast mount status` lists those that are", path.display());
+    let message =
+        format!("no mount of this account has {}; `holdfast mount status` lists those that are", path.display());
     Err(Error::not_found(message))
 }
 

@@ -14,7 +14,7 @@ use super::names::Folder;
 use super::voice::Voice;
 use super::{DiskOptions, Layouts, Options, Remote, Shared, disk, pins};
 use crate::wire::{self, ANSWER_BYTES_MAX, Hello, Keys, Value};
-use bytes::BytesMut;
+use bytes::{Bytes, BytesMut};
 use holdfast_auth::Secret;
 use holdfast_base::{Error, NodeId, NodeName, Result, Uid};
 use holdfast_drive::{Entry, Tree};
@@ -42,6 +42,8 @@ pub(super) struct KeptFolder {
 /// Who the server said it was.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Identity {
+    /// The keys beside it, as they are written.
+    keys: Bytes,
     hello: Hello,
     /// The space as it was asked for.
     asked: Option<String>,
@@ -50,7 +52,7 @@ struct Identity {
 
 wire::record! {
     KeptFolder: 3 { entry, members, whole }
-    Identity: 3 { hello, asked, has_locking }
+    Identity: 4 { keys, hello, asked, has_locking }
 }
 
 impl Remote {
@@ -61,8 +63,12 @@ impl Remote {
         let disk = Arc::new(off(move || Disk::open(&options, sealing)).await??);
         let shared = &self.shared;
         if let Some(keys) = &self.keys {
-            let identity =
-                Identity { hello: shared.hello.clone(), asked: self.asked.clone(), has_locking: shared.has_locking };
+            let identity = Identity {
+                keys: wire::encode(keys).into(),
+                hello: shared.hello.clone(),
+                asked: self.asked.clone(),
+                has_locking: shared.has_locking,
+            };
             if let Err(error) = write_identity(&disk, keys, &identity) {
                 tracing::warn!(%error, "a mount that begins while the server is away will not find this cache");
             }
@@ -88,7 +94,11 @@ impl Remote {
 
     /// A space whose server is away, as it was kept in a cache below `folder`, in one whose name begins with `prefix`; and its random name. None if there is none
     /// that this token opens.
-    pub async fn away(options: Options, token: &Secret, (folder, prefix): (&Path, &str)) -> Result<Option<(Self, Uid)>> {
+    pub async fn away(
+        options: Options,
+        token: &Secret,
+        (folder, prefix): (&Path, &str),
+    ) -> Result<Option<(Self, Uid)>> {
         let Ok(caches) = std::fs::read_dir(folder) else { return Ok(None) };
         for cache in caches.flatten() {
             if !cache.file_name().to_str().is_some_and(|name| name.starts_with(prefix)) {
@@ -121,7 +131,10 @@ fn read_identity(bytes: &[u8], token: &Secret) -> Result<(Keys, Sealing, Identit
     let found = wire::split(&mut buffer, ANSWER_BYTES_MAX)?.ok_or_else(|| Error::damaged("it is cut short"))?;
     let keys: Keys = wire::message(&found)?;
     let sealing = Sealing::open(&keys, token)?;
-    let identity = wire::message(&sealing.open_kept(IDENTITY, buffer.to_vec())?)?;
+    let identity: Identity = wire::message(&sealing.open_kept(IDENTITY, buffer.to_vec())?)?;
+    if identity.keys != found {
+        return Err(Error::damaged("it is not as it was written"));
+    }
     Ok((keys, sealing, identity))
 }
 
@@ -205,7 +218,11 @@ pub(crate) fn read_anything(bytes: &[u8]) {
 
 fn same<T: Value + PartialEq + std::fmt::Debug>(bytes: &[u8]) {
     if let Ok(read) = wire::message::<T>(bytes) {
-        assert_eq!(wire::message::<T>(&wire::encode(&read)).ok(), Some(read), "what was read is written as it was read");
+        assert_eq!(
+            wire::message::<T>(&wire::encode(&read)).ok(),
+            Some(read),
+            "what was read is written as it was read"
+        );
     }
 }
 
@@ -238,8 +255,11 @@ mod tests {
 
     #[test]
     fn what_is_known_of_a_folder_in_part_adds_to_what_was_known_and_all_of_it_takes_its_place() {
-        let before =
-            KeptFolder { entry: Some(entry(1, "")), members: vec![entry(2, "a"), entry(3, "b"), entry(4, "c")], whole: true };
+        let before = KeptFolder {
+            entry: Some(entry(1, "")),
+            members: vec![entry(2, "a"), entry(3, "b"), entry(4, "c")],
+            whole: true,
+        };
         let free = vec![NodeName::new("b").expect("a name")];
         let part = |whole| Folder {
             node: NodeId(1),
@@ -262,6 +282,10 @@ mod tests {
         for bytes in [&b""[..], b"c-7", b"\x83\xf6\x80\xf5", &[0xff; 300]] {
             read_anything(bytes);
         }
-        read_anything(&wire::encode(&KeptFolder { entry: Some(entry(1, "")), members: vec![entry(2, "a")], whole: true }));
+        read_anything(&wire::encode(&KeptFolder {
+            entry: Some(entry(1, "")),
+            members: vec![entry(2, "a")],
+            whole: true,
+        }));
     }
 }

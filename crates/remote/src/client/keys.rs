@@ -88,8 +88,9 @@ impl Sealing {
         buffer.resize(RECORD_PREFIX_BYTES, 0);
         buffer.extend_from_slice(plain);
         let id = self.id_of_name(name);
-        let (record, _) = TOOLS
-            .with_borrow_mut(|(sealer, _, spare)| sealer.seal(&self.keys, id, self.codec, buffer, std::mem::take(spare)))?;
+        let (record, _) = TOOLS.with_borrow_mut(|(sealer, _, spare)| {
+            sealer.seal(&self.keys, id, self.codec, buffer, std::mem::take(spare))
+        })?;
         Ok(Some(record))
     }
 

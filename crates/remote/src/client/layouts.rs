@@ -44,7 +44,9 @@ impl Layout {
     fn new(disk: &Disk, content: Content) -> Result<Self> {
         disk.sealing().look_at(&content)?;
         let inline = content.inline.is_some().then(|| disk.sealing().open_inline(&content)).transpose()?;
-        if inline.is_none() && (content.block_bytes == 0 || content.size > content.blocks * u64::from(content.block_bytes)) {
+        if inline.is_none()
+            && (content.block_bytes == 0 || content.size > content.blocks * u64::from(content.block_bytes))
+        {
             return Err(Error::damaged("a file's content has fewer blocks than bytes"));
         }
         Ok(Self { content, inline, chunk: Mutex::default() })
@@ -74,7 +76,12 @@ pub(super) fn place(index: u64) -> (u64, usize) {
 
 impl Layouts {
     pub(super) fn new(disk: Arc<Disk>) -> Self {
-        Self { disk, known: Mutex::default(), compared: AtomicBool::new(false), comparing: tokio::sync::Mutex::default() }
+        Self {
+            disk,
+            known: Mutex::default(),
+            compared: AtomicBool::new(false),
+            comparing: tokio::sync::Mutex::default(),
+        }
     }
 
     /// The server was away: it may be another by now.
@@ -194,7 +201,8 @@ impl Layouts {
         if let Some(known) = layout.chunk.lock().as_ref().filter(|known| known.index == number) {
             return Ok(known.clone());
         }
-        let (disk, name, content) = (self.disk.clone(), Name::Manifest(layout.content.id, number), layout.content.clone());
+        let (disk, name, content) =
+            (self.disk.clone(), Name::Manifest(layout.content.id, number), layout.content.clone());
         let kept = off(move || {
             let kept = disk.find::<ManifestChunk>(name)?;
             // Of another content that had this number: there is nothing wrong with the disk.
@@ -268,7 +276,13 @@ impl Layouts {
     }
 
     /// A block from the server: its record, and what is in it.
-    pub(super) async fn fetch(&self, shared: &Shared, content: ContentId, index: u64, id: BlockId) -> Result<(Bytes, Bytes)> {
+    pub(super) async fn fetch(
+        &self,
+        shared: &Shared,
+        content: ContentId,
+        index: u64,
+        id: BlockId,
+    ) -> Result<(Bytes, Bytes)> {
         let record = shared.link.fetch(&Call::Record(content, index), || ()).await?;
         let (disk, sealed) = (self.disk.clone(), record.clone());
         let plain = off(move || disk.sealing().open_block(id, sealed)).await??;

@@ -63,7 +63,9 @@ impl Pins {
                 let pin = |(node, path)| Pin { node, told: Pinned { path, ..Pinned::default() } };
                 *self.list.lock() = list.unwrap_or_default().into_iter().take(PINS_MAX).map(pin).collect();
             }
-            Err(error) => tracing::error!(%error, "the list of what is pinned cannot be read: nothing is pinned any more"),
+            Err(error) => {
+                tracing::error!(%error, "the list of what is pinned cannot be read: nothing is pinned any more")
+            }
         }
     }
 
@@ -99,7 +101,9 @@ impl RemotePins {
             self.0.pins.list.lock().iter().map(|pin| (pin.node, pin.told.path.clone())).collect();
         let done = change(&mut list)?;
         let (disk, written) = (layouts.disk.clone(), list.clone());
-        off(move || disk.write_note(PINS, &written)).await?.map_err(|error| error.context("the list of what is pinned"))?;
+        off(move || disk.write_note(PINS, &written))
+            .await?
+            .map_err(|error| error.context("the list of what is pinned"))?;
         let mut pins = self.0.pins.list.lock();
         pins.retain(|pin| list.iter().any(|(node, _)| *node == pin.node));
         for (node, path) in list {
@@ -199,11 +203,12 @@ async fn walk(shared: &Arc<Shared>, walked: &mut Walked) -> bool {
     let Some(layouts) = shared.layouts.get() else { return true };
     let (mut wanted, mut whole) = (HashSet::new(), true);
     for node in shared.pins.nodes() {
-        let outcome = if shared.link.is_away() {
-            Err(Stop::Failed(Error::unavailable("the server is away")))
-        } else {
-            one(shared, layouts, (walked, &mut wanted), node).await
-        };
+        if shared.link.is_away() {
+            whole = false;
+            shared.pins.tell(node, |told| told.why = Some("the server is away".into()));
+            continue;
+        }
+        let outcome = one(shared, layouts, (walked, &mut wanted), node).await;
         whole &= matches!(outcome, Ok(()) | Err(Stop::Gone));
         shared.pins.tell(node, |told| match outcome {
             Ok(()) => (told.state, told.why) = (PinState::Here, None),
@@ -248,6 +253,7 @@ async fn one(
 ) -> std::result::Result<(), Stop> {
     let entry: Option<Entry> = shared.link.ask(&wire::Call::Entry(node)).await?;
     let entry = entry.ok_or(Stop::Gone)?;
+    shared.names.note(&entry);
     if let Some(folder) = entry.node.parent {
         // So that it is found by its path while the server is away.
         above(shared, layouts, wanted, folder).await?;
@@ -376,7 +382,8 @@ async fn fetch(shared: &Shared, layouts: &Layouts, content: ContentId) -> std::r
     let layout = layouts.layout(shared, content).await?;
     let mut names = vec![Name::Content(content)];
     let (disk, whole) = (layouts.disk.clone(), layout.content.clone());
-    let kept: std::result::Result<(), Stop> = off(move || disk.keep(Name::Content(content), &whole, true)).await?.into();
+    let kept: std::result::Result<(), Stop> =
+        off(move || disk.keep(Name::Content(content), &whole, true)).await?.into();
     kept?;
     let chunks = layout.content.blocks.div_ceil(MANIFEST_CHUNK_BLOCKS as u64);
     for number in 0..chunks {

@@ -14,8 +14,8 @@ use bytes::Bytes;
 use holdfast_base::{ByteRange, ContentId, Error, ErrorKind, NodeId, NodeName, Result};
 use holdfast_drive::posix_locks::Locking;
 use holdfast_drive::{
-    Change, Condition, ContentStream, DiskCache, Durable, Entry, NewAttributes, NewNode, OpenContent, Pinning, Posix, Rename, Renamed,
-    Room, Save, Tree, Unlink, XattrRule,
+    Change, Condition, ContentStream, DiskCache, Durable, Entry, NewAttributes, NewNode, OpenContent, Pinning, Posix,
+    Rename, Renamed, Room, Save, Tree, Unlink, XattrRule,
 };
 use parking_lot::Mutex;
 use std::sync::Arc;

@@ -293,7 +293,8 @@ impl Disk {
     /// Writes such a file; it is on disk when this answers.
     pub(super) fn write_note<T: Value>(&self, name: &str, what: &T) -> Result<()> {
         let sealed = self.sealing.seal_kept(name, &wire::encode(what))?;
-        let sealed = sealed.ok_or_else(|| holdfast_base::Error::new(holdfast_base::ErrorKind::TooLarge, "there are too many pins"))?;
+        let sealed = sealed
+            .ok_or_else(|| holdfast_base::Error::new(holdfast_base::ErrorKind::TooLarge, "there are too many pins"))?;
         Ok(self.shelf.write_note(name, &sealed)?)
     }
 
@@ -342,7 +343,7 @@ impl Disk {
                 Ok(bytes) => return Some(bytes),
                 Err(_) if self.state.lock().queue.find(name) == Some(!pinned) => {}
                 Err(error) => {
-                    tracing::warn!(%error, %name, "a file of the cache cannot be read, and is fetched again");
+                    tracing::debug!(%error, %name, "a file of the cache cannot be read");
                     self.drop_damaged(name);
                     return None;
                 }
@@ -352,7 +353,12 @@ impl Disk {
     }
 
     fn drop_damaged(&self, name: Name) {
-        tracing::warn!(%name, "a file of the cache is damaged, and is fetched again");
+        // The first says it; a disk that went bad would say nothing else any more.
+        if self.counters.damaged.get() == 0 {
+            tracing::warn!(%name, "a file of the cache is damaged, and is fetched again; more of them are only counted");
+        } else {
+            tracing::debug!(%name, "a file of the cache is damaged");
+        }
         self.counters.damaged.add(1);
         self.forget(name, true);
     }

@@ -71,8 +71,21 @@ mod tests {
         for name in names {
             assert_eq!(Name::parse(&name.to_string()), Some(name));
         }
-        for bad in ["", "b-", "c-", "c-07", "c-+7", "m-1", "m-1-", "f-x", "x-1", "b-AB", "c-7 ", "c-7/../c-8", "c-99999999999999999999"]
-        {
+        for bad in [
+            "",
+            "b-",
+            "c-",
+            "c-07",
+            "c-+7",
+            "m-1",
+            "m-1-",
+            "f-x",
+            "x-1",
+            "b-AB",
+            "c-7 ",
+            "c-7/../c-8",
+            "c-99999999999999999999",
+        ] {
             assert_eq!(Name::parse(bad), None, "{bad:?}");
         }
         assert_eq!(Name::parse(&format!("b-{}", "AB".repeat(32))), None, "another spelling");

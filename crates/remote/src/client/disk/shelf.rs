@@ -259,7 +259,8 @@ fn mark(folder: &Path) -> Result<()> {
         return Ok(());
     }
     let text = String::from_utf8_lossy(&known);
-    if let Some(version) = text.strip_prefix(FORMAT_PREFIX).filter(|version| version.trim_end().parse::<u32>().is_ok()) {
+    if let Some(version) = text.strip_prefix(FORMAT_PREFIX).filter(|version| version.trim_end().parse::<u32>().is_ok())
+    {
         let message = format!("the cache in {} has format {}, which", folder.display(), version.trim_end());
         return Err(Error::new(ErrorKind::Unsupported, format!("{message} this release does not read: remove it")));
     }
