@@ -256,7 +256,7 @@ async fn connect(args: &MountArgs, options: Options, token: &Secret, server: &st
     };
     let caches = args.caches().filter(|_| matches!(error.kind(), ErrorKind::Unavailable | ErrorKind::Timeout));
     let Some(caches) = caches else { return Err(error) };
-    match Remote::away(options, token, (&caches, &format!("{server}-"))).await? {
+    match Remote::away(options, token, (&caches, &format!("{server}-")))? {
         Some((remote, space)) => {
             tracing::warn!(%error, "the server is away: what the cache has is shown as it was last");
             Ok((remote, Some(space)))

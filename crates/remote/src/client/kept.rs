@@ -94,11 +94,7 @@ impl Remote {
 
     /// A space whose server is away, as it was kept in a cache below `folder`, in one whose name begins with `prefix`; and its random name. None if there is none
     /// that this token opens.
-    pub async fn away(
-        options: Options,
-        token: &Secret,
-        (folder, prefix): (&Path, &str),
-    ) -> Result<Option<(Self, Uid)>> {
+    pub fn away(options: Options, token: &Secret, (folder, prefix): (&Path, &str)) -> Result<Option<(Self, Uid)>> {
         let Ok(caches) = std::fs::read_dir(folder) else { return Ok(None) };
         for cache in caches.flatten() {
             if !cache.file_name().to_str().is_some_and(|name| name.starts_with(prefix)) {

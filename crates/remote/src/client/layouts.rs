@@ -208,19 +208,18 @@ impl Layouts {
             // Of another content that had this number: there is nothing wrong with the disk.
             (kept.index == number && disk.sealing().look_at_chunk(&content, &kept).is_ok()).then_some(kept)
         });
-        let chunk = match kept.await? {
-            Some(kept) => Arc::new(kept),
-            None => {
-                let found: ManifestChunk = shared.link.ask(&Call::Manifest(layout.content.id, number)).await?;
-                if found.index != number {
-                    return Err(Error::damaged("the server answered another question than was asked"));
-                }
-                self.disk.sealing().look_at_chunk(&layout.content, &found)?;
-                let found = Arc::new(found);
-                let kept = found.clone();
-                self.disk.later(move |disk| disk.keep(name, &*kept, false));
-                found
+        let chunk = if let Some(kept) = kept.await? {
+            Arc::new(kept)
+        } else {
+            let found: ManifestChunk = shared.link.ask(&Call::Manifest(layout.content.id, number)).await?;
+            if found.index != number {
+                return Err(Error::damaged("the server answered another question than was asked"));
             }
+            self.disk.sealing().look_at_chunk(&layout.content, &found)?;
+            let found = Arc::new(found);
+            let kept = found.clone();
+            self.disk.later(move |disk| disk.keep(name, &*kept, false));
+            found
         };
         *layout.chunk.lock() = Some(chunk.clone());
         Ok(chunk)
@@ -260,13 +259,12 @@ impl Layouts {
         }
         let id = self.id_of(shared, layout, index).await?;
         let disk = self.disk.clone();
-        let plain = match off(move || disk.block(id)).await? {
-            Some(plain) => plain,
-            None => {
-                let (record, plain) = self.fetch(shared, layout.content.id, index, id).await?;
-                self.disk.later(move |disk| disk.keep_block(id, &record, false));
-                plain
-            }
+        let plain = if let Some(plain) = off(move || disk.block(id)).await? {
+            plain
+        } else {
+            let (record, plain) = self.fetch(shared, layout.content.id, index, id).await?;
+            self.disk.later(move |disk| disk.keep_block(id, &record, false));
+            plain
         };
         if plain.len() as u64 == layout.length_of(index) {
             Ok(plain)

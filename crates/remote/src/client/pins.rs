@@ -64,7 +64,7 @@ impl Pins {
                 *self.list.lock() = list.unwrap_or_default().into_iter().take(PINS_MAX).map(pin).collect();
             }
             Err(error) => {
-                tracing::error!(%error, "the list of what is pinned cannot be read: nothing is pinned any more")
+                tracing::error!(%error, "the list of what is pinned cannot be read: nothing is pinned any more");
             }
         }
     }
@@ -186,14 +186,21 @@ pub(super) async fn keep(shared: Arc<Shared>) {
         let whole = walk(&shared, &mut walked).await;
         let rest = if whole { (began.elapsed() * REST_TIMES).clamp(REST_MIN, REST_MAX) } else { REST_FAILED };
         let woken = tokio::time::timeout(rest, shared.pins.wake.notified()).await.is_ok();
-        while whole && !woken {
-            let now = shared.names.version();
-            if now.0 != version.0 || (now != version && began.elapsed() >= REST_UNSEEN) {
-                break;
-            }
-            if tokio::time::timeout(LOOK, shared.pins.wake.notified()).await.is_ok() {
-                break;
-            }
+        if whole && !woken {
+            changed(&shared, (began, version)).await;
+        }
+    }
+}
+
+/// Waits until it is time for another walk: something changed, or may have long ago, or somebody says so.
+async fn changed(shared: &Shared, (began, version): (Instant, (u64, u64))) {
+    loop {
+        let now = shared.names.version();
+        if now.0 != version.0 || (now != version && began.elapsed() >= REST_UNSEEN) {
+            return;
+        }
+        if tokio::time::timeout(LOOK, shared.pins.wake.notified()).await.is_ok() {
+            return;
         }
     }
 }

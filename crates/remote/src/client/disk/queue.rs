@@ -243,10 +243,10 @@ mod tests {
     fn what_is_used_survives_whoever_reads_everything_once() {
         let mut queue = Queue::new(MAX);
         for _ in 0..3 {
-            (0..50).for_each(|number| drop(ask(&mut queue, number)));
+            (0..50).for_each(|number| _ = ask(&mut queue, number));
         }
         for round in 0..20 {
-            (0..500).for_each(|number| drop(ask(&mut queue, 1_000 + round * 500 + number)));
+            (0..500).for_each(|number| _ = ask(&mut queue, 1_000 + round * 500 + number));
             let hits = (0..50).filter(|number| ask(&mut queue, *number)).count();
             assert_eq!(hits, 50, "round {round}");
         }
@@ -256,10 +256,10 @@ mod tests {
     #[test]
     fn what_comes_back_soon_after_it_went_stays_longer() {
         let mut queue = Queue::new(MAX);
-        (0..150).for_each(|number| drop(ask(&mut queue, number)));
+        (0..150).for_each(|number| _ = ask(&mut queue, number));
         assert!(queue.find(name(0)).is_none());
         ask(&mut queue, 0);
-        (1_000..1_095).for_each(|number| drop(ask(&mut queue, number)));
+        (1_000..1_095).for_each(|number| _ = ask(&mut queue, number));
         assert!(queue.find(name(0)).is_some(), "it is in the main line");
     }
 
