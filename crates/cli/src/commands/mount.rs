@@ -216,7 +216,7 @@ async fn from_server(
                 remote.keep_on_disk(&DiskOptions { folder, bytes_max: args.cache_size }).await?;
             }
             Err(error) => {
-                tracing::warn!(%error, "this token opens no keys, so nothing that is read is kept on the disk")
+                tracing::warn!(%error, "this token opens no keys, so nothing that is read is kept on the disk");
             }
         }
     }

@@ -148,9 +148,12 @@ fn pin(paths: &[PathBuf], pinned: bool, json: bool) -> anyhow::Result<ExitCode> 
         let Reply::Pinned = reply else { return Err(unexpected().into()) };
         let shown = path.display().to_string();
         let event = if pinned { "pinned" } else { "unpinned" };
-        output::show(json, &json!({"event": event, "path": shown}), |_| match pinned {
-            true => format!("{shown} is pinned, and is being fetched; `holdfast mount status` says how far it is."),
-            false => format!("{shown} is not pinned any more."),
+        output::show(json, &json!({"event": event, "path": shown}), |_| {
+            if pinned {
+                format!("{shown} is pinned, and is being fetched; `holdfast mount status` says how far it is.")
+            } else {
+                format!("{shown} is not pinned any more.")
+            }
         })?;
     }
     Ok(ExitCode::SUCCESS)
