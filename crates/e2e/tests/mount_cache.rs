@@ -18,7 +18,7 @@ use holdfast_testkit::rng::Prng;
 use serde_json::Value;
 
 /// Longest that a test waits for what should come soon, on a machine that does other things as well.
-const SOON: Duration = Duration::from_secs(60);
+const SOON: Duration = Duration::from_mins(1);
 
 /// Waits until something is so.
 fn until(what: &str, so: impl Fn() -> Outcome<bool>) -> Outcome {
