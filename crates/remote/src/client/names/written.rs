@@ -8,7 +8,12 @@ use std::collections::HashMap;
 
 impl Names {
     /// A page of a folder's members as they were last, if all of them are known.
-    pub(super) fn list_before(&self, folder: NodeId, after: Option<&NodeName>, limit: usize) -> Option<Vec<Entry>> {
+    pub(in crate::client) fn list_before(
+        &self,
+        folder: NodeId,
+        after: Option<&NodeName>,
+        limit: usize,
+    ) -> Option<Vec<Entry>> {
         let known = self.known.lock();
         let after = after.map_or("", NodeName::as_str);
         let mut page = known.members_before(folder)?;
@@ -18,18 +23,18 @@ impl Names {
     }
 
     /// What is learnt is to be written down from now on.
-    pub(super) fn keeps(&self) {
+    pub(in crate::client) fn keeps(&self) {
         self.known.lock().keeps = true;
     }
 
     /// Changes that were heard of, and everything else that may have made anything different.
-    pub(super) fn version(&self) -> (u64, u64) {
+    pub(in crate::client) fn version(&self) -> (u64, u64) {
         let known = self.known.lock();
         (known.changes, known.count)
     }
 
     /// A node as the server says it is at present, for when it is away.
-    pub(super) fn note(&self, entry: &Entry) {
+    pub(in crate::client) fn note(&self, entry: &Entry) {
         let mut known = self.known.lock();
         if let Some(folder) = entry.node.parent {
             known.learnt_of(folder, None);
@@ -40,7 +45,7 @@ impl Names {
     }
 
     /// What was learnt of folders since this was asked last.
-    pub(super) fn take_learnt(&self) -> Vec<Folder> {
+    pub(in crate::client) fn take_learnt(&self) -> Vec<Folder> {
         let mut known = self.known.lock();
         let learnt = std::mem::take(&mut known.learnt);
         if learnt.is_empty() {
@@ -65,7 +70,7 @@ impl Names {
     }
 
     /// Remembers a folder as it was written down, where nothing better is known.
-    pub(super) fn recall(&self, folder: NodeId, kept: &KeptFolder) {
+    pub(in crate::client) fn recall(&self, folder: NodeId, kept: &KeptFolder) {
         let mut known = self.known.lock();
         known.make_room();
         if known.recalled.len() >= RECALLED_MAX {
@@ -86,7 +91,7 @@ impl Names {
     }
 
     /// The folder by which a node was recalled that is not known any more.
-    pub(super) fn recalled_by(&self, node: NodeId) -> Option<NodeId> {
+    pub(in crate::client) fn recalled_by(&self, node: NodeId) -> Option<NodeId> {
         self.known.lock().recalled.get(&node).copied()
     }
 }
