@@ -89,8 +89,90 @@ pub trait Tree: Send + Sync + 'static {
     fn locking(&self) -> Option<Arc<dyn Locking>> {
         None
     }
-    /// Lets go of a content that is kept in memory to be read again, or of all of them and what is known of names.
-    fn forget(&self, _content: Option<ContentId>) {}
+    /// Lets go of a content that is kept to be read again, or of all of them and what is known of names; of what is pinned only if that is said.
+    async fn forget(&self, _content: Option<ContentId>, _pinned_too: bool) {}
+    /// What keeps files here for when the server is away; none where there is no such thing.
+    fn pinning(&self) -> Option<Arc<dyn Pinning>> {
+        None
+    }
+}
+
+/// Files and folders that are kept on this machine, whatever else there is no room for.
+#[async_trait]
+pub trait Pinning: Send + Sync {
+    /// Keeps a file, or everything below a folder, from now on; it is fetched in the background. `path` is what it is called where it is told of. On disk when
+    /// it is answered.
+    async fn pin(&self, node: NodeId, path: String) -> Result<()>;
+    /// Keeps it no more. Answers whether it was pinned: by this path, or by this node if there is one.
+    async fn unpin(&self, path: &str, node: Option<NodeId>) -> Result<bool>;
+}
+
+/// How a cache on the disk does. Counts are since the mount began.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct DiskCache {
+    /// Its folder.
+    pub folder: String,
+    /// Bytes it takes.
+    pub bytes: u64,
+    /// Bytes it takes at most.
+    pub bytes_max: u64,
+    /// Bytes that are pinned.
+    pub pinned_bytes: u64,
+    /// Blocks, and what is known of contents and folders.
+    pub things: u64,
+    /// Blocks that were read from it.
+    pub hits: u64,
+    /// Blocks that were not in it.
+    pub misses: u64,
+    /// Bytes of files that were read from it.
+    pub hit_bytes: u64,
+    /// Things that went because there was no room.
+    pub evicted: u64,
+    /// Things that did not open and were dropped.
+    pub damaged: u64,
+    /// Things that could not be kept.
+    pub skipped: u64,
+    /// Why nothing could be kept lately.
+    pub trouble: Option<String>,
+    /// What is pinned.
+    pub pins: Vec<Pinned>,
+}
+
+/// How far something pinned is.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Pinned {
+    /// What it was called when it was pinned.
+    pub path: String,
+    /// How it does.
+    pub state: PinState,
+    /// Files in it, as far as they are known.
+    pub files: u64,
+    /// How many of them are here.
+    pub files_here: u64,
+    /// Bytes of those files.
+    pub bytes: u64,
+    /// Bytes of those that are here.
+    pub bytes_here: u64,
+    /// What is in the way.
+    pub why: Option<String>,
+}
+
+/// How something pinned does.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum PinState {
+    /// It was not looked at yet.
+    #[default]
+    Waits,
+    /// It is being fetched.
+    Fetches,
+    /// All of it is here, as of the last look.
+    Here,
+    /// There is no room for all of it.
+    NoRoom,
+    /// It could not be fetched lately.
+    Fails,
+    /// There is no such node any more.
+    Gone,
 }
 
 /// How a tree does.
@@ -102,6 +184,8 @@ pub struct Condition {
     pub cache_bytes: Option<u64>,
     /// What it answered first, if it does so.
     pub deferred: Option<Waiting>,
+    /// Its cache on the disk, if it has one.
+    pub disk: Option<DiskCache>,
 }
 
 /// Changes that were answered and are not where they belong.

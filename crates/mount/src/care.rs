@@ -1,11 +1,12 @@
 //! What is told of a mount, and what it is told to do, beside what the kernel asks.
 
 use crate::core::Core;
-use crate::status::{JournalStatus, Refused, Status};
+use crate::status::{DiskCacheStatus, JournalStatus, PinStatus, Refused, Status};
 use fuser::INodeNo;
-use holdfast_base::{Error, NodeId, NodeName, Result};
-use holdfast_drive::{Condition, Durable, Entry, NodeKind, Waiting};
+use holdfast_base::{Error, ErrorKind, NodeId, NodeName, Result};
+use holdfast_drive::{Condition, DiskCache, Durable, Entry, NodeKind, PinState, Pinned, Pinning, Waiting};
 use std::collections::HashSet;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Nodes below a folder that are looked at to forget them.
@@ -28,7 +29,7 @@ impl Core {
     pub(crate) fn status(&self, about: About) -> Status {
         let files = self.files.all();
         let unsaved: Vec<u64> = files.iter().filter_map(|file| file.shown().unsaved_bytes).collect();
-        let Condition { away, cache_bytes, deferred } = self.tree.condition();
+        let Condition { away, cache_bytes, deferred, disk } = self.tree.condition();
         let (operations_under_way, under_way) = self.meter.under_way();
         let About { at, target, space, read_only, since_ms } = about;
         Status {
@@ -43,6 +44,7 @@ impl Core {
             unsaved_files: unsaved.len() as u64,
             unsaved_bytes: unsaved.iter().sum(),
             cache_bytes,
+            disk_cache: disk.map(disk_cache),
             journal: deferred.map(journal),
             operations_under_way,
             under_way,
@@ -74,10 +76,11 @@ impl Core {
         }
     }
 
-    /// Lets go of content in memory, of a file, of all files below a folder, or of all; answers the inodes that the kernel is to forget the content of.
-    pub(crate) async fn evict(&self, path: Option<&str>) -> Result<HashSet<INodeNo>> {
+    /// Lets go of content that is kept here, of a file, of all files below a folder, or of all, and of what is pinned only if that is said; answers the inodes
+    /// that the kernel is to forget the content of.
+    pub(crate) async fn evict(&self, path: Option<&str>, pinned_too: bool) -> Result<HashSet<INodeNo>> {
         let Some(path) = path else {
-            self.tree.forget(None);
+            self.tree.forget(None, pinned_too).await;
             let open = self.files.all();
             let known = self.forget_known(|_| true).into_iter().chain(open.iter().map(|file| file.id));
             return Ok(known.map(|node| self.ino(node)).collect());
@@ -103,13 +106,37 @@ impl Core {
                 }
             } else {
                 if entry.node.content.is_some() {
-                    self.tree.forget(entry.node.content);
+                    self.tree.forget(entry.node.content, pinned_too).await;
                 }
                 forgotten.insert(entry.node.id);
             }
         }
         self.forget_known(|node| forgotten.contains(&node));
         Ok(forgotten.into_iter().map(|node| self.ino(node)).collect())
+    }
+
+    /// Keeps what is at a path here from now on.
+    pub(crate) async fn pin(&self, path: &str) -> Result<()> {
+        let pinning = self.pinning()?;
+        // What was answered first is nowhere yet where it could be fetched from.
+        let entry = self.find(path).await?;
+        self.tree.hand_over().await?;
+        pinning.pin(entry.node.id, shown(path)).await
+    }
+
+    /// Keeps it no more. What is not there any more is found by the path it had.
+    pub(crate) async fn unpin(&self, path: &str) -> Result<()> {
+        let pinning = self.pinning()?;
+        let node = self.find(path).await.ok().map(|entry| entry.node.id);
+        if pinning.unpin(&shown(path), node).await? {
+            return Ok(());
+        }
+        Err(Error::not_found(format!("{path} is not pinned; `holdfast mount status` lists what is")))
+    }
+
+    fn pinning(&self) -> Result<Arc<dyn Pinning>> {
+        let why = "this mount keeps nothing on this machine: one from a server does, with --cache DIR";
+        self.tree.pinning().ok_or_else(|| Error::new(ErrorKind::Unsupported, why))
     }
 
     /// The node at a path from the mount's root.
@@ -130,6 +157,42 @@ impl Core {
             known.remove(node);
         }
         gone
+    }
+}
+
+/// A path from the mount's root, as it is told.
+fn shown(path: &str) -> String {
+    let names: Vec<&str> = path.split('/').filter(|name| !matches!(*name, "" | ".")).collect();
+    format!("/{}", names.join("/"))
+}
+
+fn disk_cache(disk: DiskCache) -> DiskCacheStatus {
+    let pin = |pinned: Pinned| {
+        let Pinned { path, state, files, files_here, bytes, bytes_here, why } = pinned;
+        let state = match state {
+            PinState::Waits => "waits",
+            PinState::Fetches => "fetches",
+            PinState::Here => "here",
+            PinState::NoRoom => "no-room",
+            PinState::Fails => "fails",
+            PinState::Gone => "gone",
+        };
+        PinStatus { path, state: state.into(), files, files_here, bytes, bytes_here, why }
+    };
+    DiskCacheStatus {
+        folder: disk.folder,
+        bytes: disk.bytes,
+        bytes_max: disk.bytes_max,
+        pinned_bytes: disk.pinned_bytes,
+        things: disk.things,
+        hits: disk.hits,
+        misses: disk.misses,
+        hit_bytes: disk.hit_bytes,
+        evicted: disk.evicted,
+        damaged: disk.damaged,
+        skipped: disk.skipped,
+        trouble: disk.trouble,
+        pins: disk.pins.into_iter().map(pin).collect(),
     }
 }
 

@@ -28,6 +28,9 @@ pub struct Status {
     pub unsaved_bytes: u64,
     /// Content in memory to be read again, as far as it is known; the kernel has its own.
     pub cache_bytes: Option<u64>,
+    /// The cache on the disk, if there is one.
+    #[serde(default)]
+    pub disk_cache: Option<DiskCacheStatus>,
     /// What was answered and is not where it belongs; none without `--write-behind`.
     pub journal: Option<JournalStatus>,
     /// How many operations are under way.
@@ -36,6 +39,56 @@ pub struct Status {
     pub under_way: Vec<UnderWay>,
     /// What was done since it was mounted, by kind.
     pub operations: Vec<Operation>,
+}
+
+/// How a cache on the disk does. Counts are since it was mounted.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DiskCacheStatus {
+    /// Its folder.
+    pub folder: String,
+    /// Bytes it takes on the disk.
+    pub bytes: u64,
+    /// Bytes it takes at most.
+    pub bytes_max: u64,
+    /// Bytes of those that are pinned.
+    pub pinned_bytes: u64,
+    /// Blocks and what is known of contents and folders.
+    pub things: u64,
+    /// Blocks that were read from it.
+    pub hits: u64,
+    /// Blocks that were not in it.
+    pub misses: u64,
+    /// Bytes of files that were read from it.
+    pub hit_bytes: u64,
+    /// Things that went because there was no room.
+    pub evicted: u64,
+    /// Things that were torn, flipped or of somebody else, and were dropped.
+    pub damaged: u64,
+    /// Things that could not be kept.
+    pub skipped: u64,
+    /// Why nothing could be kept lately.
+    pub trouble: Option<String>,
+    /// What is pinned.
+    pub pins: Vec<PinStatus>,
+}
+
+/// How far something pinned is.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PinStatus {
+    /// What it was called in the mount when it was pinned.
+    pub path: String,
+    /// `waits`, `fetches`, `here`, `no-room`, `fails` or `gone`.
+    pub state: String,
+    /// Files in it, as of the last look.
+    pub files: u64,
+    /// How many of them are here.
+    pub files_here: u64,
+    /// Bytes of those files.
+    pub bytes: u64,
+    /// Bytes of those that are here.
+    pub bytes_here: u64,
+    /// What is in the way.
+    pub why: Option<String>,
 }
 
 /// What waits in a mount's journal.

@@ -15,4 +15,6 @@
 
 pub mod client;
 pub mod face;
+#[doc(hidden)]
+pub mod fuzzed;
 pub mod wire;

@@ -8,11 +8,12 @@ use anyhow::Context;
 use clap::Args;
 use clap::builder::BoolishValueParser;
 use holdfast_auth::{Proof, Secret};
-use holdfast_base::Error;
+use holdfast_base::size::{format_bytes, parse_bytes};
+use holdfast_base::{Error, ErrorKind, Result, Uid};
 use holdfast_drive::Tree;
 use holdfast_mount::control::Released;
 use holdfast_mount::{MountOptions, Mounted, note_owner, with_journal};
-use holdfast_remote::client::{Options, Plane, Remote, Roots, Target};
+use holdfast_remote::client::{DiskOptions, Options, Plane, Remote, Roots, Target};
 use holdfast_server::{DataDir, LocalDrive, MetricsListener};
 use serde_json::json;
 use std::io::{BufRead, BufReader, Write};
@@ -30,6 +31,9 @@ const LOOK: Duration = Duration::from_millis(200);
 /// How long the kernel believes names and attributes of a mount from a server. What another changes is heard of at once, so this is what is left of
 /// the time until it is seen; asking again meanwhile is answered from memory.
 const BELIEVED: Duration = Duration::from_millis(100);
+
+/// Least room of a cache: with less, sixteen blocks that are fetched ahead would push each other out.
+const CACHE_BYTES_MIN: u64 = 64 << 20;
 
 #[derive(Debug, Args)]
 pub(crate) struct MountArgs {
@@ -58,10 +62,13 @@ pub(crate) struct MountArgs {
     #[arg(long)]
     allow_other: bool,
     /// Folder for what is written, not saved yet and too much for memory, instead of one in the data directory or for temporary files. It
-    /// is encrypted there. From a server with --write-behind, also for the journal, instead of one among
-    /// the state of the account that mounts (~/.local/state/holdfast/mounts): it must be the same each time.
+    /// is encrypted there. From a server, also for a cache of what is read, sealed as it lies in the server's store: without this, there is none. With --write-behind,
+    /// also for the journal, instead of one among the state of the account that mounts (~/.local/state/holdfast/mounts). It must be the same each time.
     #[arg(long, value_name = "DIR")]
     cache: Option<PathBuf>,
+    /// From a server, with --cache: bytes that the cache of what is read takes on the disk at most; 0 for none.
+    #[arg(long, value_name = "SIZE", default_value = "10G", value_parser = cache_size)]
+    cache_size: u64,
     /// Answer small changes when they are in a journal on this machine, a moment before the catalogue or the server has them. What is closed
     /// survives the end of the mount either way; from a server, content of such changes is sealed here, and writing goes on while it is away.
     /// So it is on a data directory with the embedded catalogue, which has no other writers, unless this says no; from a server if this says yes.
@@ -87,7 +94,15 @@ pub(crate) struct MountArgs {
     password_file: Option<PathBuf>,
 }
 
-fn plane(text: &str) -> Result<Plane, String> {
+fn cache_size(text: &str) -> std::result::Result<u64, String> {
+    let bytes = parse_bytes(text).map_err(|error| error.to_string())?;
+    if bytes == 0 || bytes >= CACHE_BYTES_MIN {
+        return Ok(bytes);
+    }
+    Err(format!("a cache has {} at least, or 0 for none", format_bytes(CACHE_BYTES_MIN)))
+}
+
+fn plane(text: &str) -> std::result::Result<Plane, String> {
     match text {
         "tcp" => Ok(Plane::Tcp),
         "quic" => Ok(Plane::Quic),
@@ -126,6 +141,11 @@ impl MountArgs {
         let user = self.user.clone().ok_or_else(|| Error::invalid("--user NAME is missing: whose space is it?"))?;
         let password = secret::present(&user, self.password_file.as_deref())?;
         Ok(Source::Directory(PathBuf::from(&self.drive), user, password))
+    }
+
+    /// Where caches of what is read are; none if there are to be none.
+    fn caches(&self) -> Option<PathBuf> {
+        self.cache.as_ref().filter(|_| self.cache_size > 0).map(|cache| cache.join("read"))
     }
 
     /// Where journals of mounts from servers are; none if this account has no place for such things.
@@ -180,13 +200,35 @@ async fn from_server(
     // Others may write there, to whom a name that was taken first has to be taken.
     let behind = args.write_behind.unwrap_or(false) && !args.read_only;
     let server = options.target.to_string().replace("://", "-");
-    let mut remote = Remote::connect(options, token).await?;
+    let (mut remote, away) = connect(args, options, token, &server).await?;
     let of = (args.drive.trim_end_matches('/').to_owned(), remote.space().to_owned());
     let name = format!("{}#{}", of.0, of.1);
     let scratch = args.cache.clone().unwrap_or_else(std::env::temp_dir);
     let options = MountOptions { believed: BELIEVED, follow: true, ..args.options(name, of, scratch) };
-    let keys = remote.take_keys(token).await;
+    let keys = match away {
+        Some(space) => Ok(space),
+        None => remote.take_keys(token).await,
+    };
+    if let Some(caches) = args.caches() {
+        match &keys {
+            Ok(space) => {
+                let folder = caches.join(format!("{server}-{space}"));
+                remote.keep_on_disk(&DiskOptions { folder, bytes_max: args.cache_size }).await?;
+            }
+            Err(error) => {
+                tracing::warn!(%error, "this token opens no keys, so nothing that is read is kept on the disk");
+            }
+        }
+    }
     let tree: Arc<dyn Tree> = match (keys, args.journals()) {
+        (Ok(space), journals) if away.is_some() => {
+            let journal = journals.map(|journals| journals.join(format!("{server}-{space}")));
+            refuse_what_waits(journal.as_deref())?;
+            if behind {
+                tracing::warn!("the server is away: nothing is answered first until this is mounted again");
+            }
+            Arc::new(remote)
+        }
         // What a mount before this answered is handed over in any case.
         (Ok(space), Some(journals)) => {
             let journal = journals.join(format!("{server}-{space}"));
@@ -204,6 +246,35 @@ async fn from_server(
     };
     let _released = stay(Mounted::start(tree, &args.at, &options)?, signals, json).await?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// Connects; to a server that is away, if a cache has what it takes to begin without it. Answers the space's random name then.
+async fn connect(args: &MountArgs, options: Options, token: &Secret, server: &str) -> Result<(Remote, Option<Uid>)> {
+    let error = match Remote::connect(options.clone(), token).await {
+        Ok(remote) => return Ok((remote, None)),
+        Err(error) => error,
+    };
+    let caches = args.caches().filter(|_| matches!(error.kind(), ErrorKind::Unavailable | ErrorKind::Timeout));
+    let Some(caches) = caches else { return Err(error) };
+    match Remote::away(options, token, (&caches, &format!("{server}-")))? {
+        Some((remote, space)) => {
+            tracing::warn!(%error, "the server is away: what the cache has is shown as it was last");
+            Ok((remote, Some(space)))
+        }
+        None => Err(error),
+    }
+}
+
+/// What a mount before this answered would not be seen until the server has it.
+fn refuse_what_waits(journal: Option<&Path>) -> Result<()> {
+    let entries = journal.and_then(|journal| std::fs::read_dir(journal).ok());
+    let is_journal = |entry: std::fs::DirEntry| entry.file_name().to_string_lossy().starts_with("journal-");
+    if entries.into_iter().flatten().flatten().any(is_journal) {
+        return Err(Error::unavailable(
+            "the server is away, and a mount before this has answered changes that it does not have: they are handed over, and seen, when it is back",
+        ));
+    }
+    Ok(())
 }
 
 /// A folder that only this account may look into: names are in clear in a journal.
@@ -277,6 +348,7 @@ fn background(args: &MountArgs, source: &Source, json: bool) -> anyhow::Result<E
     let secret = match source {
         Source::Server(_, token) => {
             command.args(["--token-file", "-", "--deadline"]).arg(args.deadline.to_string());
+            command.arg("--cache-size").arg(args.cache_size.to_string());
             token
         }
         Source::Directory(_, user, password) => {

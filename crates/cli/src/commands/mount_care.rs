@@ -1,4 +1,4 @@
-//! `holdfast mount status`, `flush` and `evict`, and `holdfast umount`: looking after mounts, through their sockets and never through the folders themselves.
+//! `holdfast mount status`, `flush`, `evict`, `pin` and `unpin`, and `holdfast umount`: looking after mounts, through their sockets and never through the folders themselves.
 
 use super::mount::{self, MountArgs};
 use crate::output::{self, table};
@@ -6,7 +6,7 @@ use clap::{Args, Subcommand};
 use holdfast_base::size::format_bytes;
 use holdfast_base::{Clock, Error, SystemClock};
 use holdfast_mount::control::{self, Found, Reply, Request};
-use holdfast_mount::status::Status;
+use holdfast_mount::status::{DiskCacheStatus, Status};
 use serde_json::json;
 use std::fmt::Write;
 use std::io::Read;
@@ -18,6 +18,9 @@ use std::time::Duration;
 const UNDER_WAY_SHOWN: usize = 20;
 /// The same of refused changes.
 const REFUSED_SHOWN: usize = 20;
+
+/// The same of what is pinned.
+const PINS_SHOWN: usize = 50;
 
 /// Without a command of its own, it mounts.
 #[derive(Debug, Args)]
@@ -44,7 +47,7 @@ enum MountCommand {
         #[arg(value_name = "MOUNTPOINT")]
         at: PathBuf,
     },
-    /// Let go of content in memory: it is read anew.
+    /// Let go of content in memory and in the cache: it is read anew. What is pinned stays.
     Evict {
         /// The mount's folder.
         #[arg(value_name = "MOUNTPOINT")]
@@ -52,6 +55,22 @@ enum MountCommand {
         /// A file or folder in it, from the mount's root on; without it, everything.
         #[arg(value_name = "PATH")]
         path: Option<String>,
+        /// Of what is pinned, too; it is fetched again.
+        #[arg(long)]
+        pinned: bool,
+    },
+    /// Keep files and everything below folders on this machine, for when the server is away: they are fetched in the background, and stay in the cache
+    /// (--cache) until they are unpinned. What is made in a pinned folder later is kept as well. `holdfast mount status` says how far that is.
+    Pin {
+        /// Files and folders in mounts.
+        #[arg(value_name = "PATH", required = true)]
+        paths: Vec<PathBuf>,
+    },
+    /// Let files and folders go from the cache again when there is no room.
+    Unpin {
+        /// What was pinned.
+        #[arg(value_name = "PATH", required = true)]
+        paths: Vec<PathBuf>,
     },
 }
 
@@ -72,7 +91,9 @@ pub(crate) fn run(line: &MountLine, json: bool) -> anyhow::Result<ExitCode> {
     match (&line.command, &line.begin) {
         (Some(MountCommand::Status { at }), _) => status(at.as_deref(), json),
         (Some(MountCommand::Flush { at }), _) => flush(at, json),
-        (Some(MountCommand::Evict { at, path }), _) => evict(at, path.as_deref(), json),
+        (Some(MountCommand::Evict { at, path, pinned }), _) => evict(at, path.as_deref(), *pinned, json),
+        (Some(MountCommand::Pin { paths }), _) => pin(paths, true, json),
+        (Some(MountCommand::Unpin { paths }), _) => pin(paths, false, json),
         (None, Some(begin)) => mount::run(begin, json),
         (None, None) => Err(Error::invalid("what is to be mounted, and where?").into()),
     }
@@ -110,11 +131,31 @@ fn flush(at: &Path, json: bool) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn evict(at: &Path, path: Option<&str>, json: bool) -> anyhow::Result<ExitCode> {
+fn evict(at: &Path, path: Option<&str>, pinned: bool, json: bool) -> anyhow::Result<ExitCode> {
     let path = path.map(ToOwned::to_owned);
-    let (reply, _) = control::ask(&control::one(at)?, &Request::Evict { path })?;
+    let (reply, _) = control::ask(&control::one(at)?, &Request::Evict { path, pinned })?;
     let Reply::Evicted { files } = reply else { return Err(unexpected().into()) };
     output::show(json, &json!({"evicted_files": files}), |_| format!("The content of {files} files was let go of."))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Pins or unpins paths, in the order they are given, up to the first that is refused.
+fn pin(paths: &[PathBuf], pinned: bool, json: bool) -> anyhow::Result<ExitCode> {
+    for path in paths {
+        let (found, inside) = control::within(path)?;
+        let request = if pinned { Request::Pin { path: inside } } else { Request::Unpin { path: inside } };
+        let (reply, _) = control::ask(&found, &request).map_err(|error| error.context(path.display()))?;
+        let Reply::Pinned = reply else { return Err(unexpected().into()) };
+        let shown = path.display().to_string();
+        let event = if pinned { "pinned" } else { "unpinned" };
+        output::show(json, &json!({"event": event, "path": shown}), |_| {
+            if pinned {
+                format!("{shown} is pinned, and is being fetched; `holdfast mount status` says how far it is.")
+            } else {
+                format!("{shown} is not pinned any more.")
+            }
+        })?;
+    }
     Ok(ExitCode::SUCCESS)
 }
 
@@ -168,6 +209,9 @@ fn words(status: &Status) -> String {
     if let Some(bytes) = status.cache_bytes {
         line("in memory", format!("{} of content, to be read again", format_bytes(bytes)));
     }
+    if let Some(disk) = &status.disk_cache {
+        disk_cache(disk, &mut line);
+    }
     if let Some(journal) = &status.journal {
         let age = journal.oldest_ms.map_or_else(String::new, |ms| format!(", the oldest for {}", span(ms)));
         line("journal", format!("{} changes wait{age}; {} on disk", journal.changes, format_bytes(journal.bytes)));
@@ -191,6 +235,38 @@ fn words(status: &Status) -> String {
         let _ = write!(text, "\n{}", operations(status));
     }
     text
+}
+
+fn disk_cache(disk: &DiskCacheStatus, line: &mut impl FnMut(&str, String)) {
+    let [bytes, most, pinned, hit] = [disk.bytes, disk.bytes_max, disk.pinned_bytes, disk.hit_bytes].map(format_bytes);
+    line("cache", format!("{bytes} of {most} in {}, {pinned} pinned", disk.folder));
+    line(
+        "",
+        format!(
+            "{} blocks read from it ({hit}), {} were not in it; {} things went for others",
+            disk.hits, disk.misses, disk.evicted
+        ),
+    );
+    if disk.damaged > 0 {
+        line("", format!("{} files of it were damaged, and are fetched again", disk.damaged));
+    }
+    if let Some(trouble) = &disk.trouble {
+        line("", format!("keeps nothing at present: {trouble}"));
+    }
+    for pin in disk.pins.iter().take(PINS_SHOWN) {
+        let far = format!(
+            "{} of {} files, {} of {}",
+            pin.files_here,
+            pin.files,
+            format_bytes(pin.bytes_here),
+            format_bytes(pin.bytes)
+        );
+        let why = pin.why.as_ref().map_or_else(String::new, |why| format!(": {why}"));
+        line("pinned", format!("{}  {}, {far}{why}", pin.path, pin.state));
+    }
+    if disk.pins.len() > PINS_SHOWN {
+        line("", format!("and {} more", disk.pins.len() - PINS_SHOWN));
+    }
 }
 
 fn under_way(status: &Status) -> String {
@@ -252,12 +328,20 @@ mod tests {
             ("holdfast mount status /mnt --json", "command: Some(Status"),
             ("holdfast mount flush /mnt", "command: Some(Flush"),
             ("holdfast mount evict /mnt a/b", "command: Some(Evict"),
+            ("holdfast mount pin /mnt/a /mnt/b", "command: Some(Pin"),
+            ("holdfast mount unpin /mnt/a", "command: Some(Unpin"),
             ("holdfast umount --force /mnt", "Umount"),
         ] {
             let parsed = read(line).unwrap_or_else(|error| panic!("{line}: {error}"));
             assert!(parsed.contains(shown), "{line}: {parsed}");
         }
-        for bad in ["holdfast mount", "holdfast mount /data", "holdfast mount flush", "holdfast mount evict"] {
+        for bad in [
+            "holdfast mount",
+            "holdfast mount /data",
+            "holdfast mount flush",
+            "holdfast mount evict",
+            "holdfast mount pin",
+        ] {
             assert!(read(bad).is_err(), "{bad}");
         }
     }

@@ -315,7 +315,7 @@ impl Tree for EngineTree {
         of_one_node.then(|| Arc::new(EngineLocks::new(self.engine.clone(), of, self.far)) as Arc<dyn Locking>)
     }
 
-    fn forget(&self, content: Option<ContentId>) {
+    async fn forget(&self, content: Option<ContentId>, _pinned_too: bool) {
         // Blocks are kept by their ids, which a content shares with others.
         if content.is_none() {
             self.engine.shared.downloads.cache.clear();

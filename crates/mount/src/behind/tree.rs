@@ -8,8 +8,8 @@ use futures_util::{StreamExt, TryStreamExt, stream};
 use holdfast_base::{ByteRange, ContentId, Error, ErrorKind, NodeId, NodeName, Result};
 use holdfast_drive::posix_locks::Locking;
 use holdfast_drive::{
-    Change, Condition, ContentStream, Durable, Entry, NewAttributes, NewNode, OpenContent, Posix, Rename, Renamed,
-    Room, Save, Tree, Unlink, XattrRule,
+    Change, Condition, ContentStream, Durable, Entry, NewAttributes, NewNode, OpenContent, Pinning, Posix, Rename,
+    Renamed, Room, Save, Tree, Unlink, XattrRule,
 };
 use std::sync::Arc;
 use tokio::sync::broadcast;
@@ -205,11 +205,15 @@ impl Tree for Behind {
         self.shared.inner.locking()
     }
 
-    fn forget(&self, content: Option<ContentId>) {
-        self.shared.inner.forget(content);
+    async fn forget(&self, content: Option<ContentId>, pinned_too: bool) {
+        self.shared.inner.forget(content, pinned_too).await;
         if content.is_none() {
             self.shared.state.lock().absent.clear();
         }
+    }
+
+    fn pinning(&self) -> Option<Arc<dyn Pinning>> {
+        self.shared.inner.pinning()
     }
 }
 

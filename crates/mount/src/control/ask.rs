@@ -7,7 +7,7 @@ use rustix::io::Errno;
 use std::fs;
 use std::io::ErrorKind;
 use std::os::unix::net::UnixStream;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 use std::time::Duration;
 
 /// A mount's socket.
@@ -62,6 +62,36 @@ pub fn one(at: &Path) -> Result<Found> {
         ))
     };
     since.map(|(_, found)| found).ok_or_else(missing)
+}
+
+/// The mount that a path is in, and the path from the mount's root on. The path itself is not looked at: what is mounted there may hang.
+pub fn within(path: &Path) -> Result<(Found, String)> {
+    let mounts: Vec<(PathBuf, i64, Found)> = find(None)?
+        .into_iter()
+        .filter_map(|found| match ask(&found, &Request::Status) {
+            Ok((Reply::Status(status), _)) => Some((PathBuf::from(&status.at), status.since_ms, found)),
+            _ => None,
+        })
+        .collect();
+    let whole = std::path::absolute(path).map_err(|error| Error::from(error).context(path.display()))?;
+    let mut names: Vec<_> = whole.components().collect();
+    if names.contains(&Component::ParentDir) {
+        return Err(Error::invalid(format!("{}: write the path without ..", path.display())));
+    }
+    // From the root down, so that nothing within a mount is ever looked at.
+    for end in 1..=names.len() {
+        let above: PathBuf = names[..end].iter().collect();
+        let Ok(place) = place_of(&above) else { break };
+        let here = mounts.iter().filter(|(at, ..)| *at == place).max_by_key(|(_, since_ms, _)| *since_ms);
+        if let Some((_, _, found)) = here {
+            let inside: PathBuf = names.drain(end..).collect();
+            let inside = inside.to_str().ok_or_else(|| Error::invalid("a path in a mount is UTF-8"))?;
+            return Ok((found.clone(), inside.to_owned()));
+        }
+    }
+    let message =
+        format!("no mount of this account has {}; `holdfast mount status` lists those that are", path.display());
+    Err(Error::not_found(message))
 }
 
 /// Asks. How a mount does is answered within seconds; the rest takes what it takes. The connection of an answer to [`Request::Unmount`] ends with

@@ -12,7 +12,7 @@
 mod ask;
 mod serve;
 
-pub use ask::{Found, ask, find, one, sweep, unmount_lazily};
+pub use ask::{Found, ask, find, one, sweep, unmount_lazily, within};
 pub use serve::Released;
 pub(crate) use serve::{Control, Served};
 
@@ -45,10 +45,23 @@ pub enum Request {
     Status,
     /// To have everything on disk; answered by [`Reply::Flushed`].
     Flush,
-    /// To let go of content in memory; answered by [`Reply::Evicted`].
+    /// To let go of content that is kept here; answered by [`Reply::Evicted`].
     Evict {
         /// Of a file or what is below a folder, by its path in the mount; without one, of all.
         path: Option<String>,
+        /// Of what is pinned, too.
+        #[serde(default)]
+        pinned: bool,
+    },
+    /// To keep a file or what is below a folder here, by its path in the mount; answered by [`Reply::Pinned`].
+    Pin {
+        /// The path.
+        path: String,
+    },
+    /// To keep it no more; answered by [`Reply::Pinned`].
+    Unpin {
+        /// The path.
+        path: String,
     },
     /// To end; answered by [`Reply::Unmounted`], and the connection ends with the mount.
     Unmount {
@@ -73,6 +86,8 @@ pub enum Reply {
         /// Files whose content the kernel was told to forget.
         files: u64,
     },
+    /// What is pinned is another from now on, and that is on disk.
+    Pinned,
     /// The folder is free.
     Unmounted {
         /// Why not everything could be saved before; the mount goes on trying until it ends.
@@ -94,7 +109,9 @@ impl Reply {
 
     /// A refusal as an error.
     pub fn well(self) -> Result<Self> {
-        const KINDS: [ErrorKind; 6] = [
+        const KINDS: [ErrorKind; 8] = [
+            ErrorKind::Unsupported,
+            ErrorKind::TooLarge,
             ErrorKind::NotFound,
             ErrorKind::Conflict,
             ErrorKind::InvalidInput,
@@ -193,7 +210,7 @@ mod tests {
         assert_eq!(ask(b"{\"do\":\"status\"}\n").expect("reads"), Request::Status);
         assert_eq!(
             ask(b"{\"do\":\"evict\",\"path\":\"a/b\"}\n").expect("reads"),
-            Request::Evict { path: Some("a/b".into()) }
+            Request::Evict { path: Some("a/b".into()), pinned: false }
         );
         for bad in ["{\"do\":\"status\"}", "{\"do\":\"format\"}\n", "{\"do\":\"unmount\"}\n", "GET / HTTP/1.1\r\n", ""]
         {

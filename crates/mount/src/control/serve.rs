@@ -166,8 +166,10 @@ impl Shared {
         match request {
             Request::Status => Err(Error::internal("a status is no work")),
             Request::Flush => Ok(Reply::Flushed { files: runtime.block_on(core.flush_all())? }),
-            Request::Evict { path } => {
-                let files = runtime.block_on(core.evict(path.as_deref()))?;
+            Request::Pin { path } => runtime.block_on(core.pin(path)).map(|()| Reply::Pinned),
+            Request::Unpin { path } => runtime.block_on(core.unpin(path)).map(|()| Reply::Pinned),
+            Request::Evict { path, pinned } => {
+                let files = runtime.block_on(core.evict(path.as_deref(), *pinned))?;
                 for ino in &files {
                     self.forget(*ino);
                 }

@@ -167,7 +167,7 @@ impl Deferring for Remote {
 
 impl Remote {
     fn sealing(&self) -> Result<&Sealing> {
-        self.sealing.as_ref().ok_or_else(|| Error::internal("this client has no keys to seal with"))
+        self.sealing.as_deref().ok_or_else(|| Error::internal("this client has no keys to seal with"))
     }
 
     /// Whether what was made by a batch whose answer was lost is where it was to be.

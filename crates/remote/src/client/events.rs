@@ -27,6 +27,9 @@ pub(super) async fn listen(shared: Arc<Shared>) {
         shared.names.trust(false);
         shared.tell(None);
         if let Err(error) = heard {
+            if let Some(layouts) = shared.layouts.get() {
+                layouts.doubt();
+            }
             tracing::debug!(%error, "the stream of changes ended");
             shared.away_since.lock().get_or_insert_with(Instant::now);
             tokio::time::sleep(PAUSE).await;

@@ -3,6 +3,7 @@
 use crate::wire::Keys;
 use bytes::Bytes;
 use holdfast_auth::{Secret, Token};
+use holdfast_base::limits::BLOCK_BYTES_MAX;
 use holdfast_base::{BlockId, Error, Result};
 use holdfast_drive::engine::small;
 use holdfast_drive::{Content, ManifestChunk, NewContent};
@@ -32,6 +33,11 @@ impl Sealing {
         let key = account.unwrap_space_key(keys.space_uid, &keys.wrapped)?;
         let codec = small::codec_of(keys.compression);
         Ok(Self { keys: BlockKeys::derive(keys.space_uid, &key), codec })
+    }
+
+    /// With these keys, for bytes that nobody meant.
+    pub(super) const fn of(keys: BlockKeys) -> Self {
+        Self { keys, codec: Codec::None }
     }
 
     pub(super) fn seal(&self, plain: &[u8]) -> Result<Option<NewContent>> {
@@ -71,6 +77,37 @@ impl Sealing {
             return Err(Error::damaged(format!("block {id} is not what it is said to be")));
         }
         Ok(plain)
+    }
+
+    /// Seals something that is kept on this machine by a name: it opens by that name only. None if it is larger than what is sealed at once.
+    pub(super) fn seal_kept(&self, name: &str, plain: &[u8]) -> Result<Option<Vec<u8>>> {
+        if plain.len() > BLOCK_BYTES_MAX {
+            return Ok(None);
+        }
+        let mut buffer = Vec::with_capacity(plain.len() + RECORD_OVERHEAD_BYTES);
+        buffer.resize(RECORD_PREFIX_BYTES, 0);
+        buffer.extend_from_slice(plain);
+        let id = self.id_of_name(name);
+        let (record, _) = TOOLS.with_borrow_mut(|(sealer, _, spare)| {
+            sealer.seal(&self.keys, id, self.codec, buffer, std::mem::take(spare))
+        })?;
+        Ok(Some(record))
+    }
+
+    /// Opens such a thing, which must have been sealed by this name.
+    pub(super) fn open_kept(&self, name: &str, sealed: Vec<u8>) -> Result<Bytes> {
+        let id = self.id_of_name(name);
+        let (plain, start) = TOOLS.with_borrow_mut(|(_, opener, spare)| {
+            let (plain, start, other) = opener.open(&self.keys, id, sealed, std::mem::take(spare))?;
+            *spare = other;
+            Ok::<_, Error>((plain, start))
+        })?;
+        Ok(Bytes::from(plain).slice(start..))
+    }
+
+    /// Names have ids as blocks have; that a file should have this for its content and nothing else, and be taken for what is kept, fails when it is read.
+    fn id_of_name(&self, name: &str) -> BlockId {
+        self.keys.id(format!("holdfast mount cache v1\0{name}").as_bytes())
     }
 
     /// Whether what the server says of a content was said by somebody with the space's key.

@@ -290,6 +290,11 @@ impl Link {
         self.away.load(Ordering::Relaxed) || self.silence() >= GONE
     }
 
+    /// Nobody was there when this began.
+    pub(super) fn is_away_from_the_start(&self) {
+        self.away.store(true, Ordering::Relaxed);
+    }
+
     /// Something came from the server.
     pub(super) fn hear(&self) {
         *self.heard.lock() = Instant::now();

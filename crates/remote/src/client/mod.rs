@@ -14,19 +14,26 @@
 //! **Answering first** ([`Deferring`](holdfast_drive::Deferring)): with the keys that its token opens ([`keys`]), it seals small content by itself, and hands
 //! over many changes with one request ([`deferring`]).
 //!
+//! **On the disk** ([`disk`]), if that is wished, sealed blocks are kept, and what is known of names ([`kept`]): for reading without asking, also while the server is
+//! away. Content comes as it lies in the store then, and is opened here ([`layouts`]). What is pinned stays ([`pins`]).
+//!
 //! A save keeps what it sent until it is answered, to send it again; one over [`REPEATED_BYTES_MAX`] is not repeated but ends in
 //! `Unavailable`, and the mount has it still and saves it at the next close or sync.
 
 mod again;
 mod blocks;
 mod deferring;
+mod disk;
 mod events;
+mod kept;
 mod keys;
 mod lanes;
+mod layouts;
 mod link;
 mod locking;
 mod names;
 mod opened;
+mod pins;
 mod pool;
 mod replay;
 mod space;
@@ -36,6 +43,8 @@ mod trial;
 mod voice;
 mod width;
 
+pub use disk::Options as DiskOptions;
+pub(crate) use kept::read_anything;
 pub use space::{Block, Sending, Space};
 pub use target::{Roots, Target};
 pub use trial::Verdict;
@@ -46,12 +55,14 @@ use blocks::Blocks;
 use deferring::{Locks, Role};
 use holdfast_auth::Secret;
 use holdfast_base::{Error, ErrorKind, NodeId, Result, Uid};
-use holdfast_drive::Change;
+use holdfast_drive::{Change, Room};
 use keys::Sealing;
+use layouts::Layouts;
 use link::Link;
 use names::Names;
 use parking_lot::Mutex;
-use std::sync::Arc;
+use pins::Pins;
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 use tokio::sync::{Semaphore, broadcast};
 use tokio::task::JoinHandle;
@@ -134,6 +145,9 @@ pub(crate) struct Shared {
     link: Link,
     names: Names,
     blocks: Blocks,
+    /// What is read by sealed blocks that are kept on the disk, if anything is.
+    layouts: OnceLock<Layouts>,
+    pins: Pins,
     changes: broadcast::Sender<Change>,
     repeated: Semaphore,
     hello: Hello,
@@ -144,13 +158,19 @@ pub(crate) struct Shared {
     locks: Locks,
     /// Whether the server has locks for all mounts.
     has_locking: bool,
+    /// What was left last.
+    room: Mutex<Option<Room>>,
 }
 
 /// A space of a server. Dropping it ends the connection.
 pub struct Remote {
     shared: Arc<Shared>,
-    sealing: Option<Sealing>,
-    listening: JoinHandle<()>,
+    sealing: Option<Arc<Sealing>>,
+    tasks: Vec<JoinHandle<()>>,
+    /// What opens the keys, as the server said it.
+    keys: Option<wire::Keys>,
+    /// The space as it was asked for.
+    asked: Option<String>,
 }
 
 impl Remote {
@@ -160,10 +180,16 @@ impl Remote {
         let link = Link::new(&options, token, voice.clone())?;
         let hello = connect_first(&link, &options).await?;
         let has_locking = locking::has_any(&link).await?;
+        Ok(Self::over((link, voice), (hello, has_locking), options))
+    }
+
+    fn over((link, voice): (Link, Arc<Voice>), (hello, has_locking): (Hello, bool), options: Options) -> Self {
         let shared = Arc::new(Shared {
             link,
             names: Names::new(voice.clone()),
             blocks: Blocks::new(options.blocks_bytes),
+            layouts: OnceLock::new(),
+            pins: Pins::default(),
             changes: broadcast::Sender::new(CHANGES),
             repeated: Semaphore::new(REPEATED_BYTES_ALL),
             hello,
@@ -172,9 +198,10 @@ impl Remote {
             role: Role::default(),
             locks: Locks::default(),
             has_locking,
+            room: Mutex::default(),
         });
-        let listening = tokio::spawn(events::listen(shared.clone()));
-        Ok(Self { shared, sealing: None, listening })
+        let tasks = vec![tokio::spawn(events::listen(shared.clone()))];
+        Self { shared, sealing: None, tasks, keys: None, asked: options.space }
     }
 
     /// Fetches what its token opens, so that it can seal by itself; answers the space's random name.
@@ -183,8 +210,10 @@ impl Remote {
         if keys.space != self.shared.hello.space {
             return Err(Error::not_found("the space was replaced by another while it was mounted"));
         }
-        self.sealing = Some(Sealing::open(&keys, token)?);
-        Ok(keys.space_uid)
+        self.sealing = Some(Arc::new(Sealing::open(&keys, token)?));
+        let uid = keys.space_uid;
+        self.keys = Some(keys);
+        Ok(uid)
     }
 
     /// What the space is called.
@@ -219,6 +248,8 @@ async fn connect_first(link: &Link, options: &Options) -> Result<Hello> {
 
 impl Drop for Remote {
     fn drop(&mut self) {
-        self.listening.abort();
+        self.tasks.iter().for_each(JoinHandle::abort);
+        // The last that was learnt; small files, of which nobody waits for the disk.
+        self.shared.keep_names();
     }
 }

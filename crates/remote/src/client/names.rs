@@ -10,6 +10,8 @@
 //! Of a folder whose members are all known, others are known not to be there. While the server does not answer, what was known last is better than
 //! nothing: then it is what is shown.
 
+mod written;
+
 use super::voice::Voice;
 use holdfast_base::{NodeId, NodeName};
 use holdfast_drive::{Entry, NodeKind};
@@ -29,6 +31,8 @@ const PLACES: usize = 8_192;
 const FOLDERS_MAX: usize = 256;
 /// Names that are looked for in vain in a folder until all of it is asked for.
 const MISSES: u32 = 3;
+/// Nodes of which it is remembered by which folder they were recalled: 32 MiB.
+const RECALLED_MAX: usize = 1 << 20;
 /// Time between two such questions: in a space that others change all the time, each is soon worth nothing.
 const LIST_AGAIN: Duration = Duration::from_secs(2);
 
@@ -87,6 +91,26 @@ struct Known {
     /// How often a name was looked for in vain, and at which count.
     missed: HashMap<NodeId, (u64, u32)>,
     list_again: Instant,
+    /// Whether what is learnt is written down.
+    keeps: bool,
+    /// Folders of which something was learnt that is not written down, each with names of which it is not known any more what they mean.
+    learnt: HashMap<NodeId, Vec<NodeName>>,
+    /// Changes that others and this mount made, as far as they were heard of.
+    changes: u64,
+    /// In which folder a node was, of those that were recalled.
+    recalled: HashMap<NodeId, NodeId>,
+}
+
+/// What was learnt of a folder.
+#[derive(Debug)]
+pub(super) struct Folder {
+    pub(super) node: NodeId,
+    pub(super) entry: Option<Entry>,
+    pub(super) members: Vec<Entry>,
+    /// Whether those are all.
+    pub(super) whole: bool,
+    /// Names that are not of what they were of.
+    pub(super) free: Vec<NodeName>,
 }
 
 impl Known {
@@ -103,7 +127,37 @@ impl Known {
             listed: HashMap::new(),
             missed: HashMap::new(),
             list_again: Instant::now(),
+            keeps: false,
+            learnt: HashMap::new(),
+            changes: 0,
+            recalled: HashMap::new(),
         }
+    }
+
+    /// Something was learnt of a folder, that a name is another's with it.
+    fn learnt_of(&mut self, folder: NodeId, name: Option<&NodeName>) {
+        if !self.keeps || self.learnt.len() >= KNOWN_MAX {
+            return;
+        }
+        let names = self.learnt.entry(folder).or_default();
+        if let Some(name) = name.filter(|_| names.len() < KNOWN_MAX) {
+            names.push(name.clone());
+        }
+    }
+
+    /// From which count on members of a folder are those of its last whole listing; none if it never was known whole.
+    fn whole_since(&self, folder: NodeId) -> Option<u64> {
+        self.complete.get(&folder).map(|learnt| if *learnt == NEVER { 0 } else { *learnt })
+    }
+
+    /// Members of a folder as they were last, if all of them are known.
+    fn members_before(&self, folder: NodeId) -> Option<Vec<&Entry>> {
+        let since = self.whole_since(folder)?;
+        let is_member = |((of, _), (learnt, node)): (&(NodeId, NodeName), &(u64, Option<NodeId>))| {
+            let node = node.filter(|_| *of == folder && *learnt >= since)?;
+            self.entries.get(&node).map(|(_, entry)| entry)
+        };
+        Some(self.members.iter().filter_map(is_member).collect())
     }
 
     fn make_room(&mut self) {
@@ -146,6 +200,7 @@ impl Known {
         self.make_room();
         self.entries.insert(entry.node.id, (learnt, entry.clone()));
         if let (Some(folder), Ok(name)) = (entry.node.parent, NodeName::new(&entry.node.name)) {
+            self.learnt_of(folder, None);
             self.members.insert((folder, name), (learnt, Some(entry.node.id)));
         }
     }
@@ -179,6 +234,7 @@ impl Known {
         let there = self.members.get(&key).map(|(learnt, _)| *learnt);
         if let Some(at) = at.filter(|at| self.may_replace(there, *at)) {
             self.make_room();
+            self.learnt_of(folder, found.is_none().then_some(name));
             self.members.insert(key, (at, found.map(|entry| entry.node.id)));
         }
     }
@@ -201,6 +257,7 @@ impl Known {
                     }
                 }
                 About::Name(folder, name) => {
+                    self.learnt_of(*folder, Some(name));
                     self.members.insert((*folder, name.clone()), (NEVER, None));
                 }
             }
@@ -209,6 +266,7 @@ impl Known {
 
     fn touch(&mut self, about: &[About]) {
         self.own += 1;
+        self.changes += 1;
         for about in about {
             self.changed[about.place()] = self.own;
         }
@@ -223,7 +281,9 @@ impl Names {
 
     /// Something changed: what is known is believed no more, except while the server is away.
     pub(super) fn forget(&self) {
-        self.known.lock().count += 1;
+        let mut known = self.known.lock();
+        known.count += 1;
+        known.changes += 1;
     }
 
     /// A change of this mount has an end that is not known: it may happen yet, and is somebody else's then.
@@ -234,7 +294,9 @@ impl Names {
 
     /// This mount changed what a name means, or is about to: what it meant is not to come back.
     pub(super) fn forget_name(&self, folder: NodeId, name: &NodeName) {
-        self.known.lock().members.remove(&(folder, name.clone()));
+        let mut known = self.known.lock();
+        known.learnt_of(folder, Some(name));
+        known.members.remove(&(folder, name.clone()));
     }
 
     /// Whether the stream of changes is alive from now on.
@@ -267,7 +329,14 @@ impl Names {
 
     /// The same as it was when it was last asked for.
     pub(super) fn lookup_before(&self, folder: NodeId, name: &NodeName) -> Member {
-        self.known.lock().member(folder, name, |_| true)
+        let known = self.known.lock();
+        if let Some((learnt, _)) = known.members.get(&(folder, name.clone()))
+            && known.whole_since(folder).is_some_and(|since| *learnt < since)
+        {
+            // All members were listed later, and it was not among them.
+            return Member::IsNone;
+        }
+        known.member(folder, name, |_| true)
     }
 
     /// Remembers an entry.

@@ -1,7 +1,7 @@
 //! A content that is being read: blocks from memory or the server, and more of them ahead of who reads on.
 
 use super::Shared;
-use super::blocks::Key;
+use super::layouts::Layout;
 use crate::wire::{Call, Opened};
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -22,6 +22,8 @@ pub(super) struct RemoteContent {
     pub(super) shared: Arc<Shared>,
     pub(super) id: ContentId,
     pub(super) facts: Opened,
+    /// What it is made of, where it is read by sealed blocks.
+    pub(super) layout: Option<Arc<Layout>>,
     pub(super) reading: Mutex<Progress>,
 }
 
@@ -64,8 +66,9 @@ impl OpenContent for RemoteContent {
             return Err(Error::new(ErrorKind::RangeNotSatisfiable, "the range lies beyond the file's end"));
         }
         let ahead = self.reading.lock().note(range);
-        let (first, last) = (range.start / PIECE, range.end.div_ceil(PIECE));
-        for number in first..(last + ahead).min(self.facts.size.div_ceil(PIECE)) {
+        let piece = self.piece();
+        let (first, last) = (range.start / piece, range.end.div_ceil(piece));
+        for number in first..(last + ahead).min(self.facts.size.div_ceil(piece)) {
             // What is read now as well, so that all of it is under way at once.
             if number > first && !self.shared.blocks.has((self.id, number)) {
                 self.fetch_ahead(number);
@@ -73,8 +76,8 @@ impl OpenContent for RemoteContent {
         }
         let mut out = Vec::with_capacity(usize::try_from(range.len()).unwrap_or(0));
         for number in first..last {
-            let block = block(&self.shared, (self.id, number), self.facts.size).await?;
-            let at = |position: u64| usize::try_from(position.saturating_sub(number * PIECE)).unwrap_or(usize::MAX);
+            let block = self.of().block(number).await?;
+            let at = |position: u64| usize::try_from(position.saturating_sub(number * piece)).unwrap_or(usize::MAX);
             out.extend_from_slice(&block[at(range.start).min(block.len())..at(range.end).min(block.len())]);
         }
         Ok(out)
@@ -82,26 +85,50 @@ impl OpenContent for RemoteContent {
 }
 
 impl RemoteContent {
+    fn piece(&self) -> u64 {
+        self.layout.as_ref().map_or(PIECE, |layout| layout.piece())
+    }
+
+    fn of(&self) -> Blocks {
+        let (shared, layout) = (self.shared.clone(), self.layout.clone());
+        Blocks { shared, id: self.id, size: self.facts.size, layout }
+    }
+
     fn fetch_ahead(&self, number: u64) {
-        let (shared, key, size) = (self.shared.clone(), (self.id, number), self.facts.size);
+        let of = self.of();
         tokio::spawn(async move {
             // What is wrong with it is said when it is its turn.
-            let _ = block(&shared, key, size).await;
+            let _ = of.block(number).await;
         });
     }
 }
 
-async fn block(shared: &Shared, key: Key, size: u64) -> Result<Bytes> {
-    let start = key.1 * PIECE;
-    let range = ByteRange { start, end: (start + PIECE).min(size) };
-    let fetch = || async {
-        let found: Bytes = shared.link.ask(&Call::Read(key.0, range)).await?;
-        if found.len() as u64 != range.len() {
-            return Err(Error::damaged("the server sent another part of the file than was asked for"));
-        }
-        Ok(found)
-    };
-    shared.blocks.get(key, fetch).await
+/// The blocks of a content.
+struct Blocks {
+    shared: Arc<Shared>,
+    id: ContentId,
+    size: u64,
+    layout: Option<Arc<Layout>>,
+}
+
+impl Blocks {
+    /// A block, from memory, from the disk or from the server.
+    async fn block(&self, number: u64) -> Result<Bytes> {
+        let Self { shared, id, size, layout } = self;
+        let fetch = || async {
+            if let (Some(layout), Some(layouts)) = (layout, shared.layouts.get()) {
+                return layouts.block(shared, layout, number).await;
+            }
+            let start = number * PIECE;
+            let range = ByteRange { start, end: (start + PIECE).min(*size) };
+            let found: Bytes = shared.link.ask(&Call::Read(*id, range)).await?;
+            if found.len() as u64 != range.len() {
+                return Err(Error::damaged("the server sent another part of the file than was asked for"));
+            }
+            Ok(found)
+        };
+        shared.blocks.get((*id, number), fetch).await
+    }
 }
 
 #[cfg(test)]

@@ -1,19 +1,21 @@
 //! [`Tree`], operation by operation.
 
+use super::layouts::Layout;
 use super::link::{Lost, Outcome};
 use super::locking::RemoteLocks;
 use super::names::{About, Member};
 use super::opened::{Progress, RemoteContent};
+use super::pins::RemotePins;
 use super::replay::Replay;
-use super::{REPEATED_BYTES_MAX, Remote, again};
+use super::{REPEATED_BYTES_MAX, Remote, Shared, again};
 use crate::wire::{self, Call, HOLD_MAX, LIST_MAX, Opened, Value};
 use async_trait::async_trait;
 use bytes::Bytes;
 use holdfast_base::{ByteRange, ContentId, Error, ErrorKind, NodeId, NodeName, Result};
 use holdfast_drive::posix_locks::Locking;
 use holdfast_drive::{
-    Change, Condition, ContentStream, Durable, Entry, NewAttributes, NewNode, OpenContent, Posix, Rename, Renamed,
-    Room, Save, Tree, Unlink, XattrRule,
+    Change, Condition, ContentStream, DiskCache, Durable, Entry, NewAttributes, NewNode, OpenContent, Pinning, Posix,
+    Rename, Renamed, Room, Save, Tree, Unlink, XattrRule,
 };
 use parking_lot::Mutex;
 use std::sync::Arc;
@@ -44,10 +46,13 @@ impl Remote {
     }
 
     /// The rest of what a question may be answered with: what was known last, once the server is away.
-    async fn or_before<T>(&self, ask: impl Future<Output = Result<T>>, before: impl Fn() -> Option<T>) -> Result<T> {
+    async fn or_before<T, F>(&self, ask: impl Future<Output = Result<T>>, before: impl Fn() -> F) -> Result<T>
+    where
+        F: Future<Output = Option<T>>,
+    {
         let link = &self.shared.link;
         if link.is_away()
-            && let Some(known) = before()
+            && let Some(known) = before().await
         {
             return Ok(known);
         }
@@ -55,15 +60,53 @@ impl Remote {
         let found = tokio::select! {
             biased;
             found = &mut ask => found,
-            () = link.gone() => match before() {
+            () = link.gone() => match before().await {
                 Some(known) => return Ok(known),
                 None => ask.await,
             },
         };
         match found {
-            Err(error) if link.is_away() => before().ok_or(error),
+            Err(error) if link.is_away() => before().await.ok_or(error),
             found => found,
         }
+    }
+
+    fn content(&self, id: ContentId, facts: Opened, layout: Option<Arc<Layout>>) -> Arc<dyn OpenContent> {
+        let reading = Mutex::new(Progress::default());
+        Arc::new(RemoteContent { shared: self.shared.clone(), id, facts, layout, reading })
+    }
+
+    /// A node as it was last, in memory or on the disk.
+    async fn entry_before(&self, node: NodeId) -> Option<Entry> {
+        let (shared, names) = (&self.shared, &self.shared.names);
+        if let Some(known) = names.entry_before(node) {
+            return Some(known);
+        }
+        shared.recall(names.recalled_by(node).unwrap_or(node)).await;
+        names.entry_before(node)
+    }
+
+    /// A member of a folder as it was last, in memory or on the disk.
+    async fn lookup_before(&self, folder: NodeId, name: &NodeName) -> Option<Option<Entry>> {
+        let names = &self.shared.names;
+        if let Member::Unknown = names.lookup_before(folder, name) {
+            self.shared.recall(folder).await;
+        }
+        match names.lookup_before(folder, name) {
+            Member::Is(entry) => Some(Some(entry)),
+            Member::IsNone => Some(None),
+            Member::Unknown => None,
+        }
+    }
+
+    /// Members of a folder as they were last, in memory or on the disk.
+    async fn list_before(&self, folder: NodeId, after: Option<&NodeName>, limit: usize) -> Option<Vec<Entry>> {
+        let names = &self.shared.names;
+        if let Some(page) = names.list_before(folder, after, limit) {
+            return Some(page);
+        }
+        self.shared.recall(folder).await;
+        names.list_before(folder, after, limit)
     }
 
     /// Asks for a folder as a whole where names are looked for in vain.
@@ -125,7 +168,8 @@ impl Tree for Remote {
             }
             Ok(found)
         };
-        self.or_before(ask, || names.entry_before(node).map(Some)).await
+        let before = || async move { self.entry_before(node).await.map(Some) };
+        self.or_before(ask, before).await
     }
 
     async fn lookup(&self, folder: NodeId, name: &NodeName) -> Result<Option<Entry>> {
@@ -133,11 +177,7 @@ impl Tree for Remote {
             Member::Is(entry) => Ok(Some(entry)),
             Member::IsNone => Ok(None),
             Member::Unknown => {
-                let before = || match self.shared.names.lookup_before(folder, name) {
-                    Member::Is(entry) => Some(Some(entry)),
-                    Member::IsNone => Some(None),
-                    Member::Unknown => None,
-                };
+                let before = || self.lookup_before(folder, name);
                 let found = self.or_before(self.look(folder, name), before).await?;
                 if found.is_none() {
                     self.missed(folder).await;
@@ -148,18 +188,22 @@ impl Tree for Remote {
     }
 
     async fn list(&self, folder: NodeId, after: Option<&NodeName>, limit: usize) -> Result<Vec<Entry>> {
-        let (mark, limit) = (self.shared.names.mark(), limit.min(LIST_MAX));
-        let asked = u32::try_from(limit).unwrap_or(u32::MAX);
-        let found: Vec<Entry> = self.ask(Call::List(folder, after.cloned(), asked)).await?;
-        self.shared.names.learn_page(mark, folder, after, &found, found.len() < limit);
-        Ok(found)
+        let limit = limit.min(LIST_MAX);
+        self.or_before(self.shared.list(folder, after, limit), || self.list_before(folder, after, limit)).await
     }
 
     async fn room(&self) -> Result<Room> {
-        self.ask(Call::Room()).await
+        let known = || async { *self.shared.room.lock() };
+        let room = self.or_before(self.ask(Call::Room()), known).await?;
+        *self.shared.room.lock() = Some(room);
+        Ok(room)
     }
 
     async fn open(&self, content: ContentId) -> Result<Arc<dyn OpenContent>> {
+        if let Some(layouts) = self.shared.layouts.get() {
+            let layout = layouts.layout(&self.shared, content).await?;
+            return Ok(self.content(content, layout.facts(), Some(layout)));
+        }
         let blocks = &self.shared.blocks;
         let facts = if let Some(facts) = blocks.facts(content) {
             facts
@@ -168,12 +212,7 @@ impl Tree for Remote {
             blocks.learn_facts(content, facts);
             facts
         };
-        Ok(Arc::new(RemoteContent {
-            shared: self.shared.clone(),
-            id: content,
-            facts,
-            reading: Mutex::new(Progress::default()),
-        }))
+        Ok(self.content(content, facts, None))
     }
 
     async fn create(&self, new: NewNode, content: Bytes, durable: Durable) -> Result<Entry> {
@@ -332,18 +371,41 @@ impl Tree for Remote {
 
     fn condition(&self) -> Condition {
         let away = self.shared.away_since.lock().map(|since| since.elapsed());
-        Condition { away, cache_bytes: Some(self.shared.blocks.bytes()), deferred: None }
+        let disk = self.shared.layouts.get().map(|layouts| {
+            let pins = self.shared.pins.told();
+            DiskCache { pins, ..layouts.disk.condition() }
+        });
+        Condition { away, cache_bytes: Some(self.shared.blocks.bytes()), deferred: None, disk }
     }
 
     fn locking(&self) -> Option<Arc<dyn Locking>> {
         self.shared.has_locking.then(|| Arc::new(RemoteLocks(self.shared.clone())) as Arc<dyn Locking>)
     }
 
-    fn forget(&self, content: Option<ContentId>) {
+    async fn forget(&self, content: Option<ContentId>, pinned_too: bool) {
         self.shared.blocks.forget(content);
         if content.is_none() {
             self.shared.names.forget();
         }
+        if let Some(layouts) = self.shared.layouts.get() {
+            layouts.let_go(content, pinned_too).await;
+            self.shared.pins.again();
+        }
+    }
+
+    fn pinning(&self) -> Option<Arc<dyn Pinning>> {
+        self.shared.layouts.get().map(|_| Arc::new(RemotePins(self.shared.clone())) as Arc<dyn Pinning>)
+    }
+}
+
+impl Shared {
+    /// Asks for members of a folder.
+    pub(super) async fn list(&self, folder: NodeId, after: Option<&NodeName>, limit: usize) -> Result<Vec<Entry>> {
+        let mark = self.names.mark();
+        let asked = u32::try_from(limit).unwrap_or(u32::MAX);
+        let found: Vec<Entry> = self.link.ask(&Call::List(folder, after.cloned(), asked)).await?;
+        self.names.learn_page(mark, folder, after, &found, found.len() < limit);
+        Ok(found)
     }
 }
 

@@ -17,12 +17,12 @@ pub(crate) mod cbor;
 mod deferred;
 mod fault;
 mod locking;
-mod values;
+pub(crate) mod values;
 
 pub(crate) use call::is_unknown;
 pub use call::{Begin, Call, Event, Handed, Hello, Keys, Opened, Put, Seen, Sent};
 pub use fault::{decode_fault, encode_fault};
-pub(crate) use values::Value;
+pub(crate) use values::{Value, record};
 
 use bytes::{BufMut, Bytes, BytesMut};
 use cbor::{Reader, Writer};
@@ -73,6 +73,13 @@ pub(crate) fn frame<T: Value>(message: &T) -> Bytes {
     let length = u32::try_from(writer.0.len() - LENGTH_BYTES).unwrap_or(u32::MAX);
     writer.0[..LENGTH_BYTES].copy_from_slice(&length.to_be_bytes());
     writer.0.into()
+}
+
+/// A message without a frame.
+pub(crate) fn encode<T: Value>(message: &T) -> Vec<u8> {
+    let mut writer = Writer::default();
+    message.put(&mut writer);
+    writer.0
 }
 
 /// Reads a message that is all of `bytes`.
