@@ -87,6 +87,8 @@ describe('a file', () => {
     await page.waitForSelector(row('deep'));
     await page.goBack();
     await seen(page, 'this is b.txt', '.code');
+    // What comes after it is known when its folder was read.
+    await seen(page, '2 of 2', '.position');
     await press(page, 'More actions for c.txt');
     await page.waitForSelector('[role=menu]');
     await page.$$eval('[role=menuitem]', (items) => items.at(-1).click());
