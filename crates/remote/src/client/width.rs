@@ -3,7 +3,8 @@
 //! One connection has what its windows and its control of congestion give it, which over a long or lossy way is little; several have more, and take more
 //! from others on the same link. So it begins with few, and goes on to half as many more as long as each step brings at least [`GAIN`]; where one did not, the number
 //! goes back to what it was, and is tried again after [`SETTLED`], since the way may have changed. A step is judged by the second look after it, when new
-//! connections have found their rate, and only while there is more to move than the connections take.
+//! connections have found their rate, and only while there is more to move than the connections take. None is made while those there are still become faster by
+//! themselves: new ones begin by filling the queue of the link, and what that loses costs the old ones many round trips.
 //!
 //! Nothing here reads a clock or moves a byte: [`Width::look`] is told what was seen, and says the number.
 
@@ -28,6 +29,8 @@ pub(super) struct Width {
     max: usize,
     /// The number before the last step, and bytes a second with it.
     before: Option<(usize, f64)>,
+    /// Bytes a second at the last look without a step.
+    last: Option<f64>,
     /// Time until it is tried again whether more are faster.
     settled: Duration,
     /// Connections are new, and still find their rate.
@@ -36,7 +39,7 @@ pub(super) struct Width {
 
 impl Width {
     pub(super) fn new() -> Self {
-        Self { now: FIRST, max: CONNECTIONS_MAX, before: None, settled: Duration::ZERO, finding: false }
+        Self { now: FIRST, max: CONNECTIONS_MAX, before: None, last: None, settled: Duration::ZERO, finding: false }
     }
 
     pub(super) const fn now(&self) -> usize {
@@ -52,7 +55,7 @@ impl Width {
     pub(super) fn look(&mut self, bytes: u64, time: Duration, busy: bool) -> usize {
         if !busy || time.is_zero() {
             // What was seen says nothing of the connections.
-            self.before = None;
+            (self.before, self.last) = (None, None);
             return self.now;
         }
         if std::mem::take(&mut self.finding) {
@@ -63,6 +66,10 @@ impl Width {
             return self.now;
         }
         let rate = bytes as f64 / time.as_secs_f64();
+        if self.before.is_none() && self.last.replace(rate).is_none_or(|last| rate > GAIN * last) {
+            return self.now;
+        }
+        self.last = None;
         match self.before.take() {
             Some((count, before)) if rate < GAIN * before => {
                 (self.now, self.settled) = (count, SETTLED);
@@ -117,6 +124,22 @@ mod tests {
         // The way becomes a worse one.
         let numbers = over(&mut width, 1e6, 1e8, 60);
         assert_eq!(numbers.last(), Some(&CONNECTIONS_MAX), "{numbers:?}");
+    }
+
+    #[test]
+    fn there_are_no_more_while_those_there_become_faster_by_themselves() {
+        let mut width = Width::new();
+        let mut rate = 1_000.0;
+        for _ in 0..12 {
+            #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "small")]
+            let bytes = rate as u64;
+            assert_eq!(width.look(bytes, SECOND, true), FIRST);
+            rate *= 1.5;
+        }
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "small")]
+        let bytes = rate as u64;
+        width.look(bytes, SECOND, true);
+        assert!(width.look(bytes, SECOND, true) > FIRST, "they no longer do");
     }
 
     #[test]
