@@ -13,7 +13,8 @@
 //   SUITES_JOBS   how many run at once (default: as many as there are processors)
 //   SUITES_LOG    a folder for what each said and a table of how long each took
 //
-// One that takes longer than its bound is ended with all it started and counts as failed. The last line says how many tests passed and failed.
+// One that takes longer than its bound is ended with all it started and counts as failed. Of a few that failed, each is run once more when
+// nothing else runs: what passes then is told by name as a matter of time, not of right and wrong. The last line says how many tests passed and failed.
 
 import { spawn } from "node:child_process";
 import { mkdirSync, readFileSync, readdirSync, writeFileSync } from "node:fs";
@@ -158,32 +159,43 @@ suites.sort((a, b) => b.seconds - a.seconds);
 
 const log = process.env.SUITES_LOG;
 if (log) mkdirSync(log, { recursive: true });
-const total = { passed: 0, failed: 0, skipped: 0 };
-const wrong = [];
-const table = [];
-async function worker() {
-    for (let suite = suites.shift(); suite; suite = suites.shift()) {
-        const begun = performance.now();
-        const { code, said } = await suite.start();
-        const seconds = (performance.now() - begun) / 1000;
-        const counted = count(said);
-        for (const key of Object.keys(total)) total[key] += counted[key];
-        if (code !== 0) {
-            wrong.push(suite.name);
-            // One that was ended, or never began, has no closing line.
-            if (counted.failed === 0) total.failed += 1;
-        }
-        console.log(`== ${suite.name}: ${code === 0 ? "ok" : `FAILED (${code})`}, ${counted.passed} passed in ${seconds.toFixed(1)} s`);
-        // Of what went well, a line is enough.
-        if (code !== 0) console.log(said);
-        if (log) writeFileSync(join(log, `${suite.name.replaceAll(/[^\w]+/g, "-")}.log`), said);
-        table.push(`${seconds.toFixed(1)}\t${suite.name}\t${code}`);
-        if (log) writeFileSync(join(log, "times.tsv"), `${table.join("\n")}\n`);
+/** More than these at a time are no matter of a busy machine. */
+const AGAIN_MAX = 8;
+
+/** Runs a suite and tells how it went: whether it passed, and its tests that passed, failed and were left out. */
+async function tell(suite, name = suite.name) {
+    const begun = performance.now();
+    const { code, said } = await suite.start();
+    const seconds = (performance.now() - begun) / 1000;
+    const counted = count(said);
+    // One that was ended, or never began, has no closing line.
+    if (code !== 0 && counted.failed === 0) counted.failed = 1;
+    console.log(`== ${name}: ${code === 0 ? "ok" : `FAILED (${code})`}, ${counted.passed} passed in ${seconds.toFixed(1)} s`);
+    // Of what went well, a line is enough.
+    if (code !== 0) console.log(said);
+    if (log) {
+        writeFileSync(join(log, `${name.replaceAll(/[^\w]+/g, "-")}.log`), said);
+        table.push(`${seconds.toFixed(1)}\t${name}\t${code}`);
+        writeFileSync(join(log, "times.tsv"), `${table.join("\n")}\n`);
     }
+    return { suite, ok: code === 0, counted };
+}
+const table = [];
+const results = [];
+const number = suites.length;
+async function worker() {
+    for (let suite = suites.shift(); suite; suite = suites.shift()) results.push(await tell(suite));
 }
 const begun = performance.now();
 await Promise.all(Array.from({ length: JOBS }, worker));
-console.log(`== ${table.length} suites in ${((performance.now() - begun) / 60_000).toFixed(1)} minutes`);
-if (wrong.length > 0) console.log(`failed: ${wrong.join(", ")}`);
-console.log(`${total.passed} passed, ${total.failed} failed, ${total.skipped} skipped`);
-process.exit(wrong.length > 0 || total.passed === 0 ? 1 : 0);
+const failed = results.filter(({ ok }) => !ok);
+for (const result of failed.length <= AGAIN_MAX ? failed : []) {
+    Object.assign(result, await tell(result.suite, `${result.suite.name}, once more`));
+}
+console.log(`== ${number} suites in ${((performance.now() - begun) / 60_000).toFixed(1)} minutes`);
+const names = (ok) => failed.filter((result) => result.ok === ok).map(({ suite }) => suite.name).join(", ");
+if (names(true)) console.log(`passed the second time only: ${names(true)}`);
+if (names(false)) console.log(`failed: ${names(false)}`);
+const sum = (key) => results.reduce((all, { counted }) => all + counted[key], 0);
+console.log(`${sum("passed")} passed, ${sum("failed")} failed, ${sum("skipped")} skipped`);
+process.exit(names(false) || sum("passed") === 0 ? 1 : 0);

@@ -21,5 +21,5 @@ export default defineConfig({
     chunkSizeWarningLimit: 2000,
   },
   server: { proxy: { '/api': { target: drive, changeOrigin: false } } },
-  test: { include: ['test/**/*.test.ts'], environment: 'node' },
+  test: { include: ['test/**/*.test.ts'], environment: 'node', testTimeout: 60_000 },
 });

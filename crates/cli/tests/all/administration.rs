@@ -1,21 +1,8 @@
 //! Administration: the log of who did what, the monitor, nodes, store, spaces, settings.
 
-use crate::common::{Drive, OTHER_PASSWORD, PASSWORD, call, json};
+use crate::common::{Drive, OTHER_PASSWORD, PASSWORD, call, json, until};
 use holdfast_testkit::http::{Client, Request};
 use serde_json::{Value, json};
-use std::time::{Duration, Instant};
-
-/// Asks until an answer is what it should be; what is not written at once is written within seconds.
-fn until(what: &str, mut ask: impl FnMut() -> Option<Value>) -> Value {
-    let began = Instant::now();
-    loop {
-        if let Some(value) = ask() {
-            return value;
-        }
-        assert!(began.elapsed() < Duration::from_secs(40), "{what}");
-        std::thread::sleep(Duration::from_millis(200));
-    }
-}
 
 #[test]
 fn administration_is_for_administrators() {

@@ -1,6 +1,6 @@
 //! `holdfast serve` from its start to its stop.
 
-use crate::common::{Drive, OTHER_PASSWORD, PASSWORD};
+use crate::common::{Drive, OTHER_PASSWORD, PASSWORD, until};
 use holdfast_testkit::http::Request;
 use rustix::process::Signal;
 use std::io::{Read, Write};
@@ -13,7 +13,9 @@ fn it_says_where_it_is_answers_and_stops_with_code_0() {
     let mut stranger = server.client();
     assert!(stranger.get("/").expect("answers").text().contains("WebDAV"));
     assert_eq!(stranger.get("/healthz").expect("answers").text(), "ok\n");
-    assert_eq!(stranger.get("/readyz").expect("answers").text(), "ready\n");
+    until("it is ready once it knows its sites", || {
+        (stranger.get("/readyz").expect("answers").text() == "ready\n").then_some(())
+    });
     assert_eq!(stranger.get("/metrics").expect("answers").status, 404, "metrics are on a listener of their own");
 
     let mut ana = server.client_of("ana", PASSWORD);

@@ -2,6 +2,7 @@
 
 use super::serve::detach;
 use super::{LINE_TIME, REPLY_BYTES_MAX, Reply, Request, folder, key_of, place_of, read, write};
+use crate::status::Status;
 use holdfast_base::{Error, Result};
 use rustix::io::Errno;
 use std::fs;
@@ -49,7 +50,7 @@ pub fn find(at: Option<&Path>) -> Result<Vec<Found>> {
 pub fn one(at: &Path) -> Result<Found> {
     let mut since = None;
     for found in find(Some(at))? {
-        if let Reply::Status(status) = ask(&found, &Request::Status)?.0
+        if let Some(status) = status(&found)?
             && since.as_ref().is_none_or(|(ms, _)| *ms <= status.since_ms)
         {
             since = Some((status.since_ms, found));
@@ -92,6 +93,21 @@ pub fn within(path: &Path) -> Result<(Found, String)> {
     let message =
         format!("no mount of this account has {}; `holdfast mount status` lists those that are", path.display());
     Err(Error::not_found(message))
+}
+
+/// A mount that answers something else than it was asked.
+pub fn unexpected() -> Error {
+    Error::unavailable("the mount answered something else than it was asked: is it of another release?")
+}
+
+/// How a mount does; none if it has ended since it was found.
+pub fn status(found: &Found) -> Result<Option<Status>> {
+    match ask(found, &Request::Status) {
+        Ok((Reply::Status(status), _)) => Ok(Some(*status)),
+        Ok(_) => Err(unexpected()),
+        Err(_) if UnixStream::connect(&found.0).is_err() => Ok(None),
+        Err(error) => Err(error),
+    }
 }
 
 /// Asks. How a mount does is answered within seconds; the rest takes what it takes. The connection of an answer to [`Request::Unmount`] ends with

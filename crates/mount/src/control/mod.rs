@@ -12,7 +12,7 @@
 mod ask;
 mod serve;
 
-pub use ask::{Found, ask, find, one, sweep, unmount_lazily, within};
+pub use ask::{Found, ask, find, one, status, sweep, unexpected, unmount_lazily, within};
 pub use serve::Released;
 pub(crate) use serve::{Control, Served};
 

@@ -183,10 +183,11 @@ fn storage_server(root: &Path, name: &str, port: u16) -> String {
 
 fn proxy_server(root: &Path, port: u16, memcached: u16, options: SwiftOptions) -> String {
     let (root, user, life) = (root.display(), user(), options.token_seconds);
-    // Patience: by itself it gives a memcached up for a minute that is slow on a busy machine, and all tokens with it.
+    // Patience: by itself it gives a memcached up for a minute that is slow on a busy machine, and all tokens with it. An interval of 0 is
+    // what turns that off; a limit of 0 would give up at the first error. Of its usual two connections to the cache, one that was waited for in vain is lost.
     let cache = format!(
-        "memcache_servers = 127.0.0.1:{memcached}\nconnect_timeout = 10\npool_timeout = 10\nio_timeout = 10\n\
-         error_suppression_limit = 0\n"
+        "memcache_servers = 127.0.0.1:{memcached}\nmemcache_max_connections = 100\nconnect_timeout = 10\npool_timeout = 10\n\
+         io_timeout = 10\nerror_suppression_interval = 0\n"
     );
     let filters = [
         ("catch_errors", "catch_errors", ""),

@@ -5,6 +5,7 @@ use holdfast_testkit::http::{Client, Request, Response};
 use holdfast_testkit::server::{ServerOptions, TestServer};
 use serde_json::Value;
 use std::process::Output;
+use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
 /// A password the strength check takes.
@@ -81,4 +82,16 @@ pub fn call(client: &mut Client, method: &str, path: &str, body: Option<&Value>)
 pub fn json(answer: &Response, status: u16) -> Value {
     assert_eq!(answer.status, status, "{}", answer.text());
     serde_json::from_slice(&answer.body).expect("is JSON")
+}
+
+/// Asks until an answer is what it should be; what is not there at once is within seconds.
+pub(crate) fn until<T>(what: &str, mut ask: impl FnMut() -> Option<T>) -> T {
+    let began = Instant::now();
+    loop {
+        if let Some(value) = ask() {
+            return value;
+        }
+        assert!(began.elapsed() < Duration::from_secs(40), "{what}");
+        std::thread::sleep(Duration::from_millis(200));
+    }
 }
