@@ -7,7 +7,7 @@ const PATHS = {
   firefox: [process.env.FIREFOX_BIN, '/usr/bin/firefox-esr', '/usr/bin/firefox'],
 };
 export const kind = process.env.BROWSER === 'firefox' ? 'firefox' : 'chrome';
-const WAIT_MS = 20_000;
+const WAIT_MS = 60_000;
 
 export async function launch({ args = [], ...more } = {}) {
   const executablePath = PATHS[kind].find((path) => path && existsSync(path));

@@ -5,7 +5,7 @@ import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 
-const START_MS = 30_000;
+const START_MS = 60_000;
 
 export function freePort() {
   return new Promise((resolve, reject) => {
