@@ -3,7 +3,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := build
-.PHONY: build run test test-engines test-web test-fast lint demo crash crash-seeds chaos full-size mount-long transfer-long bench-dav bench-sites bench-web bench-http bench-cluster bench-catalogue bench-mount bench-wan bench-run lighthouse clean help
+.PHONY: build run test test-engines test-web test-fast lint pictures demo crash crash-seeds chaos full-size mount-long transfer-long bench-dav bench-sites bench-web bench-http bench-cluster bench-catalogue bench-mount bench-wan bench-run lighthouse clean help
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -53,6 +53,10 @@ lint: web/dist/index.html ## Formatting, lints, documentation, licences
 	cargo clippy --profile ci --locked --workspace --all-targets -- -D warnings
 	RUSTDOCFLAGS="-D warnings -A rustdoc::private_intra_doc_links" cargo doc --profile ci --locked --workspace --no-deps --document-private-items
 	cargo deny --locked check bans licenses sources
+
+pictures: build ## Take the pictures of the documentation anew, in Chromium
+	@scripts/need.sh node chromium
+	HOLDFAST_BIN=$(CURDIR)/target/release/holdfast node web/e2e/pictures.mjs
 
 demo: build ## Put a real source tree in and get it back, with rclone, cadaver and curl, and print rates
 	@scripts/demo.sh
