@@ -235,7 +235,7 @@ for measurement in "${measurements[@]}"; do
         leak)
             ways "$middle"
             with_bindfs
-            measure leak "$work/place" --rounds "$([[ $short == 1 ]] && echo 3 || echo 6)" "${load[@]}"
+            measure leak "$work/place" --rounds "$rounds" "${load[@]}"
             ;;
         *)
             echo "there is no measurement $measurement: fileserver, source, start, leak" >&2
