@@ -23,10 +23,7 @@ fn confined(text: &str) -> Result<Duration, Failure> {
     let command = Command {
         words: vec!["/bin/true".into()],
         folder: PathBuf::from("/usr"),
-        copies: Vec::new(),
-        terminal: false,
-        widen: false,
-        allow_degraded: false,
+        ..Command::default()
     };
     let outcome = Confined::start(policy, &command, Watch::default())?.wait()?;
     if outcome.success() { Ok(began.elapsed()) } else { Err(outcome.status.to_string().into()) }

@@ -138,10 +138,8 @@ fn one_view(seed: u64) -> [usize; 2] {
     let command = Command {
         words,
         folder: out.clone().into(),
-        copies: Vec::new(),
-        terminal: false,
         widen: dice.below(2) == 0,
-        allow_degraded: false,
+        ..Command::default()
     };
     let confined = Confined::start(policy, &command, Watch::default()).expect("it starts");
     let outcome = confined.wait().expect("it runs");
