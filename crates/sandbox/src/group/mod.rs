@@ -21,7 +21,7 @@ use rustix::event::{EventfdFlags, eventfd};
 use rustix::fs::{FlockOperation, flock};
 use std::fmt;
 use std::fs::{self, File, OpenOptions};
-use std::io;
+use std::io::{self, Write};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -171,13 +171,13 @@ impl Groups {
     }
 
     fn bound(&mut self, group: &Path, version: Version, limit: Whole, most: u64) -> io::Result<()> {
-        let set = |file: &str, value: String| fs::write(group.join(file), value);
+        let set = |file: &str, value: String| put(&group.join(file), &value);
         // Where swapped memory is not counted, there is no such file.
         let set_if_there = |file: &str, value: String| match set(file, value) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
             other => other,
         };
-        let count = |file: &str, unit_ns| Ok(Some(Used { file: File::open(group.join(file))?, unit_ns }));
+        let count = |file: &str, unit_ns| -> io::Result<_> { Ok(Some(Used { file: File::open(group.join(file))?, unit_ns })) };
         match (limit, version) {
             (Whole::Memory, Version::Second) => {
                 set("memory.max", most.to_string())?;
@@ -231,8 +231,13 @@ fn overflow(group: &Path) -> io::Result<OwnedFd> {
     // Not among the standard streams, even if the caller has closed those.
     let told = rustix::io::fcntl_dupfd_cloexec(&told, 3)?;
     let about = File::open(group.join("memory.oom_control"))?;
-    fs::write(group.join("cgroup.event_control"), format!("{} {}", told.as_raw_fd(), about.as_raw_fd()))?;
+    put(&group.join("cgroup.event_control"), &format!("{} {}", told.as_raw_fd(), about.as_raw_fd()))?;
     Ok(told)
+}
+
+/// Writes to a file of the kernel's, which is there or not.
+fn put(path: &Path, value: &str) -> io::Result<()> {
+    OpenOptions::new().write(true).open(path)?.write_all(value.as_bytes())
 }
 
 fn random() -> io::Result<u64> {
@@ -262,7 +267,8 @@ impl Group {
                 let door = OpenOptions::new().write(true).open(path.join("cgroup.procs"));
                 return door.map(|door| Self { path: path.clone(), door, _held: held }).inspect_err(|_| remove(&path));
             }
-            // Somebody took it for one that nobody holds, and has removed it.
+            // Somebody took it for one that nobody holds, and removes it.
+            let _ = fs::remove_dir(&path);
         }
         Err(io::Error::other("none stayed until it was held"))
     }

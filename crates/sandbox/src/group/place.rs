@@ -4,7 +4,7 @@
 //! processes of its own: so the nearest group around that is, or can be, divided takes the new one. Where somebody has handed the process's own group over to it
 //! (`Delegate=` of systemd), the processes in it move to one beside first.
 
-use super::{Group, PREFIX, Unbounded, Whole};
+use super::{Group, PREFIX, Unbounded, Whole, put};
 use rustix::fs::{Access, access};
 use std::fs;
 use std::io;
@@ -152,7 +152,7 @@ impl Hierarchy {
                 return Err(io::Error::other("it has processes, so it cannot be divided"));
             }
         }
-        more.iter().try_for_each(|name| fs::write(&handed_on, format!("+{name}")))
+        more.iter().try_for_each(|name| put(&handed_on, &format!("+{name}")))
     }
 }
 
@@ -182,7 +182,7 @@ fn move_beside(folder: &Path) -> io::Result<()> {
         }
         for process in processes {
             // It may have ended.
-            let _ = fs::write(group.path.join("cgroup.procs"), process);
+            let _ = put(&group.path.join("cgroup.procs"), &process);
         }
     }
     *beside = Some(group);
