@@ -101,9 +101,7 @@ fn bound(limit: &'static str, most: u64, bounded: &[Bounded], unbounded: &[Unbou
 /// What may use so much, and what happens then.
 fn of(limit: &str) -> &'static str {
     match limit {
-        "memory" => {
-            "all together, with what the kernel keeps for them; at more, all is killed"
-        }
+        "memory" => "all together, with what the kernel keeps for them; at more, all is killed",
         "cpu-seconds" => "all together; then all is killed, at most 5 ms of each processor later",
         "cpus" => "processors, all together, in each tenth of a second; then all waits for the next",
         "processes" => "all together, threads among them; starting more fails",

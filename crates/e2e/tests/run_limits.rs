@@ -172,7 +172,8 @@ fn every_limit_says_what_it_bounds_and_what_holds_it() -> Outcome {
         let all = explained(ground, "policy.toml")?;
         let amounts: Vec<_> = all.iter().map(|one| (one["limit"].as_str(), one["most"].as_f64())).collect();
         let memory = (1024 * MIB) as f64;
-        let expected = [("memory", memory), ("cpu-seconds", 60.0), ("cpus", 1.5), ("processes", 20.0), ("seconds", 5.0)];
+        let expected =
+            [("memory", memory), ("cpu-seconds", 60.0), ("cpus", 1.5), ("processes", 20.0), ("seconds", 5.0)];
         let expected = expected.into_iter().chain([("process-memory", memory / 2.0)]);
         assert_eq!(amounts, expected.map(|(name, most)| (Some(name), Some(most))).collect::<Vec<_>>());
         for one in &all {

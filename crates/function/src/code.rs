@@ -85,15 +85,14 @@ pub(crate) fn held(policy: &Policy) -> Result<Held> {
     if policy.default() == Decision::Allow {
         return Err(unsupported("a function's policy names what it may see: it begins with default = \"deny\"".into()));
     }
-    let way = Way::of(policy, false)
-        .map_err(|unheld| unsupported(format!("{NOT_HELD}:{}", lines_of(policy, &unheld))))?;
+    let way =
+        Way::of(policy, false).map_err(|unheld| unsupported(format!("{NOT_HELD}:{}", lines_of(policy, &unheld))))?;
     let (held, around) = match way {
         Way::View(plan) => (Held::View, Some(plan)),
         Way::Gates { gates, .. } => (Held::Gates(gates.folders), Some(gates.around)),
         Way::Broker { .. } => (Held::Broker, None),
     };
-    let shows_all =
-        |plan: &Plan| plan.root == Root::Host || plan.view.iter().any(|mount| mount.path == Path::new("/"));
+    let shows_all = |plan: &Plan| plan.root == Root::Host || plan.view.iter().any(|mount| mount.path == Path::new("/"));
     if around.as_ref().is_some_and(shows_all) {
         return Err(unsupported("a function's policy names the folders it may see, and not / itself".into()));
     }

@@ -36,7 +36,8 @@ struct Most {
 impl Counter {
     /// Begins to count the processes below one.
     pub(crate) fn start(init: i32, process: OwnedFd, memory: Option<u64>, cpu_s: Option<u64>) -> io::Result<Self> {
-        let most = Most { memory_kib: memory.map(|bytes| bytes / 1024), cpu_ticks: cpu_s.map(|s| s.saturating_mul(TICKS)) };
+        let most =
+            Most { memory_kib: memory.map(|bytes| bytes / 1024), cpu_ticks: cpu_s.map(|s| s.saturating_mul(TICKS)) };
         let reached = Arc::new(AtomicU32::new(0));
         let noted = Arc::clone(&reached);
         let count = move || {

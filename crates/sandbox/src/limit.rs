@@ -95,6 +95,8 @@ impl Limit {
     }
 
     pub(crate) fn from_number(number: u32) -> Option<Self> {
-        [Limit::Cpu, Limit::Memory, Limit::Wall, Limit::FileSize].into_iter().find(|limit| Self::number(Some(*limit)) == number)
+        [Limit::Cpu, Limit::Memory, Limit::Wall, Limit::FileSize]
+            .into_iter()
+            .find(|limit| Self::number(Some(*limit)) == number)
     }
 }

@@ -1,11 +1,11 @@
 //! What this kernel has of what a sandbox needs, found out by trying.
 
+use crate::child;
 use crate::child::build;
 use crate::error::Step;
 use crate::plan::account_maps;
 use crate::sys::{self, Forked};
 use crate::wire::{Failure, Message, hear, in_step, pair, tell};
-use crate::child;
 use rustix::io::Errno;
 use rustix::net::RecvFlags;
 use std::io;

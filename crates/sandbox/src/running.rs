@@ -1,8 +1,8 @@
 //! Starting a sandbox, and what can be done with one that runs.
 
 use crate::child::{self, Descriptors};
-use crate::error::{Error, Step};
 use crate::count::Counter;
+use crate::error::{Error, Step};
 use crate::group::{self, Groups, Unbounded, Whole};
 use crate::layer::Lock;
 use crate::limit::{Limit, Outcome, Status};

@@ -120,7 +120,8 @@ fn deploy(args: DeployArgs, json: bool) -> anyhow::Result<ExitCode> {
     let deployed = args.store.open()?.deploy(&args.source, args.name)?;
     let (name, version) = (deployed.name.as_str(), deployed.version.to_string());
     let held = deployed.held.to_string();
-    let told = json!({ "name": name, "version": version, "files": deployed.files, "bytes": deployed.bytes, "held_by": held });
+    let told =
+        json!({ "name": name, "version": version, "files": deployed.files, "bytes": deployed.bytes, "held_by": held });
     output::show(json, &told, |_| {
         format!("{name}: version {version}, {} files, {}, held by {held}", deployed.files, format_bytes(deployed.bytes))
     })?;

@@ -6,7 +6,9 @@ use crate::output;
 use clap::{Args, Subcommand};
 use holdfast_base::{Error, ErrorKind};
 use holdfast_confine::{Bound, Gates, Line, Plan, Unheld, Way, bounds};
-use holdfast_policy::{Decision, Limits, PairOptions, Policy, Report, Subject, TEXT_MAX_BYTES, check, check_pair, diff};
+use holdfast_policy::{
+    Decision, Limits, PairOptions, Policy, Report, Subject, TEXT_MAX_BYTES, check, check_pair, diff,
+};
 use serde_json::json;
 use std::fmt::Write;
 use std::fs::File;

@@ -124,12 +124,7 @@ fn one_view(seed: u64) -> [usize; 2] {
     let policy = Policy::from_toml("view", Path::new("/"), text.as_bytes()).expect("a policy");
     assert!(matches!(Way::of(&policy, false), Ok(Way::View(_))), "HOLDFAST_SEED={seed}\n{text}");
     let words = ["/usr/bin/python3", "-S", "-E", "-c", &script].map(Into::into).to_vec();
-    let command = Command {
-        words,
-        folder: out.clone().into(),
-        widen: dice.below(2) == 0,
-        ..Command::default()
-    };
+    let command = Command { words, folder: out.clone().into(), widen: dice.below(2) == 0, ..Command::default() };
     let confined = Confined::start(policy, &command, Watch::default()).expect("it starts");
     let outcome = confined.wait().expect("it runs");
     assert!(outcome.success(), "{outcome:?} HOLDFAST_SEED={seed}\n{text}");

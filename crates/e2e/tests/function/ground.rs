@@ -59,10 +59,13 @@ impl Ground {
             source.join("function.toml"),
             format!("command = [\"./handler\", \"{}\"]\npolicy = \"policy.toml\"\n{manifest}", self.marker()),
         )?;
-        fs::write(source.join("policy.toml"), format!(
+        fs::write(
+            source.join("policy.toml"),
+            format!(
                 "default = \"deny\"\ndevices = [\"null\"]\n[files]\n{SYSTEM}\"{}\" = \"all\"\n",
                 self.path("shared").display()
-            ))?;
+            ),
+        )?;
         Ok(source.display().to_string())
     }
 

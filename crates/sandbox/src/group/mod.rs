@@ -177,7 +177,8 @@ impl Groups {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
             other => other,
         };
-        let count = |file: &str, unit_ns| -> io::Result<_> { Ok(Some(Used { file: File::open(group.join(file))?, unit_ns })) };
+        let count =
+            |file: &str, unit_ns| -> io::Result<_> { Ok(Some(Used { file: File::open(group.join(file))?, unit_ns })) };
         match (limit, version) {
             (Whole::Memory, Version::Second) => {
                 set("memory.max", most.to_string())?;
@@ -214,7 +215,9 @@ impl Groups {
     pub(crate) fn overflowed(&self) -> bool {
         let Some((path, version)) = &self.memory else { return false };
         let text = fs::read_to_string(path).unwrap_or_default();
-        let counted = |name: &str| text.lines().any(|line| line.split_once(' ').is_some_and(|(key, value)| key == name && value != "0"));
+        let counted = |name: &str| {
+            text.lines().any(|line| line.split_once(' ').is_some_and(|(key, value)| key == name && value != "0"))
+        };
         // In the second version groups around this one may be the reason; then it is not its own limit.
         counted("oom_kill") && (*version == Version::First || counted("oom"))
     }
@@ -301,7 +304,8 @@ fn hold(path: &Path) -> Option<File> {
 /// Removes groups that nobody holds. One that has processes refuses.
 fn sweep(above: &Path) {
     let Ok(entries) = fs::read_dir(above) else { return };
-    let ours = entries.flatten().filter(|entry| entry.file_name().to_str().is_some_and(|name| name.starts_with(PREFIX)));
+    let ours =
+        entries.flatten().filter(|entry| entry.file_name().to_str().is_some_and(|name| name.starts_with(PREFIX)));
     for entry in ours.take(SWEPT_MAX) {
         let path = entry.path();
         if let Some(_held) = hold(&path) {

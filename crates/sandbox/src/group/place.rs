@@ -144,7 +144,8 @@ impl Hierarchy {
         }
         // Of the root the kernel lets processes stay beside groups.
         if folder != self.at || folder.join("cgroup.type").exists() {
-            let is_beside = folder.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(PREFIX.as_bytes()));
+            let is_beside =
+                folder.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(PREFIX.as_bytes()));
             if is_own && !is_beside && is_ours(folder) {
                 move_beside(folder)?;
             }
@@ -209,7 +210,11 @@ mod tests {
         assert_eq!(told[0], (Version::Second, "/no/such/unified/user.slice".into()));
         assert_eq!(
             told[1..],
-            [first("/sys/fs/cgroup/memory/b/c"), first("/sys/fs/cgroup/cpu,cpuacct/a"), first("/sys/fs/cgroup/pids/deeper")]
+            [
+                first("/sys/fs/cgroup/memory/b/c"),
+                first("/sys/fs/cgroup/cpu,cpuacct/a"),
+                first("/sys/fs/cgroup/pids/deeper")
+            ]
         );
         // Without controllers the second version counts processor time, and nothing else.
         assert!(found[0].takes(Whole::CpuTime) && !found[0].takes(Whole::Memory));
