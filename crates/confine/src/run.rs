@@ -444,10 +444,9 @@ pub fn lines_of(policy: &Policy, unheld: &[Unheld]) -> String {
 pub fn failed(error: holdfast_sandbox::Error) -> Error {
     use holdfast_sandbox::Error as Failure;
     let kind = match &error {
-        Failure::Invalid(_) => ErrorKind::InvalidInput,
+        Failure::Invalid(_) | Failure::Memory => ErrorKind::InvalidInput,
         Failure::Missing { .. } | Failure::Ended => ErrorKind::NotFound,
         Failure::Unsupported { .. } | Failure::NeedsNamespaces(_) | Failure::Unbounded(_) => ErrorKind::Unsupported,
-        Failure::Memory => ErrorKind::InvalidInput,
         Failure::Busy(_) | Failure::Change { .. } => ErrorKind::Conflict,
         Failure::Step { step: Step::Execute, why, .. } => match why.kind() {
             std::io::ErrorKind::NotFound => ErrorKind::NotFound,

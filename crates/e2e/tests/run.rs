@@ -4,7 +4,6 @@ use holdfast_e2e::Outcome;
 use holdfast_e2e::confined::{json, under_way};
 use holdfast_e2e::others::{PJDFSTEST_SETTINGS, cargo_program};
 use holdfast_testkit::confined::{Ground, as_each, text, until};
-use serde_json::Value;
 use std::fs;
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;

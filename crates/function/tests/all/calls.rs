@@ -113,7 +113,7 @@ fn memory_of_all_processes_together_is_bounded_or_nothing_is_deployed() {
             assert_eq!(call.end, End::Reached(Reached::Memory), "{}", text(&call.log));
         }
         Err(error) => {
-            assert!(error.message().contains("memory: ") && error.message().contains("control group"), "{error}")
+            assert!(error.message().contains("memory: ") && error.message().contains("control group"), "{error}");
         }
     }
 }

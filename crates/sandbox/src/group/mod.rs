@@ -124,7 +124,7 @@ pub(crate) struct Used {
 /// The groups of a sandbox, one in each hierarchy that it takes, until they are dropped.
 #[derive(Debug, Default)]
 pub(crate) struct Groups {
-    groups: Vec<Group>,
+    made: Vec<Group>,
     bounded: Vec<Bounded>,
     /// The processor time of all together.
     pub(crate) used: Option<Used>,
@@ -139,16 +139,16 @@ impl Groups {
         if wanted.is_empty() {
             return (None, Vec::new());
         }
-        let (mut made, mut unbounded) = (Self::default(), Vec::new());
+        let (mut groups, mut unbounded) = (Self::default(), Vec::new());
         let (placed, missing) = place::share_out(wanted.iter().map(|(limit, _)| *limit));
         unbounded.extend(missing);
         for (hierarchy, limits) in placed {
             let amounts: Vec<_> = wanted.iter().filter(|(limit, _)| limits.contains(limit)).copied().collect();
-            if let Err(why) = made.add(&hierarchy, &amounts) {
+            if let Err(why) = groups.add(&hierarchy, &amounts) {
                 unbounded.extend(limits.into_iter().map(|limit| Unbounded { limit, why: why.clone() }));
             }
         }
-        ((!made.groups.is_empty()).then_some(made), unbounded)
+        ((!groups.made.is_empty()).then_some(groups), unbounded)
     }
 
     fn add(&mut self, hierarchy: &Hierarchy, wanted: &[(Whole, u64)]) -> Result<(), String> {
@@ -163,7 +163,7 @@ impl Groups {
         }
         let number = if version == Version::Second { 2 } else { 1 };
         self.bounded.extend(wanted.iter().map(|(limit, _)| Bounded { limit: *limit, version: number }));
-        self.groups.push(group);
+        self.made.push(group);
         self.used = self.used.take().or(new.used);
         self.overflow = self.overflow.take().or(new.overflow);
         self.memory = self.memory.take().or(new.memory);
@@ -208,7 +208,7 @@ impl Groups {
 
     /// Who writes `0` to each of them is in the groups.
     pub(crate) fn doors(&self) -> Vec<BorrowedFd<'_>> {
-        self.groups.iter().map(|group| group.door.as_fd()).collect()
+        self.made.iter().map(|group| group.door.as_fd()).collect()
     }
 
     /// Whether there was less memory than the processes wanted, so that the kernel killed.
