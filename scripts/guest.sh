@@ -3,11 +3,12 @@
 #
 #   scripts/guest.sh COMMAND [ARGUMENT]...
 #
-# It is root there, in the root of control groups of version 2 alone, with two processors. Ends with the command's exit code. Without /dev/kvm it takes some ten times as long,
-# and no time that is measured there means anything.
+# It is root there, in the root of control groups of version 2 alone, with two processors. Ends with the command's exit code. The processor is emulated, so no time that is
+# measured there means anything.
 #
 # Settings, from the environment:
 #   GUEST_MEMORY   of the machine (default: 2G)
+#   GUEST_KVM      1: use the processor's own virtualisation, where /dev/kvm works
 #   GUEST_TOOLS    where emulator and kernel are kept (default: target/guest)
 
 set -euo pipefail
@@ -18,8 +19,8 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
     exit 64
 }
 tools=$(realpath -m "${GUEST_TOOLS:-target/guest}")
-# What it takes to have the machine's files: the virtual device, the protocol, the file system, and one that keeps changes apart; and what tests take.
-modules=(virtio_pci virtio_rng netfs fscache 9pnet 9pnet_virtio 9p overlay fuse)
+# Each after those it needs. What it takes to have the machine's files: the virtual device, the protocol, the file system, and one that keeps changes apart; and what tests take.
+modules=(virtio_ring virtio virtio_pci_legacy_dev virtio_pci_modern_dev virtio_pci netfs fscache 9pnet 9pnet_virtio 9p overlay fuse)
 
 # --- emulator and kernel: unpacked, not installed --------------------------------------------------------------------
 
@@ -97,11 +98,11 @@ chmod +x "$work/initrd/init"
 
 export LD_LIBRARY_PATH=$tools/usr/lib/x86_64-linux-gnu:$tools/lib/x86_64-linux-gnu
 accelerator=tcg
-[[ ! -w /dev/kvm ]] || accelerator=kvm:tcg
-"$tools/usr/bin/qemu-system-x86_64" -L "$tools/usr/share/qemu" -L "$tools/usr/share/seabios" -accel "${accelerator%%:*}" \
-    -cpu "$([[ $accelerator == tcg ]] && echo max || echo host)" -smp 2 -m "${GUEST_MEMORY:-2G}" \
-    -nodefaults -no-user-config -display none -serial stdio -no-reboot -nic none -device virtio-rng-pci \
-    -fsdev local,id=host,path=/,security_model=none,readonly=on -device virtio-9p-pci,fsdev=host,mount_tag=host \
+[[ -z ${GUEST_KVM:-} ]] || accelerator=kvm
+"$tools/usr/bin/qemu-system-x86_64" -L "$tools/usr/share/qemu" -L "$tools/usr/share/seabios" -accel "$accelerator" \
+    -cpu "$([[ $accelerator == tcg ]] && echo max || echo host,-arch-capabilities)" -smp 2 -m "${GUEST_MEMORY:-2G}" \
+    -nodefaults -no-user-config -display none -serial stdio -no-reboot -nic none \
+    -fsdev local,id=host,path=/,security_model=none,multidevs=remap,readonly=on -device virtio-9p-pci,fsdev=host,mount_tag=host \
     -kernel "$(echo "$tools"/boot/vmlinuz-*)" -initrd "$work/initrd.cpio" -append 'console=ttyS0 quiet panic=-1 systemd.unified_cgroup_hierarchy=1' \
     </dev/null | tr -d '\r' | tee "$work/said"
 code=$(sed -n 's/^guest ended with //p' "$work/said" | tail -1)
