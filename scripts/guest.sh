@@ -84,13 +84,18 @@ mount -t devpts none /new/dev/pts
 mount -t tmpfs -o mode=1777 none /new/dev/shm
 mount -t cgroup2 none /new/sys/fs/cgroup
 chmod 666 /new/dev/fuse
-cp /environment /command /new/run/
+cp /environment /command /begin /bin/busybox /new/run/
 ip link set lo up
-chroot /new /bin/bash -c '. /run/environment; [[ $HOLDFAST_BIN ]] || unset HOLDFAST_BIN; eval "$(</run/command)"'
-echo "guest ended with $?"
-sync
-poweroff -f
+# Not chroot: in one there are no user namespaces.
+exec switch_root /new /bin/bash /run/begin
 INIT
+cat >"$work/initrd/begin" <<'BEGIN'
+. /run/environment
+[[ $HOLDFAST_BIN ]] || unset HOLDFAST_BIN
+(eval "$(</run/command)")
+echo "guest ended with $?"
+/run/busybox poweroff -f
+BEGIN
 chmod +x "$work/initrd/init"
 (cd "$work/initrd" && find . | "$tools/bin/busybox" cpio -o -H newc 2>/dev/null) >"$work/initrd.cpio"
 

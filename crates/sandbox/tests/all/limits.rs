@@ -26,6 +26,7 @@ fn together(described: impl Fn() -> Sandbox) -> (holdfast_sandbox::Outcome, bool
         assert!(!bounded.is_empty());
         return (run(sandbox).0, true);
     }
+    assert!(std::env::var_os("HOLDFAST_TEST_GROUPS").is_none(), "there are to be control groups: {unbounded:?}");
     match sandbox.start() {
         Err(Error::Unbounded(refused)) => assert_eq!(refused, unbounded),
         other => panic!("it is refused: {other:?}"),
