@@ -3,7 +3,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := build
-.PHONY: build run test test-engines test-web test-fast lint pictures demo crash crash-seeds chaos full-size mount-long transfer-long bench-dav bench-sites bench-web bench-http bench-cluster bench-catalogue bench-mount bench-wan bench-run lighthouse clean help
+.PHONY: build run test test-engines test-web test-fast lint pictures demo crash crash-seeds chaos full-size mount-long transfer-long bench-dav bench-sites bench-web bench-http bench-cluster bench-catalogue bench-mount bench-wan bench-run test-guest lighthouse clean help
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -41,6 +41,12 @@ test-engines: build ## Every suite at its usual size on PostgreSQL with files, S
 test-web: build ## The pages alone, in Chromium and Firefox; SHOTS=1 keeps pictures of them in web/e2e/shots
 	@scripts/need.sh node chromium firefox
 	HOLDFAST_BIN=$(CURDIR)/target/release/holdfast node scripts/suites.mjs web
+
+test-guest: build ## Limits with control groups of version 2 alone, on Debian's stock kernel in a virtual machine (root; five minutes)
+	@scripts/need.sh cc python3 setpriv
+	HOLDFAST_BIN=$(CURDIR)/target/release/holdfast scripts/test-guest.sh \
+		$$(cargo test --profile ci --locked -p holdfast-sandbox --test all --no-run 2>&1 | sed -n 's/.*Executable.*(\(.*\))/\1/p') \
+		$$(cargo test --profile ci --locked -p holdfast-e2e --test run_limits --no-run 2>&1 | sed -n 's/.*Executable.*(\(.*\))/\1/p')
 
 test-fast: web/dist/index.html ## The tests alone, in the dev profile
 	@scripts/need.sh cc fuse3 postgresql swift weed haproxy nginx apache2 vsftpd proftpd dovecot caddy litmus cadaver rclone curl unzip openssl git sqlite3 fsx pjdfstest fio sshd ssh-keygen unshare setpriv strace python3

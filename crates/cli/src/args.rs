@@ -8,6 +8,7 @@ use crate::commands::{
 use crate::config;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use holdfast_server::ServerConfig;
+use std::ffi::OsString;
 use std::path::PathBuf;
 
 /// A sealed, self-hosted drive.
@@ -18,6 +19,40 @@ pub(crate) struct Cli {
     pub(crate) common: Common,
     #[command(subcommand)]
     pub(crate) command: Command,
+}
+
+impl Cli {
+    /// Reads the command line.
+    ///
+    /// The commands and their options take some 2 ms to describe, which is most of what `holdfast run` takes before its program starts; so it is read without the others. Help
+    /// and mistakes are those of all.
+    pub(crate) fn read() -> Result<Self, clap::Error> {
+        Self::read_from(std::env::args_os().collect())
+    }
+
+    fn read_from(words: Vec<OsString>) -> Result<Self, clap::Error> {
+        if words.get(1).is_some_and(|word| word == "run")
+            && let Ok(RunAlone { common, command: OnlyRun::Run(line) }) = RunAlone::try_parse_from(&words)
+        {
+            return Ok(Self { common, command: Command::Run(line) });
+        }
+        Self::try_parse_from(words)
+    }
+}
+
+/// The command line of `holdfast run`.
+#[derive(Debug, Parser)]
+#[command(name = "holdfast")]
+struct RunAlone {
+    #[command(flatten)]
+    common: Common,
+    #[command(subcommand)]
+    command: OnlyRun,
+}
+
+#[derive(Debug, Subcommand)]
+enum OnlyRun {
+    Run(run::RunLine),
 }
 
 /// Options of every command.
@@ -182,6 +217,35 @@ mod tests {
     #[test]
     fn the_command_line_is_consistent() {
         Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn run_is_read_as_among_all_commands() {
+        let read = |read: Result<Cli, clap::Error>| match read {
+            Ok(cli) => format!("{cli:?}"),
+            Err(error) => error.to_string(),
+        };
+        for line in [
+            "run --policy p -- true",
+            "run --policy p --cow /a=/b --widen --audit - --audit-all --kill-after 3 --allow-degraded -- sh -c --help",
+            "run --json ps",
+            "run --policy p --log-level info true --policy q",
+            "run --model m --rules r --mounted /d true",
+            "run kill 7",
+            "run policy set 7 file",
+            "run --help",
+            "run ps --help",
+            "run help kill",
+            "run",
+            "run --polcy p true",
+            "run --policy p --model m true",
+            "run kil 7",
+            "run --version",
+            "run freeze x",
+        ] {
+            let words: Vec<_> = ["holdfast"].into_iter().chain(line.split(' ')).map(OsString::from).collect();
+            assert_eq!(read(Cli::read_from(words.clone())), read(Cli::try_parse_from(words)), "{line}");
+        }
     }
 
     #[test]

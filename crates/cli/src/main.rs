@@ -10,7 +10,6 @@ mod local;
 mod output;
 mod secret;
 
-use clap::Parser;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
@@ -18,7 +17,7 @@ fn main() -> ExitCode {
     if let Some(code) = holdfast_transfer::sftp::answer_ssh() {
         return code;
     }
-    let cli = match args::Cli::try_parse() {
+    let cli = match args::Cli::read() {
         Ok(cli) => cli,
         Err(error) => return failure::usage(&error),
     };

@@ -20,14 +20,7 @@ fn confined(text: &str) -> Result<Duration, Failure> {
     let began = Instant::now();
     let policy =
         Policy::from_toml("start", Path::new("/"), text.as_bytes()).map_err(|mistakes| mistakes.to_string())?;
-    let command = Command {
-        words: vec!["/bin/true".into()],
-        folder: PathBuf::from("/usr"),
-        copies: Vec::new(),
-        terminal: false,
-        widen: false,
-        allow_degraded: false,
-    };
+    let command = Command { words: vec!["/bin/true".into()], folder: PathBuf::from("/usr"), ..Command::default() };
     let outcome = Confined::start(policy, &command, Watch::default())?.wait()?;
     if outcome.success() { Ok(began.elapsed()) } else { Err(outcome.status.to_string().into()) }
 }

@@ -10,7 +10,7 @@ use rustix::net::AddressFamily;
 use std::collections::BTreeSet;
 use std::io::Write;
 use std::os::fd::{AsFd, OwnedFd};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
@@ -43,7 +43,9 @@ impl std::fmt::Debug for Watch {
 
 /// A policy, and what programs have besides: devices they were given, and `/proc`, in which there is nothing but themselves. Only where no rule says otherwise.
 pub(crate) struct Decider {
-    policy: Policy,
+    policy: Arc<Policy>,
+    /// A folder that is given as well, to be read and executed.
+    code: Option<PathBuf>,
     /// Whether everything is to be asked, also what is never refused.
     everything: bool,
     /// Where what no rule speaks of is noted instead of refused.
@@ -51,15 +53,22 @@ pub(crate) struct Decider {
 }
 
 impl Decider {
-    pub(crate) fn new(policy: Policy, everything: bool) -> Self {
-        Self { policy, everything, notes: None }
+    pub(crate) fn new(policy: Arc<Policy>, everything: bool) -> Self {
+        Self { policy, code: None, everything, notes: None }
     }
 
-    pub(crate) fn learning(policy: Policy, notes: Arc<Notes>) -> Self {
-        Self { policy, everything: true, notes: Some(notes) }
+    pub(crate) fn learning(policy: Arc<Policy>, notes: Arc<Notes>) -> Self {
+        Self { policy, code: None, everything: true, notes: Some(notes) }
+    }
+
+    pub(crate) fn with_code(self, code: Option<PathBuf>) -> Self {
+        Self { code, ..self }
     }
 
     fn is_given(&self, request: &Request<'_>) -> bool {
+        if self.code.as_ref().is_some_and(|code| request.path.starts_with(code)) {
+            return Operations::READ_EXEC.has(request.operation);
+        }
         let Ok(rest) = request.path.strip_prefix("/dev") else {
             return request.path.starts_with("/proc") && Operations::READ.has(request.operation);
         };
@@ -98,21 +107,24 @@ impl Judge for Decider {
 pub(crate) struct Brokered {
     broker: Arc<Broker>,
     log: Option<Arc<Log>>,
+    code: Option<PathBuf>,
     serving: Mutex<Option<JoinHandle<()>>>,
 }
 
 impl Brokered {
-    /// Begins to answer. `end` is to kill the program.
+    /// Begins to answer. `owned` says that the program has pipes for standard streams; else it has this process's. `end` is to kill the program.
     pub(crate) fn start(
         listener: OwnedFd,
         decider: Decider,
         watch: Watch,
+        owned: bool,
         end: impl Fn() + Send + Sync + 'static,
     ) -> Result<Self> {
         let policy = &decider.policy;
         let log = watch.log.map(|to| Arc::new(Log::new(to, policy, "broker")));
         let options = Options {
-            inherited: streams(),
+            // A pipe has no name, and is nobody's to ask about.
+            inherited: if owned { Vec::new() } else { streams() },
             arguments: argued(policy),
             audit: log.clone().map(|log| {
                 Box::new(move |record: &holdfast_broker::Record<'_>| log.write(record)) as holdfast_broker::Audit
@@ -129,6 +141,7 @@ impl Brokered {
             may_gain: decider.notes.is_some(),
             ..Options::default()
         };
+        let code = decider.code.clone();
         let broker = Arc::new(Broker::new(listener, Arc::new(decider), options).map_err(failed)?);
         let serving = broker.clone();
         let serve = move || {
@@ -138,14 +151,14 @@ impl Brokered {
             }
         };
         let serving = std::thread::Builder::new().name("broker".into()).spawn(serve)?;
-        Ok(Self { broker, log, serving: Mutex::new(Some(serving)) })
+        Ok(Self { broker, log, code, serving: Mutex::new(Some(serving)) })
     }
 
     pub(crate) fn set(&self, policy: Policy) -> Result<()> {
         if !argued(&policy).is_empty() {
             return Err(Error::new(ErrorKind::Unsupported, "a policy that names arguments takes a new start"));
         }
-        let decider = Arc::new(Decider::new(policy, false));
+        let decider = Arc::new(Decider::new(policy.into(), false).with_code(self.code.clone()));
         self.broker.replace_judge(decider.clone()).map_err(failed)?;
         if let Some(log) = &self.log {
             log.follow(&decider.policy);

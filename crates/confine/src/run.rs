@@ -12,20 +12,25 @@ use holdfast_base::{Error, ErrorKind, Result};
 use holdfast_broker::Counters;
 use holdfast_policy::{Access, Policy};
 use holdfast_sandbox::{
-    Access as MountAccess, Denied, Mount, Outcome, Root, Running, Sandbox, Source, Step, WITHOUT_NAMESPACES,
+    Access as MountAccess, Denied, Mount, Outcome, Root, Running, Sandbox, Source, Step, Stream, WITHOUT_NAMESPACES,
 };
 use rustix::io::Errno;
 use std::collections::HashMap;
 use std::ffi::OsString;
-use std::os::fd::BorrowedFd;
-use std::path::PathBuf;
+use std::os::fd::{BorrowedFd, OwnedFd};
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
 /// What is to be run.
-#[derive(Clone, Debug)]
+#[derive(Debug, Default)]
 pub struct Command {
     /// The program and its arguments.
     pub words: Vec<OsString>,
+    /// Its standard streams, pipes; without them it has the caller's.
+    pub streams: Option<[OwnedFd; 3]>,
+    /// A folder that it finds at another place than the machine has it, to be read and executed, whatever the policy says: the place, and the folder. A policy that shows
+    /// the machine's root as a whole has no place for it.
+    pub code: Option<(PathBuf, PathBuf)>,
     /// The working directory, if the policy says nothing.
     pub folder: PathBuf,
     /// Folders whose changes are kept apart. The policy must let them be written.
@@ -34,7 +39,8 @@ pub struct Command {
     pub terminal: bool,
     /// Whether another policy may allow more than the first while it runs. Then mounts alone hold the view, without Landlock behind them.
     pub widen: bool,
-    /// Whether, on a machine without user namespaces, what Landlock and seccomp alone hold is enough. [`Confined::weaker`] lists what is missing then.
+    /// Whether it is to start although this machine does not hold all of the policy: without user namespaces what Landlock and seccomp hold alone is enough then, and without
+    /// control groups that memory and processor time of all processes together are counted. [`Confined::weaker`] lists what is missing.
     pub allow_degraded: bool,
 }
 
@@ -43,7 +49,7 @@ pub struct Command {
 pub struct Confined {
     running: Arc<Running>,
     mechanism: Mechanism,
-    weaker: &'static [&'static str],
+    weaker: Vec<String>,
 }
 
 #[derive(Debug)]
@@ -79,7 +85,8 @@ impl Confined {
     ///
     /// # Errors
     /// `Unsupported` if the policy cannot be held here, with each rule that cannot; else what kept the sandbox from starting.
-    pub fn start(policy: Policy, command: &Command, watch: Watch) -> Result<Self> {
+    pub fn start(policy: impl Into<Arc<Policy>>, command: &Command, watch: Watch) -> Result<Self> {
+        let policy = policy.into();
         match Way::of(&policy, watch.is_on()).map_err(|unheld| refused(&policy, &unheld))? {
             Way::View(plan) => Self::in_a_view(&policy, plan, command),
             Way::Gates { gates, .. } => Self::behind_gates(policy, &gates, command, watch),
@@ -90,9 +97,9 @@ impl Confined {
     fn in_a_view(policy: &Policy, plan: Plan, command: &Command) -> Result<Self> {
         let described = || -> Result<Sandbox> {
             let view = with_copies(plan.view.clone(), &command.copies)?;
-            Ok(Sandbox { root: plan.root, view, ..sandbox(policy, command) })
+            Ok(Sandbox { root: plan.root, view: with_code(plan.root, view, command)?, ..sandbox(policy, command)? })
         };
-        let (started, weaker) = match described()?.start() {
+        let (started, missing) = match described()?.start() {
             Err(error) if are_no_namespaces(&error) && command.allow_degraded => {
                 let alone = Sandbox { no_namespaces: true, proc: false, ..described()? };
                 (alone.start(), WITHOUT_NAMESPACES.as_slice())
@@ -102,28 +109,30 @@ impl Confined {
             }
             started => (started, [].as_slice()),
         };
-        let running = Arc::new(started.map_err(failed)?);
+        let running = started.map_err(not_started)?;
+        let without = missing.iter().map(|one| format!("without user namespaces {one}"));
+        let weaker = without.chain(running.weaker().iter().cloned()).collect();
         let mechanism =
             Mechanism::View { root: plan.root, copies: command.copies.clone(), view: Mutex::new(plan.view) };
-        Ok(Self { running, mechanism, weaker })
+        Ok(Self { running: Arc::new(running), mechanism, weaker })
     }
 
-    fn behind_gates(policy: Policy, gates: &Gates, command: &Command, watch: Watch) -> Result<Self> {
+    fn behind_gates(policy: Arc<Policy>, gates: &Gates, command: &Command, watch: Watch) -> Result<Self> {
         if let Some(copy) = command.copies.iter().find(|copy| {
             gates.folders.iter().any(|folder| copy.path.starts_with(folder) || folder.starts_with(&copy.path))
         }) {
             let why = "changes of a folder cannot be kept apart where rules name arguments of each call";
             return Err(Error::new(ErrorKind::Unsupported, format!("{}: {why}", copy.path.display())));
         }
-        let mut described = sandbox(&policy, command);
+        let mut described = sandbox(&policy, command)?;
         described.root = gates.around.root;
-        described.view = with_copies(gates.view(), &command.copies)?;
+        described.view = with_code(described.root, with_copies(gates.view(), &command.copies)?, command)?;
         described.denied.push(Denied::Unserved);
-        let served = Gated::new(Arc::new(policy), watch);
+        let served = Gated::new(policy, watch);
         let started = described.start_serving(&mut |folder, device| served.serve(folder, device));
         let running = started.map_err(|error| {
             let without = are_no_namespaces(&error);
-            let error = failed(error);
+            let error = not_started(error);
             if without {
                 error.context("nothing was started: rules that name arguments of each call take namespaces")
             } else {
@@ -133,7 +142,8 @@ impl Confined {
         served.guard(&running)?;
         let (folders, root, copies) = (gates.folders.clone(), gates.around.root, command.copies.clone());
         let mechanism = Mechanism::Gates { gated: served, folders, root, copies, view: Mutex::new(gates.view()) };
-        Ok(Self { running: Arc::new(running), mechanism, weaker: &[] })
+        let weaker = running.weaker().to_vec();
+        Ok(Self { running: Arc::new(running), mechanism, weaker })
     }
 
     /// Starts it to learn what it needs: what the policy refuses because no rule speaks of it is allowed, and noted.
@@ -141,13 +151,14 @@ impl Confined {
     /// # Errors
     /// As of [`Self::start`].
     pub fn learn(base: Policy, command: &Command, notes: Arc<Notes>) -> Result<Self> {
-        let settings = sandbox(&base, command);
-        Self::with_a_broker(settings, Decider::learning(base, notes), command, Watch::default())
+        let settings = sandbox(&base, command)?;
+        Self::with_a_broker(settings, Decider::learning(base.into(), notes), command, Watch::default())
     }
 
-    fn by_a_broker(policy: Policy, command: &Command, watch: Watch) -> Result<Self> {
-        let settings = sandbox(&policy, command);
-        let decider = Decider::new(policy, watch.everything);
+    fn by_a_broker(policy: Arc<Policy>, command: &Command, watch: Watch) -> Result<Self> {
+        let settings = sandbox(&policy, command)?;
+        let code = command.code.as_ref().map(|(at, _)| at.clone());
+        let decider = Decider::new(policy, watch.everything).with_code(code);
         Self::with_a_broker(settings, decider, command, watch)
     }
 
@@ -155,17 +166,25 @@ impl Confined {
         let copy = |copy: &Copy| {
             Mount::new(&copy.path, MountAccess::All).from(Source::CopyOnWrite { changes: copy.changes.clone() })
         };
-        let view = command.copies.iter().map(copy).collect();
+        // The machine's root, which the broker decides about; where something is to be found that it does not have, one that has all that is in it.
+        let root = if command.code.is_some() { Root::Empty } else { Root::Host };
+        let mut view: Vec<_> = command.copies.iter().map(copy).collect();
+        if let Some((at, _)) = &command.code {
+            view.extend(folders_of_the_root(at)?);
+        }
+        let view = with_code(root, view, command)?;
         let notify = holdfast_broker::calls(&decider);
-        let mut running = Sandbox { root: Root::Host, view, notify, ..settings }.start().map_err(failed)?;
+        let mut running = Sandbox { root, view, notify, ..settings }.start().map_err(not_started)?;
+        let weaker = running.weaker().to_vec();
         let listener = running.take_listener();
         let running = Arc::new(running);
         let end = {
             let running = running.clone();
             move || running.kill()
         };
-        let brokered = listener.map(|listener| Brokered::start(listener, decider, watch, end)).transpose()?;
-        Ok(Self { running, mechanism: Mechanism::Broker(brokered), weaker: &[] })
+        let owned = command.streams.is_some();
+        let brokered = listener.map(|listener| Brokered::start(listener, decider, watch, owned, end)).transpose()?;
+        Ok(Self { running, mechanism: Mechanism::Broker(brokered), weaker })
     }
 
     /// The only folders of which refusals are seen, if they are to be seen and not everywhere: of the rest the kernel tells the program alone.
@@ -199,9 +218,17 @@ impl Confined {
         }
     }
 
-    /// What is not held as the policy says, because this machine has no user namespaces; empty where it has.
-    pub fn weaker(&self) -> &'static [&'static str] {
-        self.weaker
+    /// What is not held as the policy says, because of what this machine does not have; empty where it has all of it.
+    pub fn weaker(&self) -> &[String] {
+        &self.weaker
+    }
+
+    /// How it ended, if everything in it has.
+    ///
+    /// # Errors
+    /// If its end cannot be learned.
+    pub fn try_wait(&self) -> Result<Option<Outcome>> {
+        self.running.try_wait().map_err(failed)
     }
 
     /// Waits until everything in it has ended.
@@ -322,11 +349,56 @@ fn are_no_namespaces(error: &holdfast_sandbox::Error) -> bool {
         .any(|errno| why.raw_os_error() == Some(errno.raw_os_error()))
 }
 
-fn sandbox(policy: &Policy, command: &Command) -> Sandbox {
-    Sandbox {
+fn sandbox(policy: &Policy, command: &Command) -> Result<Sandbox> {
+    let mut sandbox = Sandbox {
         terminal: command.terminal,
         widen: command.widen,
+        count: command.allow_degraded,
         ..settings::sandbox(&policy.settings, &command.words, &command.folder)
+    };
+    if let Some([input, output, error]) = &command.streams {
+        let given = |stream: &OwnedFd| stream.try_clone().map(Stream::Given);
+        (sandbox.stdin, sandbox.stdout, sandbox.stderr) = (given(input)?, given(output)?, given(error)?);
+    }
+    Ok(sandbox)
+}
+
+/// Puts the program's own folder into a view.
+fn with_code(root: Root, mut view: Vec<Mount>, command: &Command) -> Result<Vec<Mount>> {
+    let Some((at, from)) = &command.code else { return Ok(view) };
+    if root == Root::Host || view.iter().any(|entry| entry.path == Path::new("/")) {
+        let why = "a policy that shows the machine's root as a whole has no place for the program's own folder";
+        return Err(Error::new(ErrorKind::Unsupported, format!("{why}, {}", at.display())));
+    }
+    // What is there on the machine is another folder.
+    view.retain(|entry| !entry.path.starts_with(at));
+    view.push(Mount::new(at, MountAccess::ReadExec).from(Source::Folder(from.clone())));
+    Ok(view)
+}
+
+/// All folders of the machine's root, but one and those that a sandbox has of its own.
+fn folders_of_the_root(but: &Path) -> Result<Vec<Mount>> {
+    let own = |path: &Path| path == but || path == Path::new("/proc") || path == Path::new("/dev");
+    let mut all = Vec::new();
+    for entry in std::fs::read_dir("/")? {
+        let path = entry?.path();
+        if path.is_dir() && !own(&path) {
+            // Of the kernel's own, nothing is written in any sandbox.
+            let access = if path == Path::new("/sys") { MountAccess::ReadOnly } else { MountAccess::All };
+            all.push(Mount::new(path, access).optional());
+        }
+    }
+    Ok(all)
+}
+
+/// What kept a program from starting.
+fn not_started(error: holdfast_sandbox::Error) -> Error {
+    let unbounded = matches!(error, holdfast_sandbox::Error::Unbounded(_));
+    let error = failed(error);
+    if unbounded {
+        error.context("nothing was started (`process-memory` and `process-cpu-seconds` bound each process everywhere; --allow-degraded has the supervisor count memory and processor time, which is not exact, and leaves the rest unbounded)")
+    } else {
+        error
     }
 }
 
@@ -372,9 +444,9 @@ pub fn lines_of(policy: &Policy, unheld: &[Unheld]) -> String {
 pub fn failed(error: holdfast_sandbox::Error) -> Error {
     use holdfast_sandbox::Error as Failure;
     let kind = match &error {
-        Failure::Invalid(_) => ErrorKind::InvalidInput,
+        Failure::Invalid(_) | Failure::Memory => ErrorKind::InvalidInput,
         Failure::Missing { .. } | Failure::Ended => ErrorKind::NotFound,
-        Failure::Unsupported { .. } | Failure::NeedsNamespaces(_) => ErrorKind::Unsupported,
+        Failure::Unsupported { .. } | Failure::NeedsNamespaces(_) | Failure::Unbounded(_) => ErrorKind::Unsupported,
         Failure::Busy(_) | Failure::Change { .. } => ErrorKind::Conflict,
         Failure::Step { step: Step::Execute, why, .. } => match why.kind() {
             std::io::ErrorKind::NotFound => ErrorKind::NotFound,

@@ -1,7 +1,7 @@
 //! What a policy says besides files, as the sandbox's.
 
 use holdfast_policy::Settings;
-use holdfast_sandbox::{Device, Limits, Network, Sandbox};
+use holdfast_sandbox::{Bounded, Device, Limits, Network, Sandbox, Unbounded, Whole, bounding};
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
 
@@ -42,42 +42,75 @@ fn limits(settings: &Settings) -> Limits {
     let limits = &settings.limits;
     Limits {
         cpu_s: limits.cpu_seconds,
+        cpu_thousandths: limits.cpus,
         memory_bytes: limits.memory,
         processes: limits.processes,
+        process_cpu_s: limits.process_cpu_seconds,
+        process_memory_bytes: limits.process_memory,
         wall_s: limits.seconds,
         open_files: limits.open_files,
         file_bytes: limits.file_size,
     }
 }
 
-/// A limit of a policy, and what it bounds.
+/// A limit of a policy, what it bounds, and what holds it here.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Bound {
     /// The key of the policy.
     pub limit: &'static str,
-    /// How much.
+    /// How much; of `cpus` thousandths.
     pub most: u64,
     /// What may use so much, and what happens then.
     pub of: &'static str,
+    /// What holds it, exactly; or why nothing does.
+    pub held: Result<&'static str, String>,
 }
 
-/// What the limits of a policy bound on this kernel. All of them are of processes (`setrlimit`(2)) but that of processes and the clock: control groups, which count memory
-/// and processor time of many together, are an ordinary account's only where somebody has given it some.
+/// What the limits of a policy bound on this machine, and what holds them, found out by making the control groups they take.
 pub fn bounds(settings: &Settings) -> Vec<Bound> {
-    let limits = &settings.limits;
-    let all = [
-        ("cpu-seconds", limits.cpu_seconds, "of each process, which is ended by SIGXCPU"),
-        (
-            "memory",
-            limits.memory,
-            "address space of each process, whose calls for more fail; all together at most so much for each of the `processes`",
-        ),
-        ("processes", limits.processes, "all together, threads among them; starting more fails"),
-        ("seconds", limits.seconds, "all together, by the clock; then all is killed"),
-        ("open-files", limits.open_files, "of each process; opening more fails"),
-        ("file-size", limits.file_size, "of each file that is written; the program is ended by SIGXFSZ"),
-    ];
-    all.into_iter().filter_map(|(limit, most, of)| Some(Bound { limit, most: most?, of })).collect()
+    let (bounded, unbounded) = bounding(&limits(settings));
+    let named = settings.limits.named().into_iter();
+    named.filter_map(|(limit, most)| Some(bound(limit, most?, &bounded, &unbounded))).collect()
+}
+
+/// What a limit is called where it is one of all processes together.
+fn whole(limit: &str) -> Option<Whole> {
+    match limit {
+        "memory" => Some(Whole::Memory),
+        "cpu-seconds" => Some(Whole::CpuTime),
+        "cpus" => Some(Whole::Cpus),
+        "processes" => Some(Whole::Processes),
+        _ => None,
+    }
+}
+
+fn bound(limit: &'static str, most: u64, bounded: &[Bounded], unbounded: &[Unbounded]) -> Bound {
+    let open = whole(limit).and_then(|whole| unbounded.iter().find(|one| one.limit == whole));
+    let group = whole(limit).and_then(|whole| bounded.iter().find(|one| one.limit == whole));
+    let held = match (open, group.map(|group| group.version)) {
+        (Some(open), _) => Err(open.why.clone()),
+        (None, Some(1)) => Ok("a control group (version 1)"),
+        (None, Some(_)) => Ok("a control group (version 2)"),
+        (None, None) if limit == "seconds" => Ok("the sandbox's first process, by the clock"),
+        (None, None) if limit == "processes" => Ok("the kernel, which counts those of the account in its namespace"),
+        (None, None) => Ok("the kernel, for each process (setrlimit)"),
+    };
+    Bound { limit, most, of: of(limit), held }
+}
+
+/// What may use so much, and what happens then.
+fn of(limit: &str) -> &'static str {
+    match limit {
+        "memory" => "all together, with what the kernel keeps for them; at more, all is killed",
+        "cpu-seconds" => "all together; then all is killed, at most 5 ms of each processor later",
+        "cpus" => "processors, all together, in each tenth of a second; then all waits for the next",
+        "processes" => "all together, threads among them; starting more fails",
+        "seconds" => "all together, by the clock; then all is killed",
+        "process-memory" => "address space of each process, whose calls for more fail",
+        "process-cpu-seconds" => "of each process, which is ended by SIGXCPU",
+        "open-files" => "of each process; opening more fails",
+        _ => "of each file that is written; the program is ended by SIGXFSZ",
+    }
 }
 
 /// The variables that the program has, of those the caller has.
@@ -103,10 +136,16 @@ mod tests {
     fn every_limit_says_what_it_bounds() {
         let mut settings = Settings::default();
         assert_eq!(bounds(&settings), []);
-        settings.limits.memory = Some(1024);
+        settings.limits.memory = Some(1 << 30);
+        settings.limits.process_memory = Some(1024);
         settings.limits.seconds = Some(5);
-        let told: Vec<_> = bounds(&settings).iter().map(|bound| (bound.limit, bound.most)).collect();
-        assert_eq!(told, [("memory", 1024), ("seconds", 5)]);
+        let told = bounds(&settings);
+        let numbers: Vec<_> = told.iter().map(|bound| (bound.limit, bound.most)).collect();
+        assert_eq!(numbers, [("memory", 1 << 30), ("seconds", 5), ("process-memory", 1024)]);
+        assert!(told[1..].iter().all(|bound| bound.held.is_ok()), "{told:?}");
+        // Whichever this machine has, it is said.
+        let said = told[0].held.clone().map_or_else(|why| why, str::to_owned);
+        assert!(said.contains("control group"), "{said}");
     }
 
     #[test]

@@ -15,3 +15,16 @@ pub fn under_way(ground: &Ground, words: &str) -> Outcome<Option<Value>> {
     let is_it = |it: &&Value| it["command"].to_string().contains(words);
     Ok(all.as_array().and_then(|all| all.iter().find(is_it)).cloned())
 }
+
+/// What is said of each limit of a policy, whether or not all are held.
+pub fn explained(ground: &Ground, policy: &str) -> Outcome<Vec<Value>> {
+    let path = ground.path(policy).display().to_string();
+    let output = ground.command(&["policy", "explain", &path, "--json"]).output()?;
+    let told: Value = serde_json::from_slice(&output.stdout).map_err(|error| format!("{error}: {output:?}"))?;
+    Ok(told["limits"].as_array().cloned().ok_or("no limits")?)
+}
+
+/// Whether a limit is held exactly.
+pub fn held(limit: &Value) -> bool {
+    limit["exact"] == true
+}

@@ -69,8 +69,10 @@ pub enum End {
 pub enum Reached {
     /// Seconds by the clock.
     Seconds(u64),
-    /// Processor time of a process.
+    /// Processor time.
     Cpu,
+    /// Memory of all its processes together.
+    Memory,
     /// The size of a file it wrote.
     FileSize,
     /// Bytes of output.
@@ -85,6 +87,7 @@ impl fmt::Display for End {
             Self::Signal(signal) => write!(out, "signal {signal}"),
             Self::Reached(Reached::Seconds(most)) => write!(out, "it took longer than {most} s"),
             Self::Reached(Reached::Cpu) => out.write_str("it reached its limit of processor time"),
+            Self::Reached(Reached::Memory) => out.write_str("it reached its limit of memory"),
             Self::Reached(Reached::FileSize) => out.write_str("it reached its limit for the size of a file"),
             Self::Reached(Reached::Output(most)) => write!(out, "its output is larger than {most} bytes"),
             Self::InputTooLarge(most) => write!(out, "the input is larger than {most} bytes"),
@@ -108,6 +111,7 @@ impl End {
     fn of(outcome: Outcome) -> Self {
         match (outcome.limit, outcome.status) {
             (Some(Limit::Cpu), _) => Self::Reached(Reached::Cpu),
+            (Some(Limit::Memory), _) => Self::Reached(Reached::Memory),
             (Some(Limit::FileSize), _) => Self::Reached(Reached::FileSize),
             (_, Status::Exited(0)) => Self::Done,
             (_, Status::Exited(code)) => Self::Exit(code),

@@ -6,12 +6,13 @@
 use crate::manifest::Manifest;
 use crate::name::Name;
 use holdfast_base::{Error, ErrorKind, Result};
-use holdfast_confine::{Plan, lines_of};
-use holdfast_policy::{Operations, Policy, Rule, Scope, TEXT_MAX_BYTES};
-use holdfast_sandbox::{Access as MountAccess, Mount, Root, Sandbox, Source};
+use holdfast_confine::{Plan, Way, bounds, lines_of};
+use holdfast_policy::{Decision, Operations, Policy, Rule, Scope, TEXT_MAX_BYTES};
+use holdfast_sandbox::Root;
+use std::fmt;
 use std::fs::File;
 use std::io::Read;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Where a function's program finds its own folder. Relative paths of the policy begin here, and so does the program.
 pub const FOLDER: &str = "/function";
@@ -33,8 +34,41 @@ fn read(name: &str, text: &[u8]) -> Result<Policy> {
     Policy::from_toml(name, Path::new(FOLDER), text).map_err(|mistakes| Error::invalid(mistakes.to_string()))
 }
 
-/// The view of a policy, with the code in it.
-pub(crate) fn view(policy: &Policy, code: &Path) -> Result<Vec<Mount>> {
+/// Tells the program its function's name, if its policy says nothing of that variable.
+pub(crate) fn name(policy: &mut Policy, name: &Name) {
+    let set = &mut policy.settings.environment.set;
+    set.entry(NAME_VARIABLE.to_owned()).or_insert_with(|| name.as_str().to_owned());
+}
+
+/// What holds the policy of a function on this machine.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Held {
+    /// Mounts and Landlock, at no cost per call.
+    View,
+    /// The same, with file systems that decide about each call before these folders.
+    Gates(Vec<PathBuf>),
+    /// A broker, which is asked about calls and makes them.
+    Broker,
+}
+
+impl fmt::Display for Held {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::View => out.write_str("mounts"),
+            Self::Broker => out.write_str("a broker"),
+            Self::Gates(folders) => {
+                let folders: Vec<_> = folders.iter().map(|folder| folder.display().to_string()).collect();
+                write!(out, "gates before {}", folders.join(", "))
+            }
+        }
+    }
+}
+
+/// What holds a policy here, and all that is said besides of the policy of a function.
+///
+/// # Errors
+/// Why nothing does.
+pub(crate) fn held(policy: &Policy) -> Result<Held> {
     let unsupported = |why: String| Error::new(ErrorKind::Unsupported, why);
     if policy.settings.limits.seconds.is_some() {
         return Err(Error::invalid(
@@ -48,21 +82,28 @@ pub(crate) fn view(policy: &Policy, code: &Path) -> Result<Vec<Mount>> {
             "{rule}: but all of {FOLDER}, the function's own code, can be read and executed, and not changed"
         )));
     }
-    let plan = Plan::of(policy).map_err(|unheld| {
-        let why = "mounts, which hold the policies of functions, do not hold this one here exactly";
-        unsupported(format!("{why}:{}", lines_of(policy, &unheld)))
-    })?;
-    if plan.root == Root::Host {
+    if policy.default() == Decision::Allow {
         return Err(unsupported("a function's policy names what it may see: it begins with default = \"deny\"".into()));
     }
-    if plan.view.iter().any(|mount| mount.path == Path::new("/")) {
+    let way =
+        Way::of(policy, false).map_err(|unheld| unsupported(format!("{NOT_HELD}:{}", lines_of(policy, &unheld))))?;
+    let (held, around) = match way {
+        Way::View(plan) => (Held::View, Some(plan)),
+        Way::Gates { gates, .. } => (Held::Gates(gates.folders), Some(gates.around)),
+        Way::Broker { .. } => (Held::Broker, None),
+    };
+    let shows_all = |plan: &Plan| plan.root == Root::Host || plan.view.iter().any(|mount| mount.path == Path::new("/"));
+    if around.as_ref().is_some_and(shows_all) {
         return Err(unsupported("a function's policy names the folders it may see, and not / itself".into()));
     }
-    let own = |path: &Path| path.starts_with(FOLDER);
-    let mut view: Vec<Mount> = plan.view.into_iter().filter(|mount| !own(&mount.path)).collect();
-    view.push(Mount::new(FOLDER, MountAccess::ReadExec).from(Source::Folder(code.to_owned())));
-    Ok(view)
+    let unbounded: String = bounds(&policy.settings)
+        .into_iter()
+        .filter_map(|bound| Some(format!("\n  {}: {}", bound.limit, bound.held.err()?)))
+        .collect();
+    if unbounded.is_empty() { Ok(held) } else { Err(unsupported(format!("{NOT_HELD}:{unbounded}"))) }
 }
+
+const NOT_HELD: &str = "this policy cannot be enforced here exactly";
 
 /// Whether a rule about the code says what holds for it anyway.
 fn says_the_same(rule: &Rule) -> bool {
@@ -71,47 +112,41 @@ fn says_the_same(rule: &Rule) -> bool {
         && rule.allow == Operations::READ_EXEC
 }
 
-/// The sandbox of a function, but for its streams.
-pub(crate) fn sandbox(name: &Name, manifest: &Manifest, policy: &Policy, code: &Path) -> Result<Sandbox> {
-    let mut sandbox = holdfast_confine::sandbox(&policy.settings, &manifest.command, Path::new(FOLDER));
-    sandbox.view = view(policy, code)?;
-    if !sandbox.environment.iter().any(|(variable, _)| variable == NAME_VARIABLE) {
-        sandbox.environment.push((NAME_VARIABLE.into(), name.as_str().into()));
-    }
-    Ok(sandbox)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn view_of(text: &str) -> Result<Vec<Mount>> {
-        view(&read("p.toml", text.as_bytes())?, Path::new("/srv/code"))
+    fn held_of(text: &str) -> Result<Held> {
+        held(&read("p.toml", text.as_bytes())?)
     }
 
     #[test]
-    fn the_code_is_in_every_view_and_no_policy_says_otherwise() {
+    fn no_policy_says_anything_else_of_the_code() {
         for text in ["", "[files]\n\"/function\" = \"read+exec\"\n", "[files]\n\".\" = \"read+exec\"\n"] {
-            let view = view_of(text).expect("a view");
-            assert_eq!(view.len(), 1, "{text}");
-            assert_eq!((view[0].path.as_path(), view[0].access), (Path::new(FOLDER), MountAccess::ReadExec));
-            assert_eq!(view[0].source, Source::Folder("/srv/code".into()));
+            assert_eq!(held_of(text).expect("a view"), Held::View, "{text}");
         }
         for text in ["\"/function\" = \"all\"", "\"/function\" = \"read\"", "\"secret\" = \"none\""] {
-            let error = view_of(&format!("[files]\n{text}\n")).expect_err("refused");
+            let error = held_of(&format!("[files]\n{text}\n")).expect_err("refused");
             assert!(error.message().contains("the function's own code"), "{error}");
         }
     }
 
     #[test]
-    fn what_mounts_do_not_hold_is_refused_by_name() {
+    fn what_is_not_held_is_refused_by_name() {
         for (text, why) in [
             ("default = \"allow\"", "begins with default"),
+            ("[files]\n\"/\" = \"read\"", "not / itself"),
             ("[limits]\nseconds = 5", "function.toml"),
-            ("[[rule]]\nallow = [\"read\"]\npath = \"/tmp/*.log\"", "rule 1"),
+            ("[[rule]]\nallow = [\"read\"]\npath = \"/usr\"\narguments = { flags = 0 }", "rule 1"),
         ] {
-            let error = view_of(text).expect_err("refused");
+            let error = held_of(text).expect_err("refused");
             assert!(error.message().contains(why), "{error}");
         }
+    }
+
+    #[test]
+    fn what_mounts_do_not_hold_a_broker_does() {
+        let text = "[[rule]]\nallow = [\"read\"]\npath = \"/tmp/*.log\"";
+        assert_eq!(held_of(text).expect("held"), Held::Broker);
     }
 }

@@ -1,10 +1,9 @@
 //! A program that was started under its policy, and has pipes for its standard streams.
 
-use crate::code;
+use crate::code::FOLDER;
 use crate::store::Function;
 use holdfast_base::{Error, Result};
-use holdfast_confine::failed;
-use holdfast_sandbox::{Outcome, Running, Stream};
+use holdfast_confine::{Command, Confined, Outcome, Watch};
 use rustix::pipe::{PipeFlags, pipe_with};
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::sync::Arc;
@@ -33,7 +32,7 @@ pub(crate) struct Instance {
     pub(crate) since: Instant,
 }
 
-struct Process(Running);
+struct Process(Confined);
 
 impl AsRawFd for Process {
     fn as_raw_fd(&self) -> RawFd {
@@ -43,9 +42,9 @@ impl AsRawFd for Process {
 
 /// Its end, as something that a runtime can wait for.
 #[allow(unsafe_code)]
-fn watched(running: Running) -> std::io::Result<AsyncFd<Process>> {
-    // SAFETY: the descriptor is the sandbox's own for as long as `Running` lives, is the same at each call, and is closed only with it, after `AsyncFd`, which owns it, has let go.
-    Ok(unsafe { AsyncFd::register_with_interest(Process(running), Interest::READABLE) }?)
+fn watched(confined: Confined) -> std::io::Result<AsyncFd<Process>> {
+    // SAFETY: the descriptor is the sandbox's own for as long as `Confined` lives, is the same at each call, and is closed only with it, after `AsyncFd`, which owns it, has let go.
+    Ok(unsafe { AsyncFd::register_with_interest(Process(confined), Interest::READABLE) }?)
 }
 
 /// The program's ends go to the sandbox, ours wait for nothing.
@@ -62,16 +61,19 @@ impl Instance {
     }
 
     fn start_here(function: &Function) -> Result<Self> {
-        let mut sandbox = code::sandbox(&function.name, &function.manifest, &function.policy, &function.code)?;
-        let (theirs, input) = pipe()?;
-        sandbox.stdin = Stream::Given(theirs);
-        let (output, theirs) = pipe()?;
-        sandbox.stdout = Stream::Given(theirs);
-        let (log, theirs) = pipe()?;
-        sandbox.stderr = Stream::Given(theirs);
-        let running = sandbox.start().map_err(failed)?;
+        let (their_input, input) = pipe()?;
+        let (output, their_output) = pipe()?;
+        let (log, their_log) = pipe()?;
+        let command = Command {
+            words: function.manifest.command.iter().map(Into::into).collect(),
+            folder: FOLDER.into(),
+            streams: Some([their_input, their_output, their_log]),
+            code: Some((FOLDER.into(), function.code.clone())),
+            ..Command::default()
+        };
+        let confined = Confined::start(Arc::clone(&function.policy), &command, Watch::default())?;
         Ok(Self {
-            process: watched(running)?,
+            process: watched(confined)?,
             input: Some(Sender::from_owned_fd(input)?),
             output: Receiver::from_owned_fd(output)?,
             log: Receiver::from_owned_fd(log)?,
@@ -119,7 +121,7 @@ impl Instance {
 
     /// How it ended, if it has.
     pub(crate) fn outcome(&self) -> Result<Option<Outcome>> {
-        self.process.get_ref().0.try_wait().map_err(failed)
+        self.process.get_ref().0.try_wait()
     }
 
     /// Its first process.

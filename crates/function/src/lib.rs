@@ -17,8 +17,7 @@
 //! **Warm** is an instance whose sandbox is built and whose program has started already, and waits in its first read of standard input. It is used once, and
 //! another is started in its place.
 //!
-//! **Limits.** Whatever comes from outside has one, named beside it. Policies are held by views alone (mounts and Landlock): one that takes a broker is refused when it is
-//! deployed. This crate knows nothing of HTTP; who may call a function ([`Manifest::invoke`]) is asked by the face.
+//! **Limits.** Whatever comes from outside has one, named beside it. What cannot be held of a policy here is told when it is deployed, and nothing starts under it. This crate knows nothing of HTTP; who may call a function ([`Manifest::invoke`]) is asked by the face.
 
 mod alone;
 mod call;
@@ -34,7 +33,7 @@ mod store;
 
 pub use alone::invoke_alone;
 pub use call::{Call, End, Reached};
-pub use code::FOLDER;
+pub use code::{FOLDER, Held};
 pub use host::{CALLS_MAX, Host, State};
 pub use id::Id;
 pub use manifest::{Limits, MANIFEST, Manifest};

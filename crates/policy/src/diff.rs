@@ -3,7 +3,7 @@
 //! Both are asked at every path that one of them names, at a name below each, at a name for each pattern, for a program nobody names and for each that is named, without
 //! arguments and with those that are named. Where two patterns meet in one name only, the difference may be missed.
 
-use crate::{Arguments, Conditions, Network, Operations, Policy, Scope, Settings, glob};
+use crate::{Arguments, Conditions, Limits, Network, Operations, Policy, Scope, Settings, glob};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -205,13 +205,8 @@ fn settings(before: &Settings, after: &Settings) -> Vec<String> {
     let set =
         |settings: &Settings| list(settings.environment.set.iter().map(|(name, value)| format!("{name}={value:?}")));
     say("variables that are set", set(before), set(after));
-    let limits = |settings: &Settings| {
-        let limits = &settings.limits;
-        [limits.cpu_seconds, limits.memory, limits.processes, limits.seconds, limits.open_files, limits.file_size]
-    };
-    let names = ["cpu-seconds", "memory", "processes", "seconds", "open-files", "file-size"];
-    for (name, (before, after)) in names.into_iter().zip(limits(before).into_iter().zip(limits(after))) {
-        let show = |limit: Option<u64>| limit.map_or("that of the caller".into(), |limit| limit.to_string());
+    for ((name, before), (_, after)) in before.limits.named().into_iter().zip(after.limits.named()) {
+        let show = |limit: Option<u64>| limit.map_or("that of the caller".into(), |most| Limits::written(name, most));
         say(name, show(before), show(after));
     }
     changes

@@ -47,18 +47,50 @@ pub enum Network {
 /// Limits; `None` is as much as the caller has.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Limits {
-    /// Seconds of processor time of each process.
+    /// Seconds of processor time of all together.
     pub cpu_seconds: Option<u64>,
-    /// Bytes of memory of each process.
+    /// Thousandths of a processor that all together have at a time.
+    pub cpus: Option<u64>,
+    /// Bytes of memory of all together.
     pub memory: Option<u64>,
     /// Processes at a time.
     pub processes: Option<u64>,
+    /// Seconds of processor time of each process.
+    pub process_cpu_seconds: Option<u64>,
+    /// Bytes of address space of each process.
+    pub process_memory: Option<u64>,
     /// Seconds until all is ended.
     pub seconds: Option<u64>,
     /// Open files of each process.
     pub open_files: Option<u64>,
     /// Bytes of each file that is written.
     pub file_size: Option<u64>,
+}
+
+impl Limits {
+    /// Each limit by its key in a policy.
+    pub fn named(&self) -> [(&'static str, Option<u64>); 9] {
+        [
+            ("memory", self.memory),
+            ("cpu-seconds", self.cpu_seconds),
+            ("cpus", self.cpus),
+            ("processes", self.processes),
+            ("seconds", self.seconds),
+            ("process-memory", self.process_memory),
+            ("process-cpu-seconds", self.process_cpu_seconds),
+            ("open-files", self.open_files),
+            ("file-size", self.file_size),
+        ]
+    }
+
+    /// How much a limit is, as it is written in a policy.
+    pub fn written(name: &str, most: u64) -> String {
+        if name != "cpus" {
+            return most.to_string();
+        }
+        let (whole, rest) = (most / 1000, most % 1000);
+        if rest == 0 { whole.to_string() } else { format!("{whole}.{rest:03}").trim_end_matches('0').to_owned() }
+    }
 }
 
 /// A device that a program can have without harm to others.

@@ -1,5 +1,6 @@
 //! What can go wrong, in words somebody can act on.
 
+use crate::group::Unbounded;
 use std::io;
 use std::path::PathBuf;
 
@@ -25,6 +26,9 @@ pub enum Error {
         /// What is missing, and where it can be changed.
         why: String,
     },
+    /// No control group holds these limits of all processes together.
+    #[error("these limits of all processes together cannot be held here: {}", unbounded(.0))]
+    Unbounded(Vec<Unbounded>),
     /// Without namespaces these entries of the view cannot be held.
     #[error("without user namespaces these cannot be held: {}", list(.0))]
     NeedsNamespaces(Vec<Unheld>),
@@ -41,6 +45,9 @@ pub enum Error {
     /// The sandbox ended before it was complete: somebody killed it.
     #[error("the sandbox was killed while it was being made")]
     Killed,
+    /// Making the sandbox took more memory than it may have.
+    #[error("the limit of memory is too small to make the sandbox in")]
+    Memory,
     /// It is not running any more.
     #[error("the sandbox has ended")]
     Ended,
@@ -222,6 +229,10 @@ impl std::fmt::Display for Step {
 
 fn about(path: Option<&PathBuf>) -> String {
     path.map(|path| format!(": {}", path.display())).unwrap_or_default()
+}
+
+fn unbounded(all: &[Unbounded]) -> String {
+    all.iter().map(|one| format!("{} ({})", one.limit, one.why)).collect::<Vec<_>>().join(", ")
 }
 
 fn list(unheld: &[Unheld]) -> String {

@@ -44,6 +44,7 @@
 //! * What is mounted on the machine later is not in the view.
 
 mod child;
+mod count;
 mod error;
 mod filter;
 mod group;
@@ -60,6 +61,7 @@ mod tier;
 mod wire;
 
 pub use error::{Error, Step, Unheld};
+pub use group::{Bounded, Unbounded, Whole, bounding};
 pub use limit::{Limit, Outcome, Status};
 pub use probe::{Kernel, probe};
 pub use running::{Running, Serve};

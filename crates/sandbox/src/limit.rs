@@ -4,11 +4,13 @@ use std::fmt;
 
 /// A limit that ended a program.
 ///
-/// Those of memory, processes and open files end nobody: the calls that need more fail.
+/// Those of processes, open files and the address space of a process end nobody: the calls that need more fail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Limit {
     /// Processor time.
     Cpu,
+    /// Memory of all together.
+    Memory,
     /// Time by the clock.
     Wall,
     /// The size of a file.
@@ -44,6 +46,7 @@ impl fmt::Display for Limit {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.write_str(match self {
             Limit::Cpu => "processor time",
+            Limit::Memory => "memory",
             Limit::Wall => "time by the clock",
             Limit::FileSize => "the size of a file",
         })
@@ -71,10 +74,10 @@ impl Status {
 }
 
 impl Limit {
-    /// What a status says, with microseconds of processor time used and seconds allowed.
-    pub(crate) fn of(status: i32, cpu_us: u64, allowed_s: Option<u64>, out_of_time: bool) -> Option<Self> {
+    /// What a status says, with microseconds of processor time used and seconds allowed, and the limit for which all were killed, if they were.
+    pub(crate) fn of(status: i32, cpu_us: u64, allowed_s: Option<u64>, killed: Option<Self>) -> Option<Self> {
         match Status::of(status) {
-            Status::Signalled(_) if out_of_time => Some(Limit::Wall),
+            Status::Signalled(_) if killed.is_some() => killed,
             Status::Signalled(libc::SIGXCPU) => Some(Limit::Cpu),
             Status::Signalled(libc::SIGXFSZ) => Some(Limit::FileSize),
             // The hard limit is as low as the soft one, so the kernel may kill at once.
@@ -92,6 +95,8 @@ impl Limit {
     }
 
     pub(crate) fn from_number(number: u32) -> Option<Self> {
-        [Limit::Cpu, Limit::Wall, Limit::FileSize].into_iter().find(|limit| Self::number(Some(*limit)) == number)
+        [Limit::Cpu, Limit::Memory, Limit::Wall, Limit::FileSize]
+            .into_iter()
+            .find(|limit| Self::number(Some(*limit)) == number)
     }
 }

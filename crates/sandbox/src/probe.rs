@@ -1,11 +1,11 @@
 //! What this kernel has of what a sandbox needs, found out by trying.
 
+use crate::child;
 use crate::child::build;
 use crate::error::Step;
 use crate::plan::account_maps;
 use crate::sys::{self, Forked};
 use crate::wire::{Failure, Message, hear, in_step, pair, tell};
-use crate::{child, group};
 use rustix::io::Errno;
 use rustix::net::RecvFlags;
 use std::io;
@@ -22,8 +22,6 @@ pub struct Kernel {
     pub landlock_abi: u32,
     /// Whether somebody can be asked about calls ([`crate::Sandbox::notify`]).
     pub notify: bool,
-    /// Whether a control group can count processes, which [`crate::Limits::processes`] needs for the account root.
-    pub groups: bool,
 }
 
 /// Finds out. It takes about as long as a start.
@@ -38,7 +36,6 @@ pub fn probe() -> Kernel {
         }),
         landlock_abi: sys::landlock_abi(),
         notify: sys::can_notify(),
-        groups: group::available(),
     }
 }
 

@@ -1,13 +1,14 @@
 //! Starting a sandbox, and what can be done with one that runs.
 
 use crate::child::{self, Descriptors};
+use crate::count::Counter;
 use crate::error::{Error, Step};
-use crate::group::Group;
+use crate::group::{self, Groups, Unbounded, Whole};
 use crate::layer::Lock;
 use crate::limit::{Limit, Outcome, Status};
 use crate::live::View;
 use crate::plan::{Plan, is_copy};
-use crate::sandbox::{Mount, Sandbox, Source, Stream};
+use crate::sandbox::{Limits, Mount, Sandbox, Source, Stream};
 use crate::sys::{self, Forked};
 use crate::wire::{Failure, Message, hear, pair, tell};
 use rustix::event::{PollFd, PollFlags, poll};
@@ -35,8 +36,10 @@ pub struct Running {
     view: Mutex<View>,
     /// Without namespaces.
     alone: bool,
+    weaker: Vec<String>,
+    counter: Option<Counter>,
     _locks: Vec<Lock>,
-    _group: Option<Group>,
+    groups: Option<Groups>,
 }
 
 /// The end of init's socket, and what was already heard from it.
@@ -75,14 +78,23 @@ impl Sandbox {
             }
         }
         let streams = streams(&self).map_err(|why| failed(Step::Streams)(errno(&why)))?;
-        // The kernel counts the processes of every account but root.
-        let counted = self.limits.processes.filter(|_| sys::account().0 == 0);
-        let group = counted.map(Group::new).transpose()?;
-        let running = Running::fork(plan, &streams, locks, group)?;
+        let (groups, unbounded) = group_or_count(&self)?;
+        let running = Running::fork(plan, &streams, locks, groups)?;
         // The caller's copies would keep pipes open that the program has closed.
         drop(streams);
-        running.begin(serve)
+        let mut running = running.begin(serve)?;
+        if !unbounded.is_empty() {
+            running.count(&self.limits, &unbounded)?;
+        }
+        Ok(running)
     }
+}
+
+/// What bounds all processes together; and what nothing does, where that is good enough.
+fn group_or_count(sandbox: &Sandbox) -> Result<(Option<Groups>, Vec<Unbounded>), Error> {
+    let (groups, unbounded) = Groups::new(&group::wanted(&sandbox.limits));
+    let counts = sandbox.count && !sandbox.no_namespaces;
+    if unbounded.is_empty() || counts { Ok((groups, unbounded)) } else { Err(Error::Unbounded(unbounded)) }
 }
 
 fn streams(sandbox: &Sandbox) -> std::io::Result<[OwnedFd; 3]> {
@@ -109,18 +121,21 @@ fn streams(sandbox: &Sandbox) -> std::io::Result<[OwnedFd; 3]> {
 }
 
 impl Running {
-    fn fork(plan: Plan, streams: &[OwnedFd; 3], locks: Vec<Lock>, group: Option<Group>) -> Result<Self, Error> {
+    fn fork(plan: Plan, streams: &[OwnedFd; 3], locks: Vec<Lock>, groups: Option<Groups>) -> Result<Self, Error> {
         let in_step = failed(Step::Namespaces);
         let (report, their_report) = pair().map_err(&in_step)?;
         let (control, their_control) = pair().map_err(&in_step)?;
         let supervisor = pidfd_open(getpid(), PidfdFlags::empty()).map_err(&in_step)?;
         let supervisor = fcntl_dupfd_cloexec(&supervisor, 3).map_err(&in_step)?;
         let [input, output, error] = streams;
+        let doors = groups.as_ref().map(Groups::doors).unwrap_or_default();
         let descriptors = Descriptors {
             report: their_report.as_fd(),
             control: their_control.as_fd(),
             supervisor: supervisor.as_fd(),
-            group: group.as_ref().map(|group| group.door.as_fd()),
+            doors: &doors,
+            used: groups.as_ref().and_then(|groups| groups.used.as_ref()).map(|used| (used.file.as_fd(), used.unit_ns)),
+            overflow: groups.as_ref().and_then(|groups| groups.overflow.as_ref()).map(AsFd::as_fd),
             streams: [input.as_fd(), output.as_fd(), error.as_fd()],
         };
         // No handler of the caller's may run in the child.
@@ -145,9 +160,30 @@ impl Running {
             listener: None,
             view,
             alone: namespaces == 0,
+            weaker: Vec::new(),
+            counter: None,
             _locks: locks,
-            _group: group,
+            groups,
         })
+    }
+
+    /// Counts what no control group bounds, and notes what nobody counts.
+    fn count(&mut self, limits: &Limits, unbounded: &[Unbounded]) -> Result<(), Error> {
+        let is_open = |limit| unbounded.iter().any(|one| one.limit == limit);
+        let memory = limits.memory_bytes.filter(|_| is_open(Whole::Memory));
+        let cpu_s = limits.cpu_s.filter(|_| is_open(Whole::CpuTime));
+        if memory.is_some() || cpu_s.is_some() {
+            let process = self.process.try_clone().map_err(|why| failed(Step::Limits)(errno(&why)))?;
+            let counter = Counter::start(self.pid, process, memory, cpu_s);
+            self.counter = Some(counter.map_err(|why| failed(Step::Limits)(errno(&why)))?);
+        }
+        self.weaker = unbounded.iter().map(Unbounded::instead).collect();
+        Ok(())
+    }
+
+    /// Limits of all processes together that are not held as they were asked for, because this machine lets no control group hold them ([`Sandbox::count`]).
+    pub fn weaker(&self) -> &[String] {
+        &self.weaker
     }
 
     /// Hears what setting up says, until the program is executed.
@@ -158,6 +194,7 @@ impl Running {
             match heard {
                 None if ready => return Ok(self),
                 // Dropping it waits for its end.
+                None if self.groups.as_ref().is_some_and(Groups::overflowed) => return Err(Error::Memory),
                 None => return Err(Error::Killed),
                 Some((Message::Failed(failure), _)) => return Err(self.failure(failure)),
                 Some((Message::Namespaces, [user, mount])) => {
@@ -268,11 +305,14 @@ impl Running {
         if let Ok(Some((Message::Failed(failure), _))) = hear(self.report.as_fd(), RecvFlags::DONTWAIT) {
             return Err(self.failure(failure));
         }
-        Ok(match ended {
-            Some((status, limit)) => Outcome { status: Status::of(status), limit: Limit::from_number(limit) },
+        let (status, limit) = match ended {
+            Some((status, limit)) => (Status::of(status), Limit::from_number(limit)),
             // Init itself was killed, and all with it.
-            None => Outcome { status: Status::Signalled(libc::SIGKILL), limit: None },
-        })
+            None => (Status::Signalled(libc::SIGKILL), None),
+        };
+        let overflowed = self.groups.as_ref().is_some_and(Groups::overflowed).then_some(Limit::Memory);
+        let counted = self.counter.as_ref().and_then(Counter::reached);
+        Ok(Outcome { status, limit: limit.or(overflowed).or(counted) })
     }
 
     /// Kills everything in the sandbox, whatever it ignores. [`Running::wait`] says when it is gone.

@@ -155,12 +155,19 @@ pub enum Network {
 /// Bounds. None is a bound of the account.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Limits {
-    /// Seconds of processor time of each process.
+    /// Seconds of processor time of all together. It takes a control group, if it is not to be [counted](Sandbox::count).
     pub cpu_s: Option<u64>,
-    /// Bytes of address space of each process.
+    /// Thousandths of a processor that all together have at a time, at least 10. It takes a control group.
+    pub cpu_thousandths: Option<u64>,
+    /// Bytes of memory of all together, with what the kernel has for them (files they made it read, pipes, sockets). It takes a control group, if it is not to be
+    /// [counted](Sandbox::count).
     pub memory_bytes: Option<u64>,
-    /// Processes and threads at a time. For the account root the kernel does not count them itself, and a control group does it, if one can be made.
+    /// Processes and threads at a time. For the account root the kernel does not count them itself, and a control group does it.
     pub processes: Option<u64>,
+    /// Seconds of processor time of each process.
+    pub process_cpu_s: Option<u64>,
+    /// Bytes of address space of each process.
+    pub process_memory_bytes: Option<u64>,
     /// Seconds from start to end, by the clock; frozen time counts.
     pub wall_s: Option<u64>,
     /// Open files of each process.
@@ -218,6 +225,9 @@ pub struct Sandbox {
     pub network: Network,
     /// Bounds.
     pub limits: Limits,
+    /// Where no control group holds a limit of all processes together: do without instead of refusing to start. Memory and processor time are counted by the caller's
+    /// process then, which is not exact; [`crate::Running::weaker`] lists what is so and what is not held at all.
+    pub count: bool,
     /// Operations that are refused whatever the file.
     pub denied: Vec<Denied>,
     /// Standard input.

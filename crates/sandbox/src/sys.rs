@@ -338,6 +338,12 @@ pub(crate) fn account() -> (u32, u32) {
     (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw())
 }
 
+/// How many processors work now.
+pub(crate) fn processors() -> u64 {
+    // SAFETY: numbers only.
+    u64::try_from(unsafe { libc::sysconf(libc::_SC_NPROCESSORS_ONLN) }).unwrap_or(1).max(1)
+}
+
 /// Nanoseconds of the clock that only goes forward.
 pub(crate) fn now_ns() -> u64 {
     // SAFETY: two numbers, for which zeros are valid.

@@ -15,7 +15,7 @@ pub type Outcome<T = ()> = Result<T, Box<dyn Error + Send + Sync>>;
 /// What any program of the machine needs to start.
 pub const SYSTEM: &str = "\"/usr\" = \"read+exec\"\n\"/bin\" = \"read+exec\"\n\"/lib\" = \"read+exec\"\n\"/lib64\" = \"read+exec\"\n\"/etc/ld.so.cache\" = \"read\"\n";
 /// An account that owns nothing (nobody's).
-const ORDINARY: u32 = 65_534;
+pub const ORDINARY: u32 = 65_534;
 /// Longest that something is waited for.
 const SOON: Duration = Duration::from_secs(20);
 
@@ -30,6 +30,18 @@ pub struct Ground {
 
 /// `/dev/fuse` of mode 0666, as most distributions have it, in a namespace of its own; then the rest as another account.
 const SERVING: &str = "mount -t tmpfs none \"$1\" && mknod -m 666 \"$1/fuse\" c 10 229 && mount --bind \"$1/fuse\" /dev/fuse || exit 99; shift; exec setpriv \"$@\"";
+
+/// A program as an ordinary account; with an empty folder for devices, where everybody may serve file systems.
+pub fn as_ordinary(program: impl AsRef<OsStr>, devices: Option<&Path>) -> Command {
+    let mut command = Command::new(if devices.is_some() { "unshare" } else { "setpriv" });
+    if let Some(devices) = devices {
+        command.args(["--mount", "--propagation", "private", "sh", "-c", SERVING, "sh"]).arg(devices);
+    }
+    let account = ORDINARY.to_string();
+    command.args(["--reuid", &account, "--regid", &account, "--clear-groups", "--no-new-privs"]).arg(program);
+    command.current_dir("/");
+    command
+}
 
 impl Ground {
     /// A new one, for this account or an ordinary one.
@@ -83,17 +95,11 @@ impl Ground {
 
     /// A program as the account that this is about.
     pub fn as_account(&self, program: impl AsRef<OsStr>) -> Command {
-        let first = if self.serving { OsStr::new("unshare") } else { OsStr::new("setpriv") };
-        let mut command = Command::new(if self.ordinary { first } else { program.as_ref() });
-        if self.ordinary && self.serving {
-            let (devices, sh) =
-                (self.path("devices"), ["--mount", "--propagation", "private", "sh", "-c", SERVING, "sh"]);
-            command.args(sh).arg(devices);
-        }
         if self.ordinary {
-            let account = ORDINARY.to_string();
-            command.args(["--reuid", &account, "--regid", &account, "--clear-groups", "--no-new-privs"]).arg(program);
+            let devices = self.path("devices");
+            return as_ordinary(program, self.serving.then_some(devices.as_path()));
         }
+        let mut command = Command::new(program);
         command.current_dir("/");
         command
     }

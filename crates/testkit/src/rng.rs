@@ -5,6 +5,32 @@
 //! number generators", OOPSLA 2014). Fast, 64 bits of state, good enough for choosing faults and
 //! making bytes that do not compress. Not for keys.
 
+/// A generator that chooses among few things, as tests of random rules do.
+#[derive(Clone, Debug)]
+pub struct Dice(Prng);
+
+impl Dice {
+    /// A generator for `seed`; equal seeds give equal streams.
+    pub fn new(seed: u64) -> Self {
+        Self(Prng::new(seed))
+    }
+
+    /// A number in `0..bound`; 0 when `bound` is 0.
+    pub fn below(&mut self, bound: usize) -> usize {
+        (self.0.next_u64() >> 33) as usize % bound.max(1)
+    }
+
+    /// One of these, of which there must be some.
+    pub fn one<T: Clone>(&mut self, of: &[T]) -> T {
+        of[self.below(of.len())].clone()
+    }
+
+    /// Once in so many times.
+    pub fn once_in(&mut self, times: usize) -> bool {
+        self.below(times) == 0
+    }
+}
+
 /// A deterministic stream of random numbers.
 #[derive(Clone, Debug)]
 pub struct Prng(u64);

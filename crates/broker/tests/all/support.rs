@@ -1,27 +1,15 @@
 //! What the tests share: judges made of closures, and sandboxes with a broker.
 
 use holdfast_broker::{Broker, Counters, Options, calls};
-use holdfast_policy::{Judge, Operation, Request, Verdict};
+use holdfast_policy::{Judge, Operation, Request};
 use holdfast_sandbox::{Device, Outcome, Root, Sandbox, Stream};
+pub(crate) use holdfast_testkit::judges::{By, Told, all};
+use holdfast_testkit::sandboxed;
+pub(crate) use holdfast_testkit::sandboxed::{folder, is_root, literal};
 use std::fs::File;
 use std::io::Read;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::{Arc, Mutex};
-use tempfile::TempDir;
-
-/// A judge that is a function, and decides about everything.
-pub(crate) struct By<F>(pub(crate) F);
-
-impl<F: Fn(&Request<'_>) -> bool + Send + Sync> Judge for By<F> {
-    fn judge(&self, request: &Request<'_>) -> Verdict {
-        Verdict { allowed: (self.0)(request), rule: None }
-    }
-}
-
-/// Allows everything, and is asked about everything.
-pub(crate) fn all() -> Arc<dyn Judge> {
-    Arc::new(By(|_: &Request<'_>| true))
-}
 
 /// Allows everything but one operation at one path.
 pub(crate) fn all_but(operation: Operation, path: &Path) -> Arc<dyn Judge> {
@@ -48,30 +36,10 @@ pub(crate) fn shell(script: &str) -> Sandbox {
     host(["/bin/sh", "-c", script])
 }
 
-/// Python with a program. Before it: `attempt(what)`, which says `ok` or the name of the error, and `call`, which makes a system call by number.
+/// Python with a program, as [`holdfast_testkit::sandboxed::python`] has it.
 pub(crate) fn python(program: &str) -> Sandbox {
-    let before = "\
-import os, errno, ctypes, sys, socket, threading, stat, struct
-libc = ctypes.CDLL(None, use_errno=True)
-def call(number, *arguments):
-    result = libc.syscall(ctypes.c_long(number), *[ctypes.c_long(a) if isinstance(a, int) else a for a in arguments])
-    if result < 0: raise OSError(ctypes.get_errno(), 'call')
-    return result
-def attempt(what):
-    try: what(); return 'ok'
-    except OSError as error: return errno.errorcode.get(error.errno, str(error))
-def say(name, what): print(name, attempt(what), flush=True)
-";
-    host(["/usr/bin/python3", "-S", "-E", "-c", &format!("{before}{program}")])
-}
-
-/// A decision that was told of.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Told {
-    pub(crate) program: PathBuf,
-    pub(crate) operation: Operation,
-    pub(crate) path: PathBuf,
-    pub(crate) allowed: bool,
+    let text = sandboxed::python("sys, socket, threading, stat, struct", program);
+    host(["/usr/bin/python3", "-S", "-E", "-c", &text])
 }
 
 /// What came of a program.
@@ -138,18 +106,4 @@ pub(crate) fn said(judge: Arc<dyn Judge>, sandbox: Sandbox) -> String {
     let done = run(judge, sandbox);
     assert!(done.outcome.success(), "{done:?}");
     done.said
-}
-
-/// A folder that goes away with the test.
-pub(crate) fn folder() -> TempDir {
-    tempfile::Builder::new().prefix("holdfast-broker-").tempdir().expect("a folder")
-}
-
-/// A path as a literal of Python.
-pub(crate) fn literal(path: &Path) -> String {
-    format!("{:?}", path.to_str().expect("paths of tests are text"))
-}
-
-pub(crate) fn is_root() -> bool {
-    rustix::process::geteuid().is_root()
 }

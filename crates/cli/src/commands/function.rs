@@ -119,9 +119,11 @@ pub(crate) fn run(command: FunctionCommand, json: bool) -> anyhow::Result<ExitCo
 fn deploy(args: DeployArgs, json: bool) -> anyhow::Result<ExitCode> {
     let deployed = args.store.open()?.deploy(&args.source, args.name)?;
     let (name, version) = (deployed.name.as_str(), deployed.version.to_string());
-    let told = json!({ "name": name, "version": version, "files": deployed.files, "bytes": deployed.bytes });
+    let held = deployed.held.to_string();
+    let told =
+        json!({ "name": name, "version": version, "files": deployed.files, "bytes": deployed.bytes, "held_by": held });
     output::show(json, &told, |_| {
-        format!("{name}: version {version}, {} files, {}", deployed.files, format_bytes(deployed.bytes))
+        format!("{name}: version {version}, {} files, {}, held by {held}", deployed.files, format_bytes(deployed.bytes))
     })?;
     Ok(ExitCode::SUCCESS)
 }

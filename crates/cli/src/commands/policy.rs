@@ -6,7 +6,9 @@ use crate::output;
 use clap::{Args, Subcommand};
 use holdfast_base::{Error, ErrorKind};
 use holdfast_confine::{Bound, Gates, Line, Plan, Unheld, Way, bounds};
-use holdfast_policy::{Decision, PairOptions, Policy, Report, Subject, TEXT_MAX_BYTES, check, check_pair, diff};
+use holdfast_policy::{
+    Decision, Limits, PairOptions, Policy, Report, Subject, TEXT_MAX_BYTES, check, check_pair, diff,
+};
 use serde_json::json;
 use std::fmt::Write;
 use std::fs::File;
@@ -171,13 +173,16 @@ fn explain(which: &PolicyArg, json: bool) -> anyhow::Result<ExitCode> {
     };
     let rules = policy.describe();
     let limits = bounds(&policy.settings);
-    let bounded: Vec<_> = limits.iter().map(|it| json!({ "limit": it.limit, "most": it.most, "of": it.of })).collect();
+    let bounded: Vec<_> = limits.iter().map(limit_json).collect();
+    // Where a limit is not held, nothing is started.
+    let code = if limits.iter().all(|it| it.held.is_ok()) { 0 } else { ErrorKind::Unsupported.exit_code() };
+    let code = ExitCode::from(code);
     match Way::of(&policy, false) {
         Ok(Way::Broker { because }) => {
             let reasons = reasons(&because);
             let told = json!({ "default": default, "rules": rules, "exact": true, "mechanism": "broker", "no_view_because": reasons, "limits": bounded });
             output::show(json, &told, |_| brokered(default, &rules, &because) + &limited(&limits))?;
-            Ok(ExitCode::SUCCESS)
+            Ok(code)
         }
         Ok(Way::Gates { gates, because }) => {
             let entries: Vec<_> = gates.around.lines.iter().map(entry).collect();
@@ -185,13 +190,13 @@ fn explain(which: &PolicyArg, json: bool) -> anyhow::Result<ExitCode> {
             let numbers: Vec<_> = gates.rules.iter().map(|number| number + 1).collect();
             let told = json!({ "default": default, "rules": rules, "exact": true, "mechanism": "gate", "folders": folders, "rules_of_gates": numbers, "no_view_because": reasons(&because), "entries": entries, "limits": bounded });
             output::show(json, &told, |_| gated(default, &rules, &gates) + &limited(&limits))?;
-            Ok(ExitCode::SUCCESS)
+            Ok(code)
         }
         Ok(Way::View(plan)) => {
             let entries: Vec<_> = plan.lines.iter().map(entry).collect();
             let told = json!({ "default": default, "rules": rules, "exact": true, "mechanism": "view", "entries": entries, "limits": bounded });
             output::show(json, &told, |_| held(default, &rules, &plan) + &limited(&limits))?;
-            Ok(ExitCode::SUCCESS)
+            Ok(code)
         }
         Err(unheld) => {
             let reasons = reasons(&unheld);
@@ -252,13 +257,30 @@ fn brokered(default: &str, rules: &[String], because: &[Unheld]) -> String {
     text + &lines(because)
 }
 
-/// What each limit bounds, where there are any.
+fn limit_json(it: &Bound) -> serde_json::Value {
+    // As a number, whole where it is.
+    let most = serde_json::from_str::<serde_json::Value>(&Limits::written(it.limit, it.most)).unwrap_or_default();
+    let (held_by, not_held) = (it.held.as_ref().ok(), it.held.as_ref().err());
+    json!({ "limit": it.limit, "most": most, "of": it.of, "exact": it.held.is_ok(), "held_by": held_by, "not_held": not_held })
+}
+
+/// What each limit bounds, and what holds it, where there are any.
 fn limited(limits: &[Bound]) -> String {
-    let row = |it: &Bound| vec![it.limit.to_owned(), it.most.to_string(), it.of.to_owned()];
     if limits.is_empty() {
         return String::new();
     }
-    "\n\n".to_owned() + &output::table(&["LIMIT", "MOST", "OF"], &limits.iter().map(row).collect::<Vec<_>>())
+    let row = |it: &Bound| {
+        let held = it.held.clone().map_or_else(|_| "nothing here".to_owned(), str::to_owned);
+        vec![it.limit.to_owned(), Limits::written(it.limit, it.most), it.of.to_owned(), held]
+    };
+    let rows: Vec<_> = limits.iter().map(row).collect();
+    let mut text = "\n\n".to_owned() + &output::table(&["LIMIT", "MOST", "OF", "HELD BY"], &rows);
+    let open: Vec<_> = limits.iter().filter_map(|it| Some((it.limit, it.held.as_ref().err()?))).collect();
+    if !open.is_empty() {
+        text += "\n\nLimits that nothing holds here keep the program from starting, unless --allow-degraded is given: then memory and processor time are added up by the supervisor every 20 ms, which is not exact, and the rest is not bounded.\n";
+        let _ = open.iter().try_for_each(|(limit, why)| writeln!(text, "{limit}: {why}"));
+    }
+    text
 }
 
 fn lines(unheld: &[Unheld]) -> String {

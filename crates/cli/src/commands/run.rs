@@ -102,7 +102,8 @@ pub(crate) struct RunArgs {
     widen: bool,
     #[command(flatten)]
     watch: WatchArgs,
-    /// On a machine without user namespaces, be content with what Landlock and seccomp hold alone; what is weaker then is listed. Without this, nothing is started there.
+    /// Start although this machine does not hold all of it: without user namespaces, be content with what Landlock and seccomp hold alone; without control groups, count
+    /// memory and processor time of all processes together, and do without the rest. What is weaker then is listed. Without this, nothing is started there.
     #[arg(long)]
     allow_degraded: bool,
     /// The program and its arguments.
@@ -180,6 +181,7 @@ fn start(args: RunArgs) -> anyhow::Result<ExitCode> {
         terminal: std::io::stdin().is_terminal(),
         widen: args.widen,
         allow_degraded: args.allow_degraded,
+        ..Command::default()
     };
     let watched = watch(&args.watch)?;
     let (confined, outcome) = to_its_end(about, || Ok(Confined::start(policy, &command, watched)?))?;
@@ -209,7 +211,7 @@ pub(super) fn to_its_end(
         eprintln!("holdfast: refusals are seen in {folders}; of those elsewhere the kernel tells the program alone");
     }
     for weaker in confined.weaker() {
-        eprintln!("holdfast: without user namespaces {weaker}");
+        eprintln!("holdfast: {weaker}");
     }
     let control = Control::start(confined.clone(), about);
     let control =

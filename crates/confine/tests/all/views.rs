@@ -5,6 +5,7 @@
 
 use holdfast_confine::{Command, Confined, Watch, Way};
 use holdfast_policy::Policy;
+use holdfast_testkit::rng::Dice;
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::path::Path;
@@ -19,18 +20,6 @@ enum Node {
     Folder,
     File,
     Program,
-}
-
-/// A sequence of numbers that a seed determines (`SplitMix64`).
-struct Dice(u64);
-
-impl Dice {
-    fn below(&mut self, bound: usize) -> usize {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        usize::try_from((mixed ^ (mixed >> 31)) >> 33).expect("31 bits") % bound.max(1)
-    }
 }
 
 fn tree(dice: &mut Dice, root: &str) -> BTreeMap<String, Node> {
@@ -110,7 +99,7 @@ def attempt(what):
 
 /// Runs one view; says how many attempts succeeded and how many did not.
 fn one_view(seed: u64) -> [usize; 2] {
-    let mut dice = Dice(seed);
+    let mut dice = Dice::new(seed);
     let place = tempfile::tempdir().expect("a folder");
     let [root, out] = ["tree", "out"].map(|name| place.path().join(name).display().to_string());
     std::fs::create_dir(&root).expect("a folder");
@@ -135,14 +124,7 @@ fn one_view(seed: u64) -> [usize; 2] {
     let policy = Policy::from_toml("view", Path::new("/"), text.as_bytes()).expect("a policy");
     assert!(matches!(Way::of(&policy, false), Ok(Way::View(_))), "HOLDFAST_SEED={seed}\n{text}");
     let words = ["/usr/bin/python3", "-S", "-E", "-c", &script].map(Into::into).to_vec();
-    let command = Command {
-        words,
-        folder: out.clone().into(),
-        copies: Vec::new(),
-        terminal: false,
-        widen: dice.below(2) == 0,
-        allow_degraded: false,
-    };
+    let command = Command { words, folder: out.clone().into(), widen: dice.below(2) == 0, ..Command::default() };
     let confined = Confined::start(policy, &command, Watch::default()).expect("it starts");
     let outcome = confined.wait().expect("it runs");
     assert!(outcome.success(), "{outcome:?} HOLDFAST_SEED={seed}\n{text}");

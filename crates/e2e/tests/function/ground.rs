@@ -1,21 +1,18 @@
 //! A folder with functions' sources and a store, and calls of the built program.
 
-use std::ffi::OsStr;
 use std::fs;
 use std::io::Write;
 use std::os::unix::fs::{PermissionsExt, chown};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use holdfast_e2e::Outcome;
+use holdfast_testkit::confined::{ORDINARY, SYSTEM, as_ordinary};
+pub(crate) use holdfast_testkit::confined::{text, until};
 use holdfast_testkit::server::program;
 use serde_json::Value;
 
-/// What any program of the machine needs to start.
-const SYSTEM: &str = "default = \"deny\"\ndevices = [\"null\"]\n[files]\n\"/usr\" = \"read+exec\"\n\"/bin\" = \"read+exec\"\n\"/lib\" = \"read+exec\"\n\"/lib64\" = \"read+exec\"\n\"/etc/ld.so.cache\" = \"read\"\n";
-/// An account that owns nothing (nobody's).
-const ORDINARY: u32 = 65_534;
 /// Longest that something is waited for.
 pub(crate) const SOON: Duration = Duration::from_secs(30);
 
@@ -62,7 +59,13 @@ impl Ground {
             source.join("function.toml"),
             format!("command = [\"./handler\", \"{}\"]\npolicy = \"policy.toml\"\n{manifest}", self.marker()),
         )?;
-        fs::write(source.join("policy.toml"), format!("{SYSTEM}\"{}\" = \"all\"\n", self.path("shared").display()))?;
+        fs::write(
+            source.join("policy.toml"),
+            format!(
+                "default = \"deny\"\ndevices = [\"null\"]\n[files]\n{SYSTEM}\"{}\" = \"all\"\n",
+                self.path("shared").display()
+            ),
+        )?;
         Ok(source.display().to_string())
     }
 
@@ -72,13 +75,7 @@ impl Ground {
     }
 
     pub(crate) fn command(&self, arguments: &[&str]) -> Command {
-        let mut command = Command::new(if self.ordinary { OsStr::new("setpriv") } else { self.program.as_os_str() });
-        if self.ordinary {
-            let account = ORDINARY.to_string();
-            command
-                .args(["--reuid", &account, "--regid", &account, "--clear-groups", "--no-new-privs"])
-                .arg(&self.program);
-        }
+        let mut command = if self.ordinary { as_ordinary(&self.program, None) } else { Command::new(&self.program) };
         command.args(["function"]).args(arguments).env("HOLDFAST_FUNCTIONS", self.store()).current_dir("/");
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         command
@@ -118,19 +115,6 @@ impl Ground {
         };
         fs::read_dir("/proc").map_or(0, |all| all.flatten().filter_map(|entry| is_one(entry).then_some(())).count())
     }
-}
-
-pub(crate) fn text(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).into_owned()
-}
-
-pub(crate) fn until(what: &str, mut holds: impl FnMut() -> Outcome<bool>) -> Outcome {
-    let deadline = Instant::now() + SOON;
-    while !holds()? {
-        assert!(Instant::now() < deadline, "{what} did not come");
-        std::thread::sleep(Duration::from_millis(10));
-    }
-    Ok(())
 }
 
 pub(crate) fn as_each(test: impl Fn(&Ground) -> Outcome) -> Outcome {

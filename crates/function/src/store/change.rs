@@ -1,7 +1,7 @@
 //! Deploying and removing, and what is left of those that were killed.
 
 use super::{CURRENT, FUNCTIONS_MAX, Store, VERSIONS, read_manifest, tree};
-use crate::code;
+use crate::code::{self, Held};
 use crate::id::Id;
 use crate::name::Name;
 use holdfast_base::{Error, ErrorKind, Result};
@@ -27,6 +27,8 @@ pub struct Deployed {
     pub files: usize,
     /// Their bytes.
     pub bytes: u64,
+    /// What holds its policy.
+    pub held: Held,
 }
 
 /// Points of deploying and removing at which a test may kill the process.
@@ -102,7 +104,7 @@ impl Store {
         // What is checked is what was copied, whatever became of the folder since.
         let manifest = read_manifest(aside, shown)?;
         let policy = code::policy(aside, shown, &manifest)?;
-        code::view(&policy, aside)?;
+        let held = code::held(&policy)?;
         step(Step::Copied);
         if self.current(name)?.is_none() && self.names()?.len() >= FUNCTIONS_MAX {
             return Err(Error::new(
@@ -128,7 +130,7 @@ impl Store {
         fs::rename(&next, function.join(CURRENT))?;
         sync(&function)?;
         step(Step::Switched);
-        Ok(Deployed { name: name.clone(), version, files: size.files, bytes: size.bytes })
+        Ok(Deployed { name: name.clone(), version, files: size.files, bytes: size.bytes, held })
     }
 
     /// Removes a function with all that is kept of it. Calls under way go on; a server starts no others.

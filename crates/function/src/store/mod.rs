@@ -20,7 +20,7 @@ mod tree;
 
 pub use change::{Deployed, Step};
 
-use crate::code;
+use crate::code::{self, Held};
 use crate::id::Id;
 use crate::manifest::{MANIFEST, Manifest, TEXT_BYTES_MAX};
 use crate::name::Name;
@@ -33,6 +33,7 @@ use std::io::{self, Read};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
+use std::sync::Arc;
 
 /// Most functions of a store.
 pub(crate) const FUNCTIONS_MAX: usize = 1_000;
@@ -59,7 +60,7 @@ pub struct Function {
     pub version: Id,
     /// What it says of itself.
     pub manifest: Manifest,
-    pub(crate) policy: Policy,
+    pub(crate) policy: Arc<Policy>,
     pub(crate) code: PathBuf,
     pub(crate) records: Records,
     places: PathBuf,
@@ -77,12 +78,12 @@ impl Function {
         &self.records
     }
 
-    /// What its program is confined to, checked on this machine as it is now.
+    /// What holds its program, on this machine as it is now.
     ///
     /// # Errors
     /// Why its policy cannot be held.
-    pub fn check(&self) -> Result<()> {
-        code::view(&self.policy, &self.code).map(drop)
+    pub fn check(&self) -> Result<Held> {
+        code::held(&self.policy)
     }
 }
 
@@ -194,13 +195,14 @@ impl Store {
             let code = self.version_folder(name, version);
             if let Some(held) = hold(&code)? {
                 let manifest = read_manifest(&code, &code)?;
-                let policy = code::policy(&code, &code, &manifest)?;
+                let mut policy = code::policy(&code, &code, &manifest)?;
+                code::name(&mut policy, name);
                 let (records, places) = (self.records(name), self.function_folder(name).join(PLACES));
                 return Ok(Function {
                     name: name.clone(),
                     version,
                     manifest,
-                    policy,
+                    policy: policy.into(),
                     code,
                     records,
                     places,

@@ -1,12 +1,13 @@
 //! Single calls: streams, confinement, limits.
 
-use crate::support::{Ground, alone, block_on, text};
+use crate::support::{Ground, alone, block_on, invoke, named, text, until};
 use holdfast_base::ErrorKind;
-use holdfast_function::{End, Reached, invoke_alone};
+use holdfast_function::{Call, Deployed, End, Held, Reached, invoke_alone};
 use std::fs;
 use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll};
+use std::time::Duration;
 use tokio::io::{AsyncRead, ReadBuf};
 use tokio::sync::watch;
 
@@ -64,7 +65,7 @@ fn every_way_to_end_is_told_and_kept() {
     ] {
         let (seconds, cpu) = if name == "burns" { (60, 1) } else { (1, 100) };
         let manifest = format!("[limits]\nseconds = {seconds}\noutput = 1000\n");
-        let policy = format!("\n[limits]\ncpu-seconds = {cpu}\n");
+        let policy = format!("\n[limits]\nprocess-cpu-seconds = {cpu}\n");
         let source = ground.source(name, script, &manifest, &policy);
         let rules = fs::read_to_string(source.join("policy.toml")).expect("there");
         fs::write(source.join("policy.toml"), rules.replace("\"null\"", "\"null\", \"zero\"")).expect("written");
@@ -80,23 +81,96 @@ fn every_way_to_end_is_told_and_kept() {
 #[test]
 fn memory_processes_and_files_are_bounded() {
     let ground = Ground::new();
-    let policy = "\n[limits]\nmemory = \"100M\"\nprocesses = 20\nfile-size = \"1K\"\n";
+    let policy = "\n[limits]\nprocess-memory = \"100M\"\nprocesses = 20\nfile-size = \"1K\"\n";
     let script = "head -c 200000000 /dev/zero | tail -c 150000000 > /dev/null || echo no memory\n\
          i=0; while [ $i -lt 200 ]; do sleep 1000 & i=$((i+1)); done; wait";
     let source = ground.source("bounded", script, "[limits]\nseconds = 20\n", policy);
     let rules = fs::read_to_string(source.join("policy.toml")).expect("there");
     fs::write(source.join("policy.toml"), rules.replace("\"null\"", "\"null\", \"zero\"")).expect("written");
-    ground.store.deploy(&source, None).expect("deployed");
-    let call = ground.call("bounded", b"");
-    let (output, log) = (text(&call.output), text(&call.log));
-    if let End::NotStarted(_, why) = &call.end {
-        assert!(why.contains("control group"), "{why}");
+    if let Err(error) = ground.store.deploy(&source, None) {
+        // For root it takes one.
+        assert!(error.message().contains("control group"), "{error}");
         return;
     }
+    let call = ground.call("bounded", b"");
+    let (output, log) = (text(&call.output), text(&call.log));
     assert_eq!(output, "no memory\n", "{log}");
     // The shell gives up when it cannot fork.
     assert!(log.to_lowercase().contains("fork"), "{log}");
     assert!(matches!(call.end, End::Exit(2)), "{:?} {log}", call.end);
+}
+
+#[test]
+fn memory_of_all_processes_together_is_bounded_or_nothing_is_deployed() {
+    let ground = Ground::new();
+    let script = "i=0; while [ $i -lt 10 ]; do head -c 20000000 /dev/zero | tail -c 20000000 | (read -r x; sleep 1000) & i=$((i+1)); done; wait";
+    let source = ground.source("many", script, "[limits]\nseconds = 20\n", "\n[limits]\nmemory = \"100M\"\n");
+    let rules = fs::read_to_string(source.join("policy.toml")).expect("there");
+    fs::write(source.join("policy.toml"), rules.replace("\"null\"", "\"null\", \"zero\"")).expect("written");
+    match ground.store.deploy(&source, None) {
+        Ok(_) => {
+            let call = ground.call("many", b"");
+            assert_eq!(call.end, End::Reached(Reached::Memory), "{}", text(&call.log));
+        }
+        Err(error) => {
+            assert!(error.message().contains("memory: ") && error.message().contains("control group"), "{error}");
+        }
+    }
+}
+
+/// A function that reads what its policy lets it, and names what it does not.
+fn looks(ground: &Ground, manifest: &str, policy: &str) -> Deployed {
+    fs::create_dir(ground.path("data")).expect("a folder");
+    for name in ["a.log", "b.txt"] {
+        fs::write(ground.path("data").join(name), format!("{name}\n")).expect("written");
+    }
+    let at = ground.path("data").display().to_string();
+    let script = format!(
+        "read -r line; echo $line $HOLDFAST_FUNCTION; pwd; ls; cat {at}/a.log; cat {at}/b.txt; echo x > /function/new; ls /root"
+    );
+    ground.deploy("looks", &script, manifest, &policy.replace("DATA", &at))
+}
+
+/// What it says and does not, cold and, where instances are kept ready, warm.
+fn sees_one(ground: &Ground, refused: &[&str]) {
+    let check = |call: Call, cold: bool| {
+        let (output, log) = (text(&call.output), text(&call.log));
+        assert_eq!(call.cold, cold);
+        assert_eq!(output, "go looks\n/function\nfunction.toml\nhandler\npolicy.toml\na.log\n", "{log}");
+        assert!(refused.iter().all(|one| log.contains(one)), "{log}");
+    };
+    check(ground.call("looks", b"go\n"), true);
+    block_on(async {
+        let host = ground.host();
+        check(invoke(&host, "looks", b"go\n").await.expect("a call"), true);
+        for _ in 0..3 {
+            until("one that is ready", || host.state(&named("looks")).ready == 1).await;
+            check(invoke(&host, "looks", b"go\n").await.expect("a call"), false);
+        }
+        host.stop(Duration::from_secs(5)).await;
+    });
+}
+
+#[test]
+fn a_policy_that_takes_a_broker_is_held_cold_and_warm() {
+    let ground = Ground::new();
+    let rule = "\n[[rule]]\nallow = \"read\"\npath = \"DATA/*.log\"\n";
+    let deployed = looks(&ground, "[limits]\nwarm = 1\n", rule);
+    assert_eq!(deployed.held, Held::Broker);
+    sees_one(&ground, &["b.txt: Permission denied", "/function/new: Permission denied", "/root"]);
+}
+
+#[test]
+fn a_policy_that_takes_gates_is_held_cold_and_warm() {
+    if fs::File::options().read(true).write(true).open("/dev/fuse").is_err() {
+        // Then it is refused when it is deployed, as a policy of `holdfast run` is when it is started.
+        return;
+    }
+    let ground = Ground::new();
+    let rule = "\"DATA\" = \"read\"\n[[rule]]\ndeny = [\"read\"]\nfile = \"DATA/b.txt\"\narguments = { offset = 0 }\n";
+    let deployed = looks(&ground, "[limits]\nwarm = 1\n", rule);
+    assert_eq!(deployed.held, Held::Gates(vec![fs::canonicalize(ground.path("data")).expect("there")]));
+    sees_one(&ground, &["b.txt: Permission denied", "/function/new: Read-only", "/root"]);
 }
 
 #[test]

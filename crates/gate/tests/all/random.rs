@@ -6,6 +6,8 @@
 
 use crate::support::{folder, host, run};
 use holdfast_policy::Policy;
+use holdfast_testkit::pattern::{name_fits, parts_fit};
+use holdfast_testkit::rng::Dice;
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::path::Path;
@@ -20,22 +22,6 @@ const FILES: [&str; 6] = ["a", "b", "d/a", "d/ab", "d/e/a", "d/e/b"];
 const OFFSETS: [u64; 4] = [0, 4, 8, 12];
 const LENGTHS: [u64; 4] = [1, 4, 8, 5];
 const CALLS: [&str; 8] = ["read", "pread", "readv", "preadv", "write", "pwrite", "writev", "pwritev"];
-
-/// A sequence of numbers that a seed determines (`SplitMix64`).
-struct Dice(u64);
-
-impl Dice {
-    fn below(&mut self, bound: usize) -> usize {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        usize::try_from((mixed ^ (mixed >> 31)) >> 33).expect("31 bits") % bound
-    }
-
-    fn one<T: Copy>(&mut self, of: &[T]) -> T {
-        of[self.below(of.len())]
-    }
-}
 
 /// A rule, as its parts are written.
 #[derive(Debug)]
@@ -121,28 +107,6 @@ impl Rule {
     }
 }
 
-fn parts_fit(pattern: &[&str], names: &[&str]) -> bool {
-    match (pattern, names) {
-        ([], []) => true,
-        (["**"], names) => !names.is_empty(),
-        (["**", rest @ ..], names) => (0..=names.len()).any(|skipped| parts_fit(rest, &names[skipped..])),
-        ([part, rest @ ..], [name, names @ ..]) => {
-            name_fits(part.as_bytes(), name.as_bytes()) && parts_fit(rest, names)
-        }
-        _ => false,
-    }
-}
-
-fn name_fits(pattern: &[u8], name: &[u8]) -> bool {
-    match (pattern, name) {
-        ([], []) => true,
-        ([b'*', rest @ ..], _) => (0..=name.len()).any(|skipped| name_fits(rest, &name[skipped..])),
-        ([b'?', rest @ ..], [_, names @ ..]) => name_fits(rest, names),
-        ([wanted, rest @ ..], [byte, names @ ..]) => wanted == byte && name_fits(rest, names),
-        _ => false,
-    }
-}
-
 fn is_allowed(rules: &[Rule], call: Call<'_>) -> bool {
     let fit = |(order, rule): (usize, &Rule)| {
         let (kind, depth) = rule.fits(call.path).filter(|_| rule.operations.contains(&call.operation))?;
@@ -212,7 +176,7 @@ fn policy(dice: &mut Dice, root: &str) -> (Vec<Rule>, Policy, String) {
 }
 
 fn one_sandbox(seed: u64, tools: &Path, ends: &mut Ends) {
-    let mut dice = Dice(seed);
+    let mut dice = Dice::new(seed);
     let (_guard, path) = folder();
     let root = path.to_str().expect("a plain name");
     std::fs::create_dir_all(path.join("d/e")).expect("folders");

@@ -2,28 +2,16 @@
 
 use holdfast_broker::Counters;
 use holdfast_gate::{Gate, Options};
-use holdfast_policy::{Judge, Operation, Policy, Request, Verdict};
+use holdfast_policy::{Judge, Policy};
 use holdfast_sandbox::{Access, Denied, Device, Mount, Outcome, Root, Sandbox, Source, Stream};
+pub(crate) use holdfast_testkit::judges::{By, Told, all};
+use holdfast_testkit::sandboxed::{self, literal};
 use std::fs::File;
 use std::io::Read;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use tempfile::TempDir;
-
-/// A judge that is a function.
-pub(crate) struct By<F>(pub(crate) F);
-
-impl<F: Fn(&Request<'_>) -> bool + Send + Sync> Judge for By<F> {
-    fn judge(&self, request: &Request<'_>) -> Verdict {
-        Verdict { allowed: (self.0)(request), rule: None }
-    }
-}
-
-/// Allows everything.
-pub(crate) fn all() -> Arc<dyn Judge> {
-    Arc::new(By(|_: &Request<'_>| true))
-}
 
 /// A policy that allows everything but what its rules refuse.
 pub(crate) fn policy(rules: &str) -> Arc<dyn Judge> {
@@ -55,32 +43,11 @@ pub(crate) fn shell(folder: &Path, script: &str) -> Sandbox {
     host(folder, ["/bin/sh", "-c", script])
 }
 
-/// Python with a program. Before it: `say(name, what)`, which says `ok` or the name of the error, and `D`, the folder.
+/// Python with a program, as [`holdfast_testkit::sandboxed::python`] has it, and with `D`, the folder.
 pub(crate) fn python(folder: &Path, program: &str) -> Sandbox {
-    let before = "\
-import os, errno, ctypes, sys, mmap, struct, signal
-libc = ctypes.CDLL(None, use_errno=True)
-def call(number, *arguments):
-    result = libc.syscall(ctypes.c_long(number), *[ctypes.c_long(a) if isinstance(a, int) else a for a in arguments])
-    if result < 0: raise OSError(ctypes.get_errno(), 'call')
-    return result
-def attempt(what):
-    try: what(); return 'ok'
-    except OSError as error: return errno.errorcode.get(error.errno, str(error))
-def say(name, what): print(name, attempt(what), flush=True)
-";
-    let literal = format!("{:?}", folder.to_str().expect("paths of tests are text"));
-    let program = format!("{before}D = {literal}\n{program}");
-    host(folder, ["/usr/bin/python3", "-S", "-E", "-c", &program])
-}
-
-/// A decision that was told of.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Told {
-    pub(crate) program: PathBuf,
-    pub(crate) operation: Operation,
-    pub(crate) path: PathBuf,
-    pub(crate) allowed: bool,
+    let program = format!("D = {}\n{program}", literal(folder));
+    let text = sandboxed::python("sys, mmap, struct, signal", &program);
+    host(folder, ["/usr/bin/python3", "-S", "-E", "-c", &text])
 }
 
 /// What came of a program.
@@ -135,11 +102,7 @@ pub(crate) fn said(judge: Arc<dyn Judge>, sandbox: Sandbox) -> String {
 
 /// A folder that goes away with the test, by its true path.
 pub(crate) fn folder() -> (TempDir, PathBuf) {
-    let folder = tempfile::Builder::new().prefix("holdfast-gate-").tempdir().expect("a folder");
+    let folder = sandboxed::folder();
     let path = std::fs::canonicalize(folder.path()).expect("it is there");
     (folder, path)
-}
-
-pub(crate) fn is_root() -> bool {
-    rustix::process::geteuid().is_root()
 }

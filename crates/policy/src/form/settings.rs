@@ -4,6 +4,7 @@ use super::reader::{Reader, Value};
 use crate::mistake::unknown;
 use crate::{Device, Environment, Limits, Network, Settings};
 use std::collections::BTreeSet;
+use std::ops::RangeInclusive;
 use toml::de::{DeTable, DeValue};
 
 /// The most ports and variables that are named: more is a mistake of a program that writes policies.
@@ -12,6 +13,8 @@ const NAMED_MAX: usize = 1000;
 /// Suffixes of sizes: powers of 1,024.
 const SIZES: [(&str, u32); 8] =
     [("K", 10), ("M", 20), ("G", 30), ("T", 40), ("KiB", 10), ("MiB", 20), ("GiB", 30), ("TiB", 40)];
+/// Thousandths of processors that a limit may be: below, the kernel has no share, and nobody has as many.
+const PROCESSORS: RangeInclusive<f64> = 10.0..=10_000_000.0;
 /// Suffixes of times in seconds.
 const TIMES: [(&str, u64); 3] = [("s", 1), ("m", 60), ("h", 3600)];
 
@@ -107,7 +110,7 @@ impl Reader<'_> {
     }
 
     fn limits(&mut self, table: &DeTable<'_>) -> Limits {
-        self.known(table, "limit", &["cpu-seconds", "memory", "processes", "seconds", "open-files", "file-size"]);
+        self.known(table, "limit", &Limits::default().named().map(|(name, _)| name));
         let mut limit = |key, read: fn(&mut Self, &Value<'_>, &str) -> Option<u64>| {
             let value = table.get(key)?;
             let number = read(self, value, key)?;
@@ -117,10 +120,13 @@ impl Reader<'_> {
             Some(number)
         };
         Limits {
-            cpu_seconds: limit("cpu-seconds", Self::time),
             memory: limit("memory", Self::size),
+            cpu_seconds: limit("cpu-seconds", Self::time),
+            cpus: limit("cpus", Self::processors),
             processes: limit("processes", Self::count),
             seconds: limit("seconds", Self::time),
+            process_memory: limit("process-memory", Self::size),
+            process_cpu_seconds: limit("process-cpu-seconds", Self::time),
             open_files: limit("open-files", Self::count),
             file_size: limit("file-size", Self::size),
         }
@@ -128,6 +134,22 @@ impl Reader<'_> {
 
     fn count(&mut self, value: &Value<'_>, what: &str) -> Option<u64> {
         self.integer(value, &format!("`{what}`"), 0..i128::from(i64::MAX) + 1)?.try_into().ok()
+    }
+
+    /// Thousandths of a processor, written as a number of processors.
+    fn processors(&mut self, value: &Value<'_>, what: &str) -> Option<u64> {
+        let number = match value.get_ref() {
+            DeValue::Integer(number) if number.radix() == 10 => number.as_str().parse::<f64>().ok(),
+            DeValue::Float(number) => number.as_str().parse().ok(),
+            _ => None,
+        };
+        let thousandths = number.map(|number| number * 1000.0).filter(|number| PROCESSORS.contains(number));
+        if thousandths.is_none() {
+            self.wrong(value.span(), format!("`{what}` is a number of processors from 0.01 to 10000, such as 1.5"));
+        }
+        // Within the bounds, and a part of a thousandth more or less is nobody's matter.
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "it is within the bounds above")]
+        thousandths.map(|number| number.round() as u64)
     }
 
     /// Bytes, as a number or as text with a suffix.

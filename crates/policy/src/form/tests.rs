@@ -46,7 +46,9 @@ set = { LANG = "C" }
 
 [limits]
 cpu-seconds = "5m"
+cpus = 1.5
 memory = "512M"
+process-memory = "1G"
 open-files = 64
 "#;
 
@@ -60,6 +62,7 @@ fn an_example_with_everything_in_it_is_understood() {
     assert!(may(&policy, Operation::Write, "/tmp/a.log") && !may(&policy, Operation::Write, "/tmp/a.lo"));
     assert_eq!(policy.settings.limits.memory, Some(512 << 20));
     assert_eq!(policy.settings.limits.cpu_seconds, Some(300));
+    assert_eq!((policy.settings.limits.cpus, policy.settings.limits.process_memory), (Some(1500), Some(1 << 30)));
     assert_eq!(policy.settings.directory.as_deref(), Some(Path::new("/base/work")));
     assert_eq!(policy.rules().len(), 9);
 }
@@ -140,6 +143,9 @@ fn each_mistake_is_named_with_its_place_and_the_word_that_was_meant() {
         ("devices = [\"sda\"]", "p.toml:1:12: \"sda\" is no device; known are null"),
         ("[limits]\nmemory = \"12X\"", "p.toml:2:10: `memory` is a number of bytes"),
         ("[limits]\nmemory = \"99999999T\"", "p.toml:2:10: `memory` is a number of bytes"),
+        ("[limits]\ncpus = 0", "p.toml:2:8: `cpus` is a number of processors from 0.01"),
+        ("[limits]\ncpus = \"2\"", "p.toml:2:8: `cpus` is a number of processors"),
+        ("[limits]\ncpus = nan", "p.toml:2:8: `cpus` is a number of processors"),
         ("[limits]\nprocesses = 0", "p.toml:2:13: `processes` of 0 lets nothing run"),
         ("[environment]\nkeep = [\"A B\"]", "p.toml:2:9: \"A B\" is no name of a variable"),
         ("a = ", "p.toml:1:5: "),

@@ -153,18 +153,9 @@ fn tables(out: &mut String, settings: &Settings) {
     }
     if settings.limits != Limits::default() {
         out.push_str("\n[limits]\n");
-        let limits = &settings.limits;
-        let all = [
-            ("cpu-seconds", limits.cpu_seconds),
-            ("memory", limits.memory),
-            ("processes", limits.processes),
-            ("seconds", limits.seconds),
-            ("open-files", limits.open_files),
-            ("file-size", limits.file_size),
-        ];
-        for (name, limit) in all {
-            if let Some(limit) = limit {
-                line(out, format_args!("{name} = {limit}"));
+        for (name, limit) in settings.limits.named() {
+            if let Some(most) = limit {
+                line(out, format_args!("{name} = {}", Limits::written(name, most)));
             }
         }
     }

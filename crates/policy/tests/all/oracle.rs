@@ -2,6 +2,7 @@
 
 use crate::random::{Dice, PROGRAMS};
 use holdfast_policy::{Decision, Judge, Operation, Policy, Request, Rule, Scope};
+use holdfast_testkit::pattern::{name_fits, parts_fit};
 use std::path::Path;
 
 /// How well a rule fits: kind of place, depth of the place, program, arguments, form, order.
@@ -9,30 +10,6 @@ type Fit = (u8, usize, u8, usize, bool, usize);
 
 fn split(path: &str) -> Vec<&str> {
     path.split('/').filter(|part| !part.is_empty()).collect()
-}
-
-/// Whether a part of a path fits a part of a pattern.
-fn part_fits(pattern: &[u8], name: &[u8]) -> bool {
-    match (pattern.first(), name.first()) {
-        (None, None) => true,
-        (Some(b'*'), _) => (0..=name.len()).any(|skip| part_fits(&pattern[1..], &name[skip..])),
-        (Some(b'?'), Some(_)) => part_fits(&pattern[1..], &name[1..]),
-        (Some(wanted), Some(given)) => wanted == given && part_fits(&pattern[1..], &name[1..]),
-        _ => false,
-    }
-}
-
-fn pattern_fits(pattern: &[&str], path: &[&str]) -> bool {
-    match (pattern, path) {
-        ([], []) => true,
-        // At the end it is what is below, which is at least something.
-        (["**"], path) => !path.is_empty(),
-        (["**", rest @ ..], path) => (0..=path.len()).any(|skip| pattern_fits(rest, &path[skip..])),
-        ([first, rest @ ..], [name, names @ ..]) => {
-            part_fits(first.as_bytes(), name.as_bytes()) && pattern_fits(rest, names)
-        }
-        _ => false,
-    }
 }
 
 fn depth(path: &Path) -> usize {
@@ -47,7 +24,7 @@ fn place(scope: &Scope, path: &Path) -> Option<(u8, usize)> {
         Scope::Glob(pattern) => {
             let parts = split(pattern);
             let literal = parts.iter().take(parts.len() - 1).take_while(|part| !part.contains(['*', '?'])).count();
-            pattern_fits(&parts, &split(path.to_str().unwrap())).then_some((1, literal))
+            parts_fit(&parts, &split(path.to_str().unwrap())).then_some((1, literal))
         }
     }
 }
@@ -60,9 +37,9 @@ fn program(rule: &Rule, program: &Path) -> Option<u8> {
         literal if literal == program.to_str().unwrap() => Some(3),
         literal if literal == name => Some(2),
         pattern if pattern.starts_with('/') => {
-            pattern_fits(&split(pattern), &split(program.to_str().unwrap())).then_some(1)
+            parts_fit(&split(pattern), &split(program.to_str().unwrap())).then_some(1)
         }
-        pattern => part_fits(pattern.as_bytes(), name.as_bytes()).then_some(1),
+        pattern => name_fits(pattern.as_bytes(), name.as_bytes()).then_some(1),
     };
     programs.written().iter().filter_map(fits).max()
 }

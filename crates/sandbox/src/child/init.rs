@@ -1,4 +1,4 @@
-//! The first process of the sandbox. It starts the program, takes ended processes away, passes signals on, watches the clock, and ends with the
+//! The first process of the sandbox. It starts the program, takes ended processes away, passes signals on, watches the clock and what all together use, and ends with the
 //! program: the kernel then kills whatever is left in the namespace.
 //!
 //! Until the program is executed it waits for that, unless there is a listener, and only a kill reaches it: where a file system does not answer, it has no clock.
@@ -40,7 +40,15 @@ pub(super) fn run(plan: &Plan, descriptors: &Descriptors<'_>) -> Result<Never, F
         signals,
         deadline_ns,
         cpu_s,
-        out_of_time: false,
+        time: plan.cpu_ns.zip(descriptors.used).map(|(most_ns, (file, unit_ns))| Time {
+            file,
+            unit_ns,
+            most_ns,
+            processors: plan.processors,
+            look_ns: began_ns,
+        }),
+        overflow: descriptors.overflow,
+        killed: None,
         alone,
     };
     init.serve()
@@ -82,9 +90,48 @@ struct Init<'a> {
     signals: OwnedFd,
     deadline_ns: Option<u64>,
     cpu_s: Option<u64>,
-    out_of_time: bool,
+    time: Option<Time<'a>>,
+    overflow: Option<BorrowedFd<'a>>,
+    /// The limit for which all were killed.
+    killed: Option<Limit>,
     /// Without namespaces.
     alone: bool,
+}
+
+/// Processor time of all together, looked at when it could be used up.
+struct Time<'a> {
+    /// What the kernel has counted.
+    file: BorrowedFd<'a>,
+    unit_ns: u64,
+    most_ns: u64,
+    processors: u64,
+    /// When it is looked at next.
+    look_ns: u64,
+}
+
+/// Shortest time between two looks: what is used beyond the limit is at most so much of each processor.
+const LOOK_NS: u64 = 5_000_000;
+
+impl Time<'_> {
+    /// Whether it is used up. What cannot be read is taken for that.
+    fn is_over(&mut self, now_ns: u64) -> bool {
+        if now_ns < self.look_ns {
+            return false;
+        }
+        let mut text = [0; 64];
+        let bytes = rustix::io::pread(self.file, &mut text, 0).unwrap_or(0);
+        let Some(used) = first_number(&text[..bytes]) else { return true };
+        let left_ns = self.most_ns.saturating_sub(used.saturating_mul(self.unit_ns));
+        self.look_ns = now_ns.saturating_add((left_ns / self.processors).max(LOOK_NS));
+        left_ns == 0
+    }
+}
+
+/// `cpuacct.usage` is a number, and `cpu.stat` begins with the word and the number of what is used.
+fn first_number(text: &[u8]) -> Option<u64> {
+    let from = text.iter().position(u8::is_ascii_digit)?;
+    let digits = text[from..].iter().take_while(|byte| byte.is_ascii_digit());
+    Some(digits.fold(0_u64, |sum, digit| sum.saturating_mul(10).saturating_add(u64::from(digit - b'0'))))
 }
 
 /// Everybody in this namespace but the first process, which this is.
@@ -97,12 +144,19 @@ impl Init<'_> {
                 PollFd::from_borrowed_fd(self.supervisor, PollFlags::IN),
                 PollFd::from_borrowed_fd(self.control, PollFlags::IN),
                 PollFd::from_borrowed_fd(self.signals.as_fd(), PollFlags::IN),
+                // What there is not is said twice.
+                PollFd::from_borrowed_fd(self.overflow.unwrap_or(self.supervisor), PollFlags::IN),
             ];
             let left = self.left();
             let _ = poll(&mut events, left.as_ref());
-            let [supervisor, control, signals] = [0, 1, 2].map(|at: usize| !events[at].revents().is_empty());
+            let [supervisor, control, signals, overflow] =
+                [0, 1, 2, 3].map(|at: usize| !events[at].revents().is_empty());
             if supervisor {
                 self.leave(super::FAILED);
+            }
+            if overflow {
+                self.overflow = None;
+                self.kill_all(Limit::Memory);
             }
             if signals {
                 self.signalled();
@@ -115,21 +169,32 @@ impl Init<'_> {
     }
 
     fn left(&self) -> Option<Timespec> {
-        let deadline_ns = self.deadline_ns.filter(|_| !self.out_of_time)?;
-        let left_ns = deadline_ns.saturating_sub(sys::now_ns());
+        let look_ns = self.time.as_ref().map(|time| time.look_ns);
+        let next_ns = self.deadline_ns.into_iter().chain(look_ns).min().filter(|_| self.killed.is_none())?;
+        let left_ns = next_ns.saturating_sub(sys::now_ns());
         let whole = |ns: u64| i64::try_from(ns).unwrap_or(i64::MAX);
         Some(Timespec { tv_sec: whole(left_ns / 1_000_000_000), tv_nsec: whole(left_ns % 1_000_000_000) })
     }
 
     fn watch_clock(&mut self) {
-        if !self.out_of_time && self.deadline_ns.is_some_and(|deadline_ns| sys::now_ns() >= deadline_ns) {
-            self.out_of_time = true;
-            // It ends what is stopped as well. If nobody is left, the program has ended, and that is told next.
-            if self.alone {
-                let _ = sys::kill(self.program, libc::SIGKILL);
-            } else {
-                let _ = sys::kill(EVERYBODY, libc::SIGKILL);
-            }
+        if self.killed.is_some() {
+            return;
+        }
+        let now_ns = sys::now_ns();
+        if self.deadline_ns.is_some_and(|deadline_ns| now_ns >= deadline_ns) {
+            self.kill_all(Limit::Wall);
+        } else if self.time.as_mut().is_some_and(|time| time.is_over(now_ns)) {
+            self.kill_all(Limit::Cpu);
+        }
+    }
+
+    fn kill_all(&mut self, limit: Limit) {
+        self.killed = self.killed.or(Some(limit));
+        // It ends what is stopped as well. If nobody is left, the program has ended, and that is told next.
+        if self.alone {
+            let _ = sys::kill(self.program, libc::SIGKILL);
+        } else {
+            let _ = sys::kill(EVERYBODY, libc::SIGKILL);
         }
     }
 
@@ -153,7 +218,7 @@ impl Init<'_> {
     }
 
     fn end(&mut self, status: i32, cpu_us: u64) -> ! {
-        let limit = Limit::of(status, cpu_us, self.cpu_s, self.out_of_time);
+        let limit = Limit::of(status, cpu_us, self.cpu_s, self.killed);
         let _ = tell(self.control, Message::Ended { status, limit: Limit::number(limit) }, &[]);
         self.leave(0)
     }

@@ -29,8 +29,12 @@ pub(crate) struct Descriptors<'a> {
     pub(crate) control: BorrowedFd<'a>,
     /// The caller's process.
     pub(crate) supervisor: BorrowedFd<'a>,
-    /// What lets this process into its control group.
-    pub(crate) group: Option<BorrowedFd<'a>>,
+    /// What lets this process into its control groups.
+    pub(crate) doors: &'a [BorrowedFd<'a>],
+    /// What the kernel has counted of the processor time of all together, in units of so many nanoseconds.
+    pub(crate) used: Option<(BorrowedFd<'a>, u64)>,
+    /// Becomes readable when there is too little memory.
+    pub(crate) overflow: Option<BorrowedFd<'a>>,
     /// The program's standard streams.
     pub(crate) streams: [BorrowedFd<'a>; 3],
 }
@@ -63,8 +67,8 @@ fn or_tell(descriptors: &Descriptors<'_>, work: impl FnOnce() -> Result<Never, F
 enum Never {}
 
 fn prepare(plan: &Plan, descriptors: &Descriptors<'_>) -> Result<Never, Failure> {
-    if let Some(group) = descriptors.group {
-        rustix::io::write(group, b"0").map_err(in_step(Step::Limits))?;
+    for door in descriptors.doors {
+        rustix::io::write(door, b"0").map_err(in_step(Step::Limits))?;
     }
     close_others(descriptors).map_err(in_step(Step::Streams))?;
     let alone = plan.namespaces == 0;
@@ -82,7 +86,10 @@ fn prepare(plan: &Plan, descriptors: &Descriptors<'_>) -> Result<Never, Failure>
 /// Closes everything of the caller's that is not needed here. Copies of other sandboxes' descriptors would keep those alive.
 fn close_others(descriptors: &Descriptors<'_>) -> Result<(), Errno> {
     let [input, output, error] = descriptors.streams;
-    let needed = [descriptors.report, descriptors.control, descriptors.supervisor, input, output, error];
+    let report = descriptors.report;
+    // What there is not is said twice.
+    let (used, overflow) = (descriptors.used.map_or(report, |(file, _)| file), descriptors.overflow.unwrap_or(report));
+    let needed = [report, descriptors.control, descriptors.supervisor, used, overflow, input, output, error];
     let mut numbers = needed.map(|one| one.as_raw_fd().unsigned_abs());
     numbers.sort_unstable();
     let mut from = 0;

@@ -64,6 +64,10 @@ pub(crate) struct Plan {
     pub(crate) listener: bool,
     pub(crate) limits: Vec<(u32, u64)>,
     pub(crate) wall_ns: Option<u64>,
+    /// Processor time of all together.
+    pub(crate) cpu_ns: Option<u64>,
+    /// How many processors there are.
+    pub(crate) processors: u64,
     pub(crate) loopback: bool,
     pub(crate) session: bool,
     pub(crate) folder: CString,
@@ -149,6 +153,8 @@ impl Plan {
             listener: !sandbox.notify.is_empty(),
             limits: limits(sandbox),
             wall_ns: sandbox.limits.wall_s.map(|seconds| seconds.saturating_mul(1_000_000_000)),
+            cpu_ns: sandbox.limits.cpu_s.map(|seconds| seconds.saturating_mul(1_000_000_000)),
+            processors: sys::processors(),
             loopback: sandbox.network == Network::None && !sandbox.no_namespaces,
             session: !sandbox.terminal,
             folder: c_string(sandbox.folder.as_os_str().as_bytes(), "the working directory")?,
@@ -234,8 +240,9 @@ fn limits(sandbox: &Sandbox) -> Vec<(u32, u64)> {
     let processes = wanted.processes.map(|count| count.saturating_add(1));
     let all = [
         (libc::RLIMIT_CORE, Some(0)),
-        (libc::RLIMIT_CPU, wanted.cpu_s),
-        (libc::RLIMIT_AS, wanted.memory_bytes),
+        // None can have more than all together.
+        (libc::RLIMIT_CPU, wanted.process_cpu_s.into_iter().chain(wanted.cpu_s).min()),
+        (libc::RLIMIT_AS, wanted.process_memory_bytes),
         (libc::RLIMIT_NPROC, processes),
         (libc::RLIMIT_FSIZE, wanted.file_bytes),
         (libc::RLIMIT_NOFILE, wanted.open_files),

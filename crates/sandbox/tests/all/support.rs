@@ -1,10 +1,11 @@
 //! What the tests share: a view in which shells and Python run, and what programs in it say.
 
 use holdfast_sandbox::{Access, Device, Mount, Outcome, Running, Sandbox, Stream};
+use holdfast_testkit::sandboxed;
+pub(crate) use holdfast_testkit::sandboxed::{folder, is_root, literal};
 use std::fs::File;
 use std::io::Read;
 use std::path::Path;
-use tempfile::TempDir;
 
 /// The system's programs, devices, processes, and a `/tmp`; nothing else.
 pub(crate) fn plain<const N: usize>(command: [&str; N]) -> Sandbox {
@@ -25,21 +26,10 @@ pub(crate) fn shell(script: &str) -> Sandbox {
     plain(["/bin/sh", "-c", script])
 }
 
-/// Python with a program. Before it: `attempt(what)`, which says `ok` or the name of the error, and `call`, which makes a system call by number.
+/// Python with a program, as [`holdfast_testkit::sandboxed::python`] has it.
 pub(crate) fn python(program: &str) -> Sandbox {
-    let before = "\
-import os, errno, ctypes, sys, socket, signal, time
-libc = ctypes.CDLL(None, use_errno=True)
-def call(number, *arguments):
-    result = libc.syscall(ctypes.c_long(number), *[ctypes.c_long(a) if isinstance(a, int) else a for a in arguments])
-    if result < 0: raise OSError(ctypes.get_errno(), 'call')
-    return result
-def attempt(what):
-    try: what(); return 'ok'
-    except OSError as error: return errno.errorcode.get(error.errno, str(error))
-def say(name, what): print(name, attempt(what), flush=True)
-";
-    plain(["/usr/bin/python3", "-S", "-E", "-c", &format!("{before}{program}")])
+    let text = sandboxed::python("sys, socket, signal, time", program);
+    plain(["/usr/bin/python3", "-S", "-E", "-c", &text])
 }
 
 /// Starts with output to a pipe.
@@ -76,24 +66,10 @@ pub(crate) fn line(output: &mut File) -> String {
     String::from_utf8_lossy(&line).into_owned()
 }
 
-/// A folder that goes away with the test.
-pub(crate) fn folder() -> TempDir {
-    tempfile::Builder::new().prefix("holdfast-sandbox-").tempdir().expect("a folder")
-}
-
 /// Writes a file below a folder.
 pub(crate) fn write(folder: &Path, name: &str, content: &str) -> std::path::PathBuf {
     let path = folder.join(name);
     std::fs::create_dir_all(path.parent().expect("below a folder")).expect("folders");
     std::fs::write(&path, content).expect("a file");
     path
-}
-
-/// A path as a literal of Python.
-pub(crate) fn literal(path: &Path) -> String {
-    format!("{:?}", path.to_str().expect("paths of tests are text"))
-}
-
-pub(crate) fn is_root() -> bool {
-    rustix::process::geteuid().is_root()
 }

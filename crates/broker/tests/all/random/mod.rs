@@ -11,6 +11,7 @@ mod tree;
 use crate::support::{folder, host, run_with};
 use holdfast_broker::Options;
 use holdfast_policy::{Operation, Policy};
+pub(super) use holdfast_testkit::rng::Dice;
 use oracle::{PROGRAMS, Rules};
 use script::{CALLS, Script};
 use std::collections::BTreeMap;
@@ -24,31 +25,6 @@ const CALLS_OF_ONE: usize = 25;
 
 /// What the programs themselves need, whatever the rules about the tree are.
 const MACHINE: [&str; 7] = ["/usr", "/lib", "/lib64", "/bin", "/etc", "/proc", "/dev"];
-
-/// A sequence of numbers that a seed determines (`SplitMix64`).
-pub(super) struct Dice(u64);
-
-impl Dice {
-    fn new(seed: u64) -> Self {
-        Self(seed)
-    }
-
-    pub(super) fn below(&mut self, bound: usize) -> usize {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        usize::try_from((mixed ^ (mixed >> 31)) >> 33).expect("31 bits") % bound.max(1)
-    }
-
-    pub(super) fn one<T: Clone>(&mut self, of: &[T]) -> T {
-        of[self.below(of.len())].clone()
-    }
-
-    /// Once in so many times.
-    pub(super) fn once_in(&mut self, times: usize) -> bool {
-        self.below(times) == 0
-    }
-}
 
 /// How often each call ended well and badly.
 type Ends = BTreeMap<&'static str, [u32; 2]>;

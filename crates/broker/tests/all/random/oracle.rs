@@ -3,6 +3,7 @@
 //! It shares nothing with the crate under test but the names of operations. Every rule is asked whether it fits, and of those that fit the best one decides.
 
 use super::Dice;
+use holdfast_testkit::pattern::{name_fits, parts_fit};
 use std::cmp::Reverse;
 use std::fmt::Write;
 
@@ -160,31 +161,6 @@ impl Rule {
         };
         !self.allow.is_empty()
             && (at.strip_prefix(folder).is_some_and(|rest| rest.starts_with('/')) || itself && at == folder)
-    }
-}
-
-fn parts_fit(pattern: &[&str], names: &[&str]) -> bool {
-    match (pattern, names) {
-        ([], []) => true,
-        (["**"], names) => !names.is_empty(),
-        (["**", rest @ ..], names) => (0..=names.len()).any(|skipped| parts_fit(rest, &names[skipped..])),
-        ([part, rest @ ..], [name, names @ ..]) => {
-            name_fits(part.as_bytes(), name.as_bytes()) && parts_fit(rest, names)
-        }
-        _ => false,
-    }
-}
-
-fn name_fits(pattern: &[u8], name: &[u8]) -> bool {
-    match (pattern, name) {
-        ([], []) => true,
-        ([b'*', rest @ ..], _) => (0..=name.len()).any(|skipped| name_fits(rest, &name[skipped..])),
-        ([b'?', rest @ ..], [_, names @ ..]) => name_fits(rest, names),
-        ([b'[', from, b'-', to, b']', rest @ ..], [byte, names @ ..]) => {
-            (from..=to).contains(&byte) && name_fits(rest, names)
-        }
-        ([wanted, rest @ ..], [byte, names @ ..]) => wanted == byte && name_fits(rest, names),
-        _ => false,
     }
 }
 

@@ -61,10 +61,8 @@ pub(super) fn run(args: &LearnArgs) -> anyhow::Result<ExitCode> {
     let command = Command {
         words: args.words.clone(),
         folder: folder.clone(),
-        copies: Vec::new(),
         terminal: std::io::stdin().is_terminal(),
-        widen: false,
-        allow_degraded: false,
+        ..Command::default()
     };
     let (confined, outcome) = to_its_end(about, || Ok(Confined::learn(policy, &command, notes.clone())?))?;
     confined.finish();
