@@ -259,13 +259,13 @@ fn what_vanishes_or_changes_on_the_server_is_noticed() -> Outcome {
     fs::create_dir(root.join("d"))?;
     put(&root.join("d/a"), &random(8 * MIB, 6))?;
     put(&root.join("d/b"), &random(3 * MIB, 7))?;
+    let new = random(8 * MIB, 8);
     let to = both.at("to");
     let words = ["pull", &both.server.url("d/."), &to.display().to_string(), "--jobs", "1", "--limit-rate", "4M"];
     let child = both.command(&words)?.spawn()?;
     while part_bytes(&to) < 3 * MIB as u64 {
         sleep(Duration::from_millis(1));
     }
-    let new = random(8 * MIB, 8);
     fs::write(root.join("d/new"), &new)?;
     fs::rename(root.join("d/new"), root.join("d/a"))?;
     fs::remove_file(root.join("d/b"))?;
