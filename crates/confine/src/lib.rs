@@ -9,9 +9,11 @@
 //!   brokered  who answers the calls of a program that mounts do not hold
 //!   gated     who answers the calls in such folders
 //!     audit     the log of what was refused, of both
+//!       recent  the last of it, for whoever asks
 //!   learn     what a program needs, noted while it is allowed, and written as a policy
+//!   revoke    what is open, taken back under another policy
 //!   copy      folders whose changes are kept apart
-//! control   a socket of each running program: list, freeze, thaw, kill, another policy
+//! control   a socket of each running program: list, freeze, thaw, kill, another policy, what was refused
 //! ```
 //!
 //! **It never fails open.** A policy is enforced exactly, or the program is not started and the rules that cannot be held are named.
@@ -28,6 +30,8 @@ mod gated;
 mod gates;
 mod learn;
 mod plan;
+mod recent;
+mod revoke;
 mod run;
 mod settings;
 mod way;
@@ -39,6 +43,8 @@ pub use holdfast_sandbox::layer::Change;
 pub use holdfast_sandbox::{Outcome, Status};
 pub use learn::{Notes, Written};
 pub use plan::{Held, Line, Plan, Unheld};
+pub use recent::{Decided, RuleWords};
+pub use revoke::{Ended, Revoked};
 pub use run::{Command, Confined, failed, lines_of};
 pub use settings::{Bound, bounds, sandbox};
 pub use way::Way;
