@@ -200,7 +200,7 @@ mod tests {
         let recent = Arc::new(Recent::default());
         let waiting = |since| {
             let recent = recent.clone();
-            std::thread::spawn(move || recent.wait_since(since, Duration::from_secs(60)))
+            std::thread::spawn(move || recent.wait_since(since, Duration::from_mins(1)))
         };
         let first = waiting(0);
         keep(&recent, decided("/f", "x"));

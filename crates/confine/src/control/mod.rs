@@ -31,7 +31,7 @@ const LINE_BYTES_MAX: u64 = 4 << 20;
 /// Longest that either side waits for the other's line.
 const LINE_TIME: Duration = Duration::from_secs(5);
 /// Longest that another policy may take, with the end of those who have what it refuses.
-const CHANGE_TIME: Duration = Duration::from_secs(60);
+const CHANGE_TIME: Duration = Duration::from_mins(1);
 
 /// What is asked.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -17,17 +17,25 @@ const SHOWN_MAX: usize = 1000;
 /// What the kernel writes behind a name that is no more.
 const DELETED: &[u8] = b" (deleted)";
 
+/// Most of what a process has that is kept to be told.
+const FOUND_MAX: usize = 100;
+
 /// Why a process is to be ended.
 #[derive(Default)]
 pub(super) struct Found {
     had: Vec<String>,
-    known: HashSet<String>,
+    more: usize,
 }
 
 impl Found {
     pub(super) fn add(&mut self, what: String) {
-        if self.known.insert(what.clone()) {
+        if self.had.contains(&what) {
+            return;
+        }
+        if self.had.len() < FOUND_MAX {
             self.had.push(what);
+        } else {
+            self.more += 1;
         }
     }
 
@@ -36,7 +44,7 @@ impl Found {
     }
 
     pub(super) fn told(mut self, most: usize) -> Vec<String> {
-        let more = self.had.len().saturating_sub(most);
+        let more = self.had.len().saturating_sub(most) + self.more;
         self.had.truncate(most);
         if more > 0 {
             self.had.push(format!("and {more} more"));
@@ -47,13 +55,32 @@ impl Found {
 
 /// What it runs, as it sees it.
 pub(super) fn program_of(pid: i32) -> String {
-    View::of(pid).map_or_else(|_| "?".to_owned(), |view| shown(&[view.program]))
+    Place::of(pid).map_or_else(|_| "?".to_owned(), |place| shown(&[place.program]))
+}
+
+/// The mounts and the file systems of a view, which all processes have in common; whatever is in none of them was handed over.
+pub(super) struct Mounts {
+    numbers: HashSet<u64>,
+    devices: HashSet<(u32, u32)>,
+}
+
+impl Mounts {
+    pub(super) fn of(pid: i32) -> io::Result<Self> {
+        let text = fs::read(format!("/proc/{pid}/mountinfo"))?;
+        let (mut numbers, mut devices) = (HashSet::new(), HashSet::new());
+        for line in text.split(|byte| *byte == b'\n') {
+            let mut fields = line.split(|byte| *byte == b' ');
+            numbers.extend(fields.next().and_then(number));
+            devices.extend(fields.nth(1).and_then(|device| pair(device, 10)));
+        }
+        Ok(Self { numbers, devices })
+    }
 }
 
 /// Finds what a process, which stands still, has and may not have.
-pub(super) fn look(pid: i32, rights: &Rights<'_>, found: &mut Found) {
-    let looked = View::of(pid).and_then(|view| {
-        let mut looking = Looking { view, rights, found, left: LOOKS_MAX };
+pub(super) fn look(pid: i32, mounts: &Mounts, rights: &Rights<'_>, found: &mut Found) {
+    let looked = Place::of(pid).and_then(|place| {
+        let mut looking = Looking { place, mounts, rights, found, left: LOOKS_MAX };
         looking.mappings()?;
         still::threads(pid).into_iter().try_for_each(|thread| looking.thread(thread))
     });
@@ -65,31 +92,21 @@ pub(super) fn look(pid: i32, rights: &Rights<'_>, found: &mut Found) {
 }
 
 /// Where a process is.
-struct View {
+struct Place {
     pid: i32,
     program: PathBuf,
     /// Its root, as the kernel writes it for us, without a slash at its end.
     top: Vec<u8>,
-    /// The mounts and the file systems of its view; all else was handed over.
-    mounts: HashSet<u64>,
-    devices: HashSet<(u32, u32)>,
 }
 
-impl View {
+impl Place {
     fn of(pid: i32) -> io::Result<Self> {
         let top = readlink(format!("/proc/{pid}/root"), Vec::new())?.into_bytes();
         let top = top.strip_suffix(b"/").unwrap_or(&top).to_vec();
-        let text = fs::read(format!("/proc/{pid}/mountinfo"))?;
-        let (mut mounts, mut devices) = (HashSet::new(), HashSet::new());
-        for line in text.split(|byte| *byte == b'\n') {
-            let mut fields = line.split(|byte| *byte == b' ');
-            mounts.extend(fields.next().and_then(number));
-            devices.extend(fields.nth(1).and_then(|device| pair(device, 10)));
-        }
-        let mut view = Self { pid, program: PathBuf::new(), top, mounts, devices };
+        let mut place = Self { pid, program: PathBuf::new(), top };
         let program = readlink(format!("/proc/{pid}/exe"), Vec::new())?.into_bytes();
-        view.program = as_path(view.inside(program.strip_suffix(DELETED).unwrap_or(&program)).unwrap_or(&program));
-        Ok(view)
+        place.program = as_path(place.inside(program.strip_suffix(DELETED).unwrap_or(&program)).unwrap_or(&program));
+        Ok(place)
     }
 
     /// A path as it is in the sandbox.
@@ -122,7 +139,8 @@ fn line<'a>(info: &'a str, name: &str) -> Option<&'a str> {
 }
 
 struct Looking<'a> {
-    view: View,
+    place: Place,
+    mounts: &'a Mounts,
     rights: &'a Rights<'a>,
     found: &'a mut Found,
     left: usize,
@@ -136,7 +154,7 @@ impl Looking<'_> {
 
     /// What a thread has open and stands in. Most share it with all others of their process, which nobody says.
     fn thread(&mut self, thread: i32) -> io::Result<()> {
-        let task = format!("/proc/{}/task/{thread}", self.view.pid);
+        let task = format!("/proc/{}/task/{thread}", self.place.pid);
         let entries = match fs::read_dir(format!("{task}/fd")) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
             entries => entries?,
@@ -170,7 +188,7 @@ impl Looking<'_> {
         }
         let mount = line(&info, "mnt_id").and_then(|number| number.parse().ok());
         let written = readlink(&link, Vec::new())?.into_bytes();
-        if written.first() != Some(&b'/') || mount.is_some_and(|mount: u64| !self.view.mounts.contains(&mount)) {
+        if written.first() != Some(&b'/') || mount.is_some_and(|mount: u64| !self.mounts.numbers.contains(&mount)) {
             return Ok(());
         }
         let flags = line(&info, "flags").and_then(|flags| i32::from_str_radix(flags, 8).ok());
@@ -196,15 +214,21 @@ impl Looking<'_> {
     }
 
     fn mappings(&mut self) -> io::Result<()> {
-        let text = fs::read(format!("/proc/{}/maps", self.view.pid))?;
+        let text = fs::read(format!("/proc/{}/maps", self.place.pid))?;
         // By path: whether one can be written through.
         let mut mapped: BTreeMap<Vec<u8>, bool> = BTreeMap::new();
+        let mut writable = None;
         for line in text.split(|byte| *byte == b'\n') {
             self.once_more()?;
-            let Some(mapping) = Mapping::of(line).filter(|mapping| self.view.devices.contains(&mapping.device)) else {
+            let Some(mapping) = Mapping::of(line).filter(|mapping| self.mounts.devices.contains(&mapping.device))
+            else {
                 continue;
             };
-            let writes = mapping.shared && (mapping.writes || self.may_write(mapping.start));
+            let writes = match &writable {
+                _ if !mapping.shared || mapping.writes => mapping.shared,
+                Some(starts) => HashSet::contains(starts, mapping.start),
+                None => writable.insert(may_be_written(self.place.pid)?).contains(mapping.start),
+            };
             *mapped.entry(unescaped(mapping.path)).or_default() |= writes;
         }
         for (path, writes) in mapped {
@@ -221,19 +245,11 @@ impl Looking<'_> {
         Ok(())
     }
 
-    /// Whether a shared mapping could be made writable (`mw` of `VmFlags`, `proc_pid_smaps`(5)).
-    fn may_write(&self, start: &[u8]) -> bool {
-        let Ok(text) = fs::read(format!("/proc/{}/smaps", self.view.pid)) else { return true };
-        let mut lines = text.split(|byte| *byte == b'\n').skip_while(|line| !line.starts_with(start));
-        let flags = lines.find_map(|line| line.strip_prefix(b"VmFlags:"));
-        flags.is_none_or(|flags| flags.split(|byte| *byte == b' ').any(|flag| flag == b"mw"))
-    }
-
     /// The names that are asked about. What is removed has its last name, with a word behind it that a name can have, too: whether it is removed, the number of its links
     /// says, and where that is not known, both are asked about.
     fn names(&self, written: &[u8], links: u32) -> Vec<PathBuf> {
         // What is outside of the root was handed over, but then it is in another mount.
-        let path = self.view.inside(written).unwrap_or(written);
+        let path = self.place.inside(written).unwrap_or(written);
         match path.strip_suffix(DELETED) {
             Some(before) if links == 0 => vec![as_path(before)],
             Some(before) => vec![as_path(before), as_path(path)],
@@ -246,12 +262,28 @@ impl Looking<'_> {
     }
 
     fn allows(&self, path: &Path, operation: Operation) -> bool {
-        let request = Request { program: &self.view.program, operation, path, arguments: Arguments::default() };
+        let request = Request { program: &self.place.program, operation, path, arguments: Arguments::default() };
         let Rights { judge, .. } = self.rights;
         judge.judge(&request).allowed
             || judge.could_allow(&request)
             || (is_own(path) && judge.judge(&request).rule.is_none())
     }
+}
+
+/// Where mappings begin that can be written or be made so (`mw` of `VmFlags`, `proc_pid_smaps`(5)).
+fn may_be_written(pid: i32) -> io::Result<HashSet<Vec<u8>>> {
+    let text = fs::read(format!("/proc/{pid}/smaps"))?;
+    let (mut starts, mut start) = (HashSet::new(), &b""[..]);
+    for line in text.split(|byte| *byte == b'\n') {
+        if let Some(flags) = line.strip_prefix(b"VmFlags:") {
+            if flags.split(|byte| *byte == b' ').any(|flag| flag == b"mw") {
+                starts.insert(start.to_vec());
+            }
+        } else if line.first().is_some_and(u8::is_ascii_hexdigit) && !line.first().is_some_and(u8::is_ascii_uppercase) {
+            start = line.split(|byte| *byte == b'-').next().unwrap_or(line);
+        }
+    }
+    Ok(starts)
 }
 
 /// What every sandbox has: its root, its own processes, and the devices that it was started with.

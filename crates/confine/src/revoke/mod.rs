@@ -103,6 +103,7 @@ pub(crate) fn revoke(running: &Running, moving: &[i32], rights: &Rights<'_>) -> 
     if processes.len() >= still::PROCESSES_MAX {
         return Err(Error::new(ErrorKind::TooLarge, "there are more processes than can be looked at: end all of it"));
     }
+    let mounts = held::Mounts::of(running.pid())?;
     let (mut killed, mut revoked) = (Vec::new(), Revoked::default());
     for pid in processes {
         // Its number is its own as long as nobody waits for it, and those who could stand still.
@@ -111,7 +112,7 @@ pub(crate) fn revoke(running: &Running, moving: &[i32], rights: &Rights<'_>) -> 
         if moving.contains(&pid) {
             found.add("does not stand still, so nobody can say what it has".into());
         } else {
-            held::look(pid, rights, &mut found);
+            held::look(pid, &mounts, rights, &mut found);
         }
         if found.is_empty() || has_ended(&process, Duration::ZERO)? {
             continue;
@@ -128,6 +129,10 @@ pub(crate) fn revoke(running: &Running, moving: &[i32], rights: &Rights<'_>) -> 
             let why = "a process that has what the policy refuses was killed, and has not ended yet";
             return Err(Error::new(ErrorKind::Unavailable, why));
         }
+    }
+    // Whoever let them go on meanwhile, such as a shell that takes up a job, has let them hand things on.
+    if !wait_until_still(running).is_empty() {
+        return Err(Error::new(ErrorKind::Unavailable, "somebody else let the program go on meanwhile: do it again"));
     }
     Ok(revoked)
 }

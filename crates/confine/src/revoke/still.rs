@@ -32,9 +32,8 @@ fn is_still(pid: i32) -> bool {
     threads(pid).into_iter().all(|thread| {
         let task = format!("/proc/{pid}/task/{thread}");
         match fs::read_to_string(format!("{task}/stat")).ok().as_deref().and_then(state) {
-            // It has ended.
-            None | Some('Z' | 'X' | 'x') => true,
-            Some('T') => true,
+            // It has ended, or is stopped.
+            None | Some('Z' | 'X' | 'x' | 'T') => true,
             // Whoever made a process by `vfork` waits in that call until it executes or ends, and that one stands still.
             Some('D') => fs::read_to_string(format!("{task}/syscall")).is_ok_and(|text| makes_a_process(&text)),
             Some(_) => false,
