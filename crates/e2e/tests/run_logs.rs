@@ -14,7 +14,9 @@ fn brokered(ground: &Ground) -> Outcome {
         .policy("policy.toml", &(ground.usual() + &format!("[[rule]]\ndeny = [\"unlink\"]\npath = \"{work}/*.log\"\n")))
 }
 
+/// Its number. It is listed a moment after it has begun.
 fn id_of(ground: &Ground, words: &str) -> Outcome<String> {
+    until(words, || Ok(under_way(ground, words)?.is_some()))?;
     Ok(under_way(ground, words)?.ok_or("it is not listed")?["id"].to_string())
 }
 

@@ -71,7 +71,7 @@ impl<'a> Started<'a> {
             assert_eq!(fs::read_to_string(ground.path("changes/failed")).unwrap_or_default(), "");
             Ok(names.iter().all(|name| started.beats(name) > 0))
         })?;
-        started.id = under_way(ground, &format!("# {mark}"))?.ok_or("it is not listed")?["id"].to_string();
+        started.id = id_of(ground, &format!("# {mark}"))?;
         Ok(started)
     }
 
@@ -109,6 +109,12 @@ impl Drop for Started<'_> {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
+}
+
+/// Its number. It is listed a moment after it has begun.
+fn id_of(ground: &Ground, words: &str) -> Outcome<String> {
+    until(words, || Ok(under_way(ground, words)?.is_some()))?;
+    Ok(under_way(ground, words)?.ok_or("it is not listed")?["id"].to_string())
 }
 
 fn owner(ground: &Ground) -> Outcome<u32> {
@@ -293,7 +299,7 @@ fn what_was_frozen_stays_frozen_and_what_was_handed_over_stays() -> Outcome {
         let (from, to) = (ground.path("hidden/secret"), ground.path("out"));
         let mut child = command.stdin(fs::File::open(from)?).stdout(fs::File::create(&to)?).spawn()?;
         until("the program", || Ok(ground.path("work/ready").exists()))?;
-        let id = under_way(ground, "# handed")?.ok_or("it is not listed")?["id"].to_string();
+        let id = id_of(ground, "# handed")?;
         ground.said(&["run", "freeze", &id])?;
         let told = ground.said(&["run", "policy", "set", &id, &other, "--revoke"])?;
         assert_eq!(text(&told), "nothing that it refuses was open\n");

@@ -67,7 +67,7 @@ mod tests {
         assert!(!is_still(pid));
         let its = rustix::process::Pid::from_child(&child);
         rustix::process::kill_process(its, rustix::process::Signal::STOP).expect("it is ours");
-        assert_eq!(wait(|| vec![pid]), []);
+        assert_eq!(wait(|| vec![pid]), Vec::<i32>::new());
         assert_eq!(wait(|| vec![pid, std::process::id().cast_signed()]), [std::process::id().cast_signed()]);
         child.kill().expect("it is ours");
         child.wait().expect("it ends");
