@@ -11,7 +11,8 @@
 //!     audit     the log of what was refused, of both
 //!       recent  the last of it, for whoever asks
 //!   learn     what a program needs, noted while it is allowed, and written as a policy
-//!   revoke    what is open, taken back under another policy
+//!   change    another policy while it runs
+//!     revoke    what is open, taken back under that
 //!   copy      folders whose changes are kept apart
 //! control   a socket of each running program: list, freeze, thaw, kill, another policy, what was refused
 //! ```
@@ -24,6 +25,7 @@
 
 mod audit;
 mod brokered;
+mod change;
 pub mod control;
 mod copy;
 mod gated;

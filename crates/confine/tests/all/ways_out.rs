@@ -17,10 +17,11 @@ fn every_test_that_is_named_exists() {
         }
         let (of, file) = file.split_once('/').expect("a crate and a file");
         let places = [format!("{of}/tests/all/{file}.rs"), format!("{of}/tests/{file}.rs"), format!("{of}/{file}.rs")];
-        let text = places.iter().find_map(|place| std::fs::read_to_string(crates.join(place)).ok()).unwrap_or_default();
-        let begins = text
+        let source =
+            places.iter().find_map(|place| std::fs::read_to_string(crates.join(place)).ok()).unwrap_or_default();
+        let begins = source
             .lines()
-            .zip(text.lines().skip(1))
+            .zip(source.lines().skip(1))
             .any(|(before, line)| before.trim() == "#[test]" && line.trim().starts_with(&format!("fn {test}(")));
         named += 1;
         if !begins {
