@@ -80,7 +80,7 @@ say('by name', lambda: open(C + '/other').read())
 #[test]
 fn a_folder_from_another_sandbox_is_as_closed_as_it_is_by_name() {
     let (_folder, meeting, closed) = ground();
-    let gives = "
+    let hands_on = "
 server = socket.socket(socket.AF_UNIX)
 server.bind(M + '/socket'); server.listen(1)
 print('listens', flush=True)
@@ -95,7 +95,7 @@ os.fchdir(there)
 say('from there', lambda: open('other').read())
 say('again', lambda: open('/proc/self/fd/%d/other' % there).read())
 ";
-    let giver = python(&program(&meeting, &closed, gives)).mount(&meeting, Access::All).mount(&closed, Access::All);
+    let giver = python(&program(&meeting, &closed, hands_on)).mount(&meeting, Access::All).mount(&closed, Access::All);
     let (giver, mut output) = start(giver);
     assert_eq!(line(&mut output), "listens");
     let answers = said(python(&program(&meeting, &closed, takes)).mount(&meeting, Access::All));
@@ -130,10 +130,9 @@ fn a_handle_that_was_learned_elsewhere_opens_nothing() {
     if is_root() {
         assert!(opens(&file, &mut handle), "outside, root may");
     }
-    let handle: String = handle.iter().map(|byte| format!("{byte:02x}")).collect();
     let what = format!(
         "
-theirs = bytes.fromhex('{handle}')
+theirs = bytes({handle:?})
 own = ctypes.create_string_buffer(128 + 8); own[0] = b'\\x80'
 mount = ctypes.create_string_buffer(8)
 open(M + '/own', 'w').write('own')
