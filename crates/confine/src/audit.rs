@@ -1,15 +1,17 @@
-//! The log of what a confined program was refused, a line of JSON each.
+//! The log of what a confined program was refused: a line of JSON each in a file, if there is to be one, and the last ones in memory (`recent`).
 
+use crate::recent::{Decided, Recent, RuleWords};
 use holdfast_broker::Record;
 use holdfast_policy::Policy;
 use serde_json::json;
 use std::io::{ErrorKind, Write};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// Where decisions are written.
+/// Where decisions are written and kept.
 pub(crate) struct Log {
-    to: Mutex<To>,
+    to: Option<Mutex<To>>,
+    recent: Arc<Recent>,
     rules: Mutex<Vec<String>>,
     /// What decides.
     mechanism: &'static str,
@@ -22,12 +24,18 @@ impl std::fmt::Debug for Log {
 }
 
 impl Log {
-    pub(crate) fn new(to: Box<dyn Write + Send>, policy: &Policy, mechanism: &'static str) -> Self {
+    pub(crate) fn new(to: Option<Box<dyn Write + Send>>, policy: &Policy, mechanism: &'static str) -> Self {
         Self {
-            to: Mutex::new(To { file: to, unwritten: 0, lost: 0, torn: false }),
+            to: to.map(|file| Mutex::new(To { file, unwritten: 0, lost: 0, torn: false })),
+            recent: Arc::default(),
             rules: Mutex::new(policy.describe()),
             mechanism,
         }
+    }
+
+    /// The last decisions.
+    pub(crate) fn recent(&self) -> &Arc<Recent> {
+        &self.recent
     }
 
     /// Takes the words of another policy's rules.
@@ -38,27 +46,32 @@ impl Log {
     /// Writes a line. A log that cannot be written must not let anything through, nor hold the program up: it is as if nobody read it.
     pub(crate) fn write(&self, record: &Record<'_>) {
         let rules = self.rules.lock().unwrap_or_else(PoisonError::into_inner);
-        let rule = record.rule.and_then(|number| Some(json!({ "number": number + 1, "text": rules.get(number)? })));
+        let words = |number: usize| Some(RuleWords { number: number + 1, text: rules.get(number)?.clone() });
+        let rule = record.rule.and_then(words);
         drop(rules);
-        let mut line = json!({
-            "time_ms": now_ms(),
-            "pid": record.pid,
-            "program": record.program.to_string_lossy(),
-            "operation": record.operation.name(),
-            "path": record.path.to_string_lossy(),
-            "allowed": record.allowed,
-            "rule": rule,
-            "errno": record.errno,
-            "mechanism": self.mechanism,
-        })
-        .to_string();
-        line.push('\n');
-        self.to.lock().unwrap_or_else(PoisonError::into_inner).write(&line);
+        let decided = Decided {
+            time_ms: now_ms(),
+            pid: record.pid,
+            program: record.program.to_string_lossy().into_owned(),
+            operation: record.operation.name().to_owned(),
+            path: record.path.to_string_lossy().into_owned(),
+            allowed: record.allowed,
+            rule,
+            errno: record.errno,
+            mechanism: self.mechanism.to_owned(),
+        };
+        let mut line = decided.line();
+        self.recent.keep(decided, line.len());
+        if let Some(to) = &self.to {
+            line.push('\n');
+            to.lock().unwrap_or_else(PoisonError::into_inner).write(&line);
+        }
     }
 
     /// Says in the log how many lines are missing there, if it takes any now, and how many there have been of such.
     pub(crate) fn unwritten(&self) -> u64 {
-        let mut to = self.to.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(to) = &self.to else { return 0 };
+        let mut to = to.lock().unwrap_or_else(PoisonError::into_inner);
         to.tell_unwritten();
         to.lost
     }

@@ -100,13 +100,21 @@ impl Judge for Decider {
     fn decides(&self, operation: Operation) -> bool {
         self.everything || self.policy.decides(operation)
     }
+
+    fn could_allow(&self, request: &Request<'_>) -> bool {
+        self.judge(request).allowed || self.policy.could_allow(request)
+    }
+
+    fn of_each_call(&self, path: &Path) -> Vec<usize> {
+        self.policy.of_each_call(path)
+    }
 }
 
 /// The broker of a program, in a thread of its own.
 #[derive(Debug)]
 pub(crate) struct Brokered {
     broker: Arc<Broker>,
-    log: Option<Arc<Log>>,
+    log: Arc<Log>,
     code: Option<PathBuf>,
     serving: Mutex<Option<JoinHandle<()>>>,
 }
@@ -121,14 +129,13 @@ impl Brokered {
         end: impl Fn() + Send + Sync + 'static,
     ) -> Result<Self> {
         let policy = &decider.policy;
-        let log = watch.log.map(|to| Arc::new(Log::new(to, policy, "broker")));
+        let log = Arc::new(Log::new(watch.log, policy, "broker"));
+        let telling = log.clone();
         let options = Options {
             // A pipe has no name, and is nobody's to ask about.
             inherited: if owned { Vec::new() } else { streams() },
             arguments: argued(policy),
-            audit: log.clone().map(|log| {
-                Box::new(move |record: &holdfast_broker::Record<'_>| log.write(record)) as holdfast_broker::Audit
-            }),
+            audit: Some(Box::new(move |record| telling.write(record))),
             audit_allowed: watch.everything,
             kill_after: watch.kill_after,
             on_kill: Box::new(end),
@@ -154,15 +161,13 @@ impl Brokered {
         Ok(Self { broker, log, code, serving: Mutex::new(Some(serving)) })
     }
 
-    pub(crate) fn set(&self, policy: Policy) -> Result<()> {
+    pub(crate) fn set(&self, policy: Arc<Policy>) -> Result<()> {
         if !argued(&policy).is_empty() {
             return Err(Error::new(ErrorKind::Unsupported, "a policy that names arguments takes a new start"));
         }
-        let decider = Arc::new(Decider::new(policy.into(), false).with_code(self.code.clone()));
+        let decider = Arc::new(Decider::new(policy, false).with_code(self.code.clone()));
         self.broker.replace_judge(decider.clone()).map_err(failed)?;
-        if let Some(log) = &self.log {
-            log.follow(&decider.policy);
-        }
+        self.log.follow(&decider.policy);
         Ok(())
     }
 
@@ -175,9 +180,8 @@ impl Brokered {
         }
     }
 
-    /// How many lines are missing in the log.
-    pub(crate) fn unwritten(&self) -> u64 {
-        self.log.as_ref().map_or(0, |log| log.unwritten())
+    pub(crate) fn log(&self) -> &Log {
+        &self.log
     }
 
     /// What happened, once the program has ended.

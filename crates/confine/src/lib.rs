@@ -9,9 +9,12 @@
 //!   brokered  who answers the calls of a program that mounts do not hold
 //!   gated     who answers the calls in such folders
 //!     audit     the log of what was refused, of both
+//!       recent  the last of it, for whoever asks
 //!   learn     what a program needs, noted while it is allowed, and written as a policy
+//!   change    another policy while it runs
+//!     revoke    what is open, taken back under that
 //!   copy      folders whose changes are kept apart
-//! control   a socket of each running program: list, freeze, thaw, kill, another policy
+//! control   a socket of each running program: list, freeze, thaw, kill, another policy, what was refused
 //! ```
 //!
 //! **It never fails open.** A policy is enforced exactly, or the program is not started and the rules that cannot be held are named.
@@ -22,12 +25,15 @@
 
 mod audit;
 mod brokered;
+mod change;
 pub mod control;
 mod copy;
 mod gated;
 mod gates;
 mod learn;
 mod plan;
+mod recent;
+mod revoke;
 mod run;
 mod settings;
 mod way;
@@ -39,6 +45,8 @@ pub use holdfast_sandbox::layer::Change;
 pub use holdfast_sandbox::{Outcome, Status};
 pub use learn::{Notes, Written};
 pub use plan::{Held, Line, Plan, Unheld};
+pub use recent::{Decided, RuleWords};
+pub use revoke::{Ended, Revoked};
 pub use run::{Command, Confined, failed, lines_of};
 pub use settings::{Bound, bounds, sandbox};
 pub use way::Way;

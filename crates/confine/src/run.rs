@@ -1,21 +1,22 @@
 //! Starting a program under a policy.
 
+use crate::audit::Log;
 use crate::brokered::{Brokered, Decider, Watch};
+use crate::control::Seen;
 use crate::copy::Copy;
 use crate::gated::Gated;
 use crate::gates::Gates;
 use crate::learn::Notes;
-use crate::plan::{Plan, Unheld, access_of};
+use crate::plan::{Plan, Unheld};
 use crate::settings;
 use crate::way::Way;
 use holdfast_base::{Error, ErrorKind, Result};
 use holdfast_broker::Counters;
-use holdfast_policy::{Access, Policy};
+use holdfast_policy::Policy;
 use holdfast_sandbox::{
     Access as MountAccess, Denied, Mount, Outcome, Root, Running, Sandbox, Source, Step, Stream, WITHOUT_NAMESPACES,
 };
 use rustix::io::Errno;
-use std::collections::HashMap;
 use std::ffi::OsString;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
@@ -47,13 +48,13 @@ pub struct Command {
 /// A program that runs under a policy. Dropping it kills everything in it.
 #[derive(Debug)]
 pub struct Confined {
-    running: Arc<Running>,
-    mechanism: Mechanism,
+    pub(crate) running: Arc<Running>,
+    pub(crate) mechanism: Mechanism,
     weaker: Vec<String>,
 }
 
 #[derive(Debug)]
-enum Mechanism {
+pub(crate) enum Mechanism {
     View {
         root: Root,
         copies: Vec<Copy>,
@@ -207,14 +208,28 @@ impl Confined {
     /// Waits until everything that a program did that has ended is told of, and says how many lines are missing in the log of refusals, because it could not be
     /// written.
     pub fn finish(&self) -> u64 {
+        // Behind a gate a program waits for its answer, and a line is written before.
+        if let Mechanism::Broker(Some(brokered)) = &self.mechanism {
+            brokered.finish();
+        }
+        self.log().map_or(0, Log::unwritten)
+    }
+
+    /// What was decided, by whoever is asked.
+    pub(crate) fn log(&self) -> Option<&Log> {
         match &self.mechanism {
-            Mechanism::Broker(Some(brokered)) => {
-                brokered.finish();
-                brokered.unwritten()
-            }
-            // A program waits for its answer, and a line is written before.
-            Mechanism::Gates { gated, .. } => gated.unwritten(),
-            _ => 0,
+            Mechanism::Gates { gated, .. } => Some(gated.log()),
+            Mechanism::Broker(brokered) => brokered.as_ref().map(Brokered::log),
+            Mechanism::View { .. } => None,
+        }
+    }
+
+    /// Of which calls decisions are seen.
+    pub fn seen(&self) -> Seen {
+        match &self.mechanism {
+            Mechanism::View { .. } => Seen::Nowhere,
+            Mechanism::Gates { folders, .. } => Seen::In(folders.clone()),
+            Mechanism::Broker(_) => Seen::Everywhere,
         }
     }
 
@@ -277,65 +292,6 @@ impl Confined {
     pub fn thaw(&self) -> Result<()> {
         self.running.thaw().map_err(failed)
     }
-
-    /// Puts another policy in the place of this one, without stopping it. What is open stays open as it was opened. Environment, network, devices and limits stay
-    /// those of the start.
-    ///
-    /// # Errors
-    /// `Unsupported` if the new policy cannot be held, or not by a running sandbox; then the old one holds, except where an entry that is named could not be
-    /// changed after others were.
-    pub fn set_policy(&self, policy: Policy) -> Result<()> {
-        match &self.mechanism {
-            Mechanism::View { root, copies, view } => {
-                let plan = Plan::of(&policy).map_err(|unheld| refused(&policy, &unheld))?;
-                self.set_view(plan.root, plan.view, (*root, copies, view))
-            }
-            Mechanism::Gates { gated, folders, root, copies, view } => {
-                let gates = Gates::before(&policy, folders).map_err(|unheld| refused(&policy, &unheld))?;
-                self.set_view(gates.around.root, gates.view(), (*root, copies, view))?;
-                gated.set(policy);
-                Ok(())
-            }
-            Mechanism::Broker(Some(brokered)) => brokered.set(policy),
-            Mechanism::Broker(None) => {
-                Err(Error::new(ErrorKind::Unsupported, "it was started without anybody to ask: that takes a new start"))
-            }
-        }
-    }
-
-    fn set_view(
-        &self,
-        new_root: Root,
-        new: Vec<Mount>,
-        (root, copies, view): (Root, &[Copy], &Mutex<Vec<Mount>>),
-    ) -> Result<()> {
-        if new_root != root {
-            return Err(Error::new(
-                ErrorKind::Unsupported,
-                "its default allows what the other one refused, or the other way round: that takes a new start",
-            ));
-        }
-        let wanted = with_copies(new, copies)?;
-        let mut view = view.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        let changes = changes(&view, &wanted);
-        self.running.change_view(&changes).map_err(failed)?;
-        *view = wanted;
-        Ok(())
-    }
-}
-
-/// What a view needs to become another. An entry that is gone gets the access of what is around it now.
-fn changes(before: &[Mount], after: &[Mount]) -> Vec<Mount> {
-    let by_path =
-        |view: &[Mount]| view.iter().map(|entry| (entry.path.clone(), entry.clone())).collect::<HashMap<_, _>>();
-    let (old, new) = (by_path(before), by_path(after));
-    let mut changes: Vec<_> = after.iter().filter(|entry| old.get(&entry.path) != Some(entry)).cloned().collect();
-    for gone in before.iter().filter(|entry| !new.contains_key(&entry.path)) {
-        let around = gone.path.ancestors().skip(1).find_map(|above| new.get(above));
-        let access = around.map_or(access_of(Access::Hidden), |around| around.access);
-        changes.push(Mount { access, ..gone.clone() });
-    }
-    changes
 }
 
 /// Whether this machine, or the way it is set up, has no user namespaces for this account.
@@ -403,7 +359,7 @@ fn not_started(error: holdfast_sandbox::Error) -> Error {
 }
 
 /// Puts copies in the place of entries, or inside of those that can be written.
-fn with_copies(mut view: Vec<Mount>, copies: &[Copy]) -> Result<Vec<Mount>> {
+pub(crate) fn with_copies(mut view: Vec<Mount>, copies: &[Copy]) -> Result<Vec<Mount>> {
     for copy in copies {
         let source = Source::CopyOnWrite { changes: copy.changes.clone() };
         if let Some(entry) = view.iter_mut().find(|entry| entry.path == copy.path) {
@@ -423,7 +379,7 @@ fn with_copies(mut view: Vec<Mount>, copies: &[Copy]) -> Result<Vec<Mount>> {
 }
 
 /// Every rule that is not held, a line each.
-fn refused(policy: &Policy, unheld: &[Unheld]) -> Error {
+pub(crate) fn refused(policy: &Policy, unheld: &[Unheld]) -> Error {
     let why = "this policy cannot be enforced here exactly, so nothing was started";
     Error::new(ErrorKind::Unsupported, format!("{why}:{}", lines_of(policy, unheld)))
 }

@@ -126,6 +126,43 @@ fn a_running_program_is_listed_stopped_let_go_on_held_to_another_policy_and_kill
     })
 }
 
+/// What a policy does not name any more is a mount as before, and follows what is around it from one policy to the next.
+#[test]
+fn what_two_policies_leave_out_is_held_to_the_second() -> Outcome {
+    as_each(|ground| {
+        let work = ground.path("work").display().to_string();
+        let with = |work_may: &str, kept_may: &str| {
+            let usual =
+                ground.usual().replace(&format!("\"{work}\" = \"all\""), &format!("\"{work}\" = \"{work_may}\""));
+            usual.replace(&format!("{work}/kept\" = \"read\""), &format!("{work}/kept\" = \"{kept_may}\""))
+                + &format!("\"{}\" = \"all\"\n", ground.path("changes").display())
+        };
+        ground.policy("policy.toml", &with("all", "read+exec"))?;
+        let told = ground.path("changes/told").display().to_string();
+        let script = format!("while :; do kept/program 2> /dev/null && echo x >> {told}; sleep 0.01; done # second");
+        fs::copy("/usr/bin/true", ground.path("work/kept/program"))?;
+        let mut child = ground.start(&[], &script)?;
+        let length = || fs::metadata(ground.path("changes/told")).map_or(0, |it| it.len());
+        until("the program", || Ok(length() > 4))?;
+        let id = under_way(ground, "# second")?.ok_or("it is not listed")?["id"].to_string();
+        let set = |policy: &str| -> Outcome<bool> {
+            ground.policy("other.toml", policy)?;
+            let other = ground.path("other.toml").display().to_string();
+            Ok(ground.command(&["run", "policy", "set", &id, &other]).status()?.success())
+        };
+        assert!(set(&with("read+exec", "read+exec"))?);
+        let before = length();
+        until("going on", || Ok(length() > before + 4))?;
+        assert!(set(&with("read", "read"))?);
+        let before = length();
+        std::thread::sleep(Duration::from_millis(200));
+        assert!(length() <= before + 2, "it is executed although it may only be read");
+        ground.command(&["run", "kill", &id]).status()?;
+        child.wait()?;
+        Ok(())
+    })
+}
+
 #[test]
 fn it_dies_with_its_supervisor() -> Outcome {
     as_each(|ground| {

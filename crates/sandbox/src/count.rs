@@ -6,6 +6,7 @@
 //! - of the processor time of a child whose end its parent does not wait for, only what was seen at a look counts while it lives.
 
 use crate::limit::Limit;
+use crate::processes::{PROCESSES_MAX, below};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Signal, pidfd_send_signal};
 use std::fs;
@@ -18,8 +19,6 @@ use std::time::Duration;
 /// Time between two looks.
 pub(crate) const PERIOD: Duration = Duration::from_millis(20);
 
-/// Most processes that are looked at; more use up what there is sooner than they can be counted, so they are too many.
-const PROCESSES_MAX: usize = 100_000;
 /// Units of time in `/proc/PID/stat`, a second (`USER_HZ`).
 const TICKS: u64 = 100;
 
@@ -67,23 +66,10 @@ fn has_ended(process: &OwnedFd) -> bool {
     poll(&mut events, Some(&time)).is_ok_and(|ready| ready > 0)
 }
 
-/// A process and all that it and its children started; without parents, they are the first process's.
-fn below(init: i32) -> Vec<i32> {
-    let (mut all, mut at) = (vec![init], 0);
-    while at < all.len() && all.len() < PROCESSES_MAX {
-        let tasks = fs::read_dir(format!("/proc/{}/task", all[at])).into_iter().flatten().flatten();
-        for task in tasks {
-            let children = fs::read_to_string(task.path().join("children")).unwrap_or_default();
-            all.extend(children.split_whitespace().filter_map(|number| number.parse::<i32>().ok()));
-        }
-        at += 1;
-    }
-    all
-}
-
 impl Most {
     /// The first process is a copy of the caller, whose memory is not the program's.
     fn reached(&self, processes: &[i32]) -> Option<Limit> {
+        // More use up what there is sooner than they can be counted.
         if processes.len() >= PROCESSES_MAX {
             return self.memory_kib.map(|_| Limit::Memory).or(Some(Limit::Cpu));
         }

@@ -54,6 +54,7 @@ mod limit;
 mod live;
 mod plan;
 mod probe;
+mod processes;
 mod running;
 mod sandbox;
 mod sys;

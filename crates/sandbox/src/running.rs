@@ -250,6 +250,11 @@ impl Running {
         self.pid
     }
 
+    /// The processes in the sandbox but the first one, as the caller's namespace numbers them. They are all only while it is frozen.
+    pub fn processes(&self) -> Vec<i32> {
+        crate::processes::below(self.pid).split_off(1)
+    }
+
     /// A descriptor that becomes readable when everything in the sandbox has ended (`pidfd_open`(2)).
     pub fn process(&self) -> BorrowedFd<'_> {
         self.process.as_fd()

@@ -134,14 +134,14 @@ const ENTRIES: &[Entry] = &[
     entry!(libc::SYS_fsetxattr, XATTR_OPEN, |job| {
         xattr::perform(job, &job.open_file_itself(job.int(0))?, &set(job))
     }),
-    entry!(libc::SYS_getxattr, XATTR, |job| xattr::path(job, &job.at_cwd(0)?, 0, &get(job))),
-    entry!(libc::SYS_lgetxattr, XATTR, |job| xattr::path(job, &job.at_cwd(0)?, NOFOLLOW, &get(job))),
-    entry!(libc::SYS_fgetxattr, XATTR_OPEN, |job| {
+    entry!(libc::SYS_getxattr, GETATTR, |job| xattr::path(job, &job.at_cwd(0)?, 0, &get(job))),
+    entry!(libc::SYS_lgetxattr, GETATTR, |job| xattr::path(job, &job.at_cwd(0)?, NOFOLLOW, &get(job))),
+    entry!(libc::SYS_fgetxattr, GETATTR_OPEN, |job| {
         xattr::perform(job, &job.open_file_itself(job.int(0))?, &get(job))
     }),
-    entry!(libc::SYS_listxattr, XATTR, |job| xattr::path(job, &job.at_cwd(0)?, 0, &list(job, 1))),
-    entry!(libc::SYS_llistxattr, XATTR, |job| xattr::path(job, &job.at_cwd(0)?, NOFOLLOW, &list(job, 1))),
-    entry!(libc::SYS_flistxattr, XATTR_OPEN, |job| {
+    entry!(libc::SYS_listxattr, GETATTR, |job| xattr::path(job, &job.at_cwd(0)?, 0, &list(job, 1))),
+    entry!(libc::SYS_llistxattr, GETATTR, |job| xattr::path(job, &job.at_cwd(0)?, NOFOLLOW, &list(job, 1))),
+    entry!(libc::SYS_flistxattr, GETATTR_OPEN, |job| {
         xattr::perform(job, &job.open_file_itself(job.int(0))?, &list(job, 1))
     }),
     entry!(libc::SYS_removexattr, XATTR, |job| xattr::path(job, &job.at_cwd(0)?, 0, &remove(job, 1))),
@@ -150,8 +150,8 @@ const ENTRIES: &[Entry] = &[
         xattr::perform(job, &job.open_file_itself(job.int(0))?, &remove(job, 1))
     }),
     entry!(SYS_SETXATTRAT, XATTR, |job| xattr::packed(job, true)),
-    entry!(SYS_GETXATTRAT, XATTR, |job| xattr::packed(job, false)),
-    entry!(SYS_LISTXATTRAT, XATTR, |job| xattr::path(job, &job.at(0, 1)?, job.int(2), &list(job, 3))),
+    entry!(SYS_GETXATTRAT, GETATTR, |job| xattr::packed(job, false)),
+    entry!(SYS_LISTXATTRAT, GETATTR, |job| xattr::path(job, &job.at(0, 1)?, job.int(2), &list(job, 3))),
     entry!(SYS_REMOVEXATTRAT, XATTR, |job| xattr::path(job, &job.at(0, 1)?, job.int(2), &remove(job, 3))),
     entry!(libc::SYS_chdir, &[Operation::Lookup], |job| held::change_folder(job, &job.at_cwd(0)?)),
     entry!(libc::SYS_execve, EXEC, |job| held::execute(job, &job.at_cwd(0)?, 0)),

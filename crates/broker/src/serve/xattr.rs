@@ -1,4 +1,4 @@
-//! Extended attributes.
+//! Extended attributes. Reading and listing them is `getattr`, as of all attributes; setting and removing them is `xattr`.
 //!
 //! Limits: the kernel's. Access control lists name users by number, and the kernel would take those for the broker's; where they differ
 //! from the program's, setting a list is refused with `EOPNOTSUPP`, as a file system without lists does.
@@ -63,7 +63,11 @@ pub(crate) fn packed(job: &Job<'_>, set: bool) -> Outcome {
 }
 
 pub(crate) fn perform(job: &Job<'_>, object: &Pinned, act: &Act) -> Outcome {
-    job.ask_of(Operation::Xattr, &object.kind, Arguments::default())?;
+    let operation = match act {
+        Act::Get { .. } | Act::List { .. } => Operation::Getattr,
+        Act::Set { .. } | Act::Remove { .. } => Operation::Xattr,
+    };
+    job.ask_of(operation, &object.kind, Arguments::default())?;
     let path = magic(&object.fd);
     match *act {
         Act::Get { name, value, size } => {

@@ -105,15 +105,18 @@ const CASES: &[(&str, Operation, Kind, &str)] = &[
     ("lsetxattr", O::Xattr, Changes, "call(189, F, b'user.a', b'x', 1, 0)"),
     ("fsetxattr", O::Xattr, Changes, "call(190, os.open(F, 0), b'user.a', b'x', 1, 0)"),
     ("setxattrat", O::Xattr, Changes, "setxattrat(H, f)"),
-    ("getxattr", O::Xattr, Tells, "call(191, F, b'user.was', buffer, 9)"),
-    ("lgetxattr", O::Xattr, Tells, "call(192, F, b'user.was', buffer, 9)"),
-    ("fgetxattr", O::Xattr, Tells, "call(193, os.open(F, 0), b'user.was', buffer, 9)"),
-    ("listxattr", O::Xattr, Tells, "call(194, F, buffer, 99)"),
-    ("llistxattr", O::Xattr, Tells, "call(195, F, 0, 0)"),
-    ("flistxattr", O::Xattr, Tells, "call(196, os.open(F, 0), buffer, 99)"),
+    ("getxattr", O::Getattr, Tells, "call(191, F, b'user.was', buffer, 9)"),
+    ("lgetxattr", O::Getattr, Tells, "call(192, F, b'user.was', buffer, 9)"),
+    ("fgetxattr", O::Getattr, Tells, "call(193, os.open(F, 0), b'user.was', buffer, 9)"),
+    ("listxattr", O::Getattr, Tells, "call(194, F, buffer, 99)"),
+    ("llistxattr", O::Getattr, Tells, "call(195, F, 0, 0)"),
+    ("flistxattr", O::Getattr, Tells, "call(196, os.open(F, 0), buffer, 99)"),
+    ("getxattrat", O::Getattr, Tells, "getxattrat(H, f)"),
+    ("listxattrat", O::Getattr, Tells, "call(465, H, f, 0, buffer, 99)"),
     ("removexattr", O::Xattr, Changes, "call(197, F, b'user.was')"),
     ("lremovexattr", O::Xattr, Changes, "call(198, F, b'user.was')"),
     ("fremovexattr", O::Xattr, Changes, "call(199, os.open(F, 0), b'user.was')"),
+    ("removexattrat", O::Xattr, Changes, "call(466, H, f, 0, b'user.was')"),
     ("fsync", O::Fsync, Tells, "call(74, os.open(F, 1))"),
     ("fdatasync", O::Fsync, Tells, "call(75, os.open(F, 1))"),
     ("syncfs", O::Fsync, Tells, "call(306, os.open(F, 1))"),
@@ -151,6 +154,8 @@ def connect(path):
 def setxattrat(folder, name):
     value = ctypes.create_string_buffer(b'x')
     call(463, folder, name, 0, b'user.a', struct.pack('QII', ctypes.addressof(value), 1, 0), 16)
+def getxattrat(folder, name):
+    call(464, folder, name, 0, b'user.was', struct.pack('QII', ctypes.addressof(buffer), 9, 0), 16)
 def case(folder, what):
     global F, D, S, X, R, N, H
     F, D, S, X, R, N = [os.fsencode(folder) + b'/' + name for name in (b'f', b'd', b's', b'x', b'r', b'n')]

@@ -4,7 +4,9 @@
 
 mod account;
 mod calls;
+mod handed;
 mod life;
+mod own;
 mod paths;
 mod programs;
 mod races;

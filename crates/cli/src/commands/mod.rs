@@ -27,6 +27,7 @@ pub(crate) mod publish_call;
 pub(crate) mod reclaim;
 pub(crate) mod restore;
 pub(crate) mod run;
+pub(crate) mod run_log;
 pub(crate) mod search;
 mod search_saved;
 pub(crate) mod serve;

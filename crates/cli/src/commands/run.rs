@@ -1,10 +1,11 @@
 //! `holdfast run`: a program that may do what a policy names and nothing else; and looking after such programs.
 
 use super::policy::{self, PairArgs, Text};
+use super::run_log;
 use crate::output::{self, table};
 use clap::{Args, Subcommand};
 use holdfast_base::{Clock, Error, SystemClock};
-use holdfast_confine::control::{self, About, Control, Request};
+use holdfast_confine::control::{self, About, Control, Reply, Request};
 use holdfast_confine::{Change, Command, Confined, Copy, Outcome, Status, Watch};
 use serde_json::json;
 use std::ffi::OsString;
@@ -39,6 +40,15 @@ enum RunCommand {
     Thaw(Which),
     /// Kill all of one, whatever it ignores.
     Kill(Which),
+    /// Show what one was refused so far: the last 1,000 decisions (of at most 1 MiB), and how often what happened. With --audit-all, what was allowed is among them. Where
+    /// mounts alone hold its policy there are none, and that is said.
+    Logs {
+        #[command(flatten)]
+        which: Which,
+        /// Go on to its end, with each decision as it is made. With --json, each is a line.
+        #[arg(long, short)]
+        follow: bool,
+    },
     /// Change what one may do.
     #[command(subcommand)]
     Policy(PolicyChange),
@@ -67,7 +77,7 @@ struct Which {
 
 #[derive(Debug, Subcommand)]
 enum PolicyChange {
-    /// Put another policy in the place of the one it runs under, without stopping it. What it has open stays open; environment, network, devices and limits stay
+    /// Put another policy in the place of the one it runs under, without stopping it. What it has open stays open, without --revoke; environment, network, devices and limits stay
     /// as they were at the start. Allowing more than then takes a start with --widen.
     Set {
         /// Its number, as `holdfast run ps` shows it.
@@ -76,6 +86,10 @@ enum PolicyChange {
         /// The policy, in TOML.
         #[arg(value_name = "FILE")]
         file: PathBuf,
+        /// Take back what is open as well: all of it is stopped for a moment, and each process that has a file or a mapping open that the policy refuses, or stands in
+        /// such a folder, is killed and named. So is one of which that cannot be known. It takes Linux 6.2.
+        #[arg(long)]
+        revoke: bool,
     },
 }
 
@@ -154,7 +168,8 @@ pub(crate) fn run(line: RunLine, json: bool) -> anyhow::Result<ExitCode> {
         Some(RunCommand::Freeze(which)) => tell(which.id, &Request::Freeze),
         Some(RunCommand::Thaw(which)) => tell(which.id, &Request::Thaw),
         Some(RunCommand::Kill(which)) => tell(which.id, &Request::Kill),
-        Some(RunCommand::Policy(PolicyChange::Set { id, file })) => set(id, &file),
+        Some(RunCommand::Logs { which, follow }) => run_log::show(which.id, follow, json),
+        Some(RunCommand::Policy(PolicyChange::Set { id, file, revoke })) => set(id, &file, revoke, json),
         Some(RunCommand::Diff(layer)) => changes(&holdfast_confine::changes(&layer.of)?, json),
         Some(RunCommand::Patch { layer, to }) => patch(&layer.of, &to),
         Some(RunCommand::Commit(layer)) => changes(&holdfast_confine::commit(&layer.of)?, json),
@@ -217,6 +232,8 @@ pub(super) fn to_its_end(
     let control =
         control.inspect_err(|error| tracing::info!(%error, "`holdfast run ps` will not find this program")).ok();
     let outcome = runtime.block_on(signals.hand_on(&confined))?;
+    // Whoever follows the log is told of everything.
+    confined.finish();
     drop(control);
     Ok((confined, outcome))
 }
@@ -297,10 +314,15 @@ fn tell(id: u32, request: &Request) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn set(id: u32, file: &Path) -> anyhow::Result<ExitCode> {
+fn set(id: u32, file: &Path, revoke: bool, json: bool) -> anyhow::Result<ExitCode> {
     let Text { name, base, bytes } = Text::of(file)?;
     let text = String::from_utf8(bytes).map_err(|_| Error::invalid(format!("{name} is not text")))?;
-    tell(id, &Request::Policy { file: name, base, text })
+    if let Reply::Revoked(revoked) =
+        control::ask(&control::one(id)?, &Request::Policy { file: name, base, text, revoke })?
+    {
+        output::show(json, &revoked, run_log::ended)?;
+    }
+    Ok(ExitCode::SUCCESS)
 }
 
 fn patch(of: &Copy, to: &Path) -> anyhow::Result<ExitCode> {

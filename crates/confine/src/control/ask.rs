@@ -1,9 +1,9 @@
 //! The end of whoever looks after running programs.
 
-use super::{LINE_TIME, Reply, Request, Status, folder, read, write};
+use super::{CHANGE_TIME, LINE_TIME, Log, Reply, Request, Status, folder, next, read, write};
 use holdfast_base::{Error, Result};
 use std::fs;
-use std::io::ErrorKind;
+use std::io::{BufReader, ErrorKind};
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 
@@ -63,12 +63,38 @@ pub fn one(id: u32) -> Result<Found> {
 pub fn ask(found: &Found, request: &Request) -> Result<Reply> {
     let at = |error: Error| error.context(found.path.display());
     let stream = UnixStream::connect(&found.path).map_err(|error| at(error.into()))?;
+    let longest = if matches!(request, Request::Policy { .. }) { CHANGE_TIME } else { LINE_TIME };
     stream
-        .set_read_timeout(Some(LINE_TIME))
+        .set_read_timeout(Some(longest))
         .and_then(|()| stream.set_write_timeout(Some(LINE_TIME)))
         .map_err(Error::from)?;
     write(&stream, request).map_err(at)?;
     read::<Reply>(&stream).map_err(at)?.well()
+}
+
+/// Hears of what is decided until the program ends, or `tell` says that it is enough. First comes what was decided before.
+///
+/// # Errors
+/// What it refused, and why; or that it stopped telling before the program's end.
+pub fn follow(found: &Found, mut tell: impl FnMut(Log) -> bool) -> Result<()> {
+    let at = |error: Error| error.context(found.path.display());
+    let stream = UnixStream::connect(&found.path).map_err(|error| at(error.into()))?;
+    stream.set_write_timeout(Some(LINE_TIME)).map_err(Error::from)?;
+    write(&stream, &Request::Log { follow: true }).map_err(at)?;
+    let mut lines = BufReader::new(&stream);
+    let gave_up = |error: Error| {
+        let why = "the program's supervisor was killed, or gave up on this reader, which was too slow";
+        at(Error::new(holdfast_base::ErrorKind::Unavailable, format!("{why} ({error})")))
+    };
+    loop {
+        let Reply::Log(log) = next::<Reply>(&mut lines).map_err(gave_up)?.well()? else {
+            return Err(at(Error::invalid("it answers something else")));
+        };
+        let ended = log.ended;
+        if !tell(log) || ended {
+            return Ok(());
+        }
+    }
 }
 
 /// What runs now. One that ended meanwhile is left out.

@@ -1,17 +1,22 @@
-//! The socket on which a confined program's supervisor says what it runs, and is told to stop, go on, end it, or hold it to another policy.
+//! The socket on which a confined program's supervisor says what it runs and what it was refused, and is told to stop, go on, end it, or hold it to another policy.
 //!
 //! **Where.** `$XDG_RUNTIME_DIR/holdfast/run`, of root `/run/holdfast/run`: one socket a program, named by its supervisor's process. The folder is its owner's
 //! alone; who asks is known by the kernel (`SO_PEERCRED`), and must be the account that runs it, or root. A socket that nobody listens on any more is removed by
 //! whoever finds it.
 //!
-//! **What.** A connection is a question and its answer, a line of JSON each ([`Request`], [`Reply`]). One is answered after another: each takes a moment.
+//! **What.** A connection is a question and its answer, a line of JSON each ([`Request`], [`Reply`]). One is answered after another: each takes a moment. Only whoever follows
+//! the log gets one answer after another on a connection, by a thread of its own.
 
 mod ask;
+mod follow;
 mod serve;
 
-pub use ask::{Found, all, ask, find, one};
+pub use ask::{Found, all, ask, find, follow, one};
+pub use follow::FOLLOWERS_MAX;
 pub use serve::{About, Control};
 
+use crate::recent::Decided;
+use crate::revoke::Revoked;
 use holdfast_base::{Error, ErrorKind, Result};
 use serde::{Deserialize, Serialize};
 use std::fs::{self, DirBuilder, Permissions};
@@ -25,6 +30,8 @@ use std::time::Duration;
 const LINE_BYTES_MAX: u64 = 4 << 20;
 /// Longest that either side waits for the other's line.
 const LINE_TIME: Duration = Duration::from_secs(5);
+/// Longest that another policy may take, with the end of those who have what it refuses.
+const CHANGE_TIME: Duration = Duration::from_mins(1);
 
 /// What is asked.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -46,6 +53,13 @@ pub enum Request {
         base: PathBuf,
         /// The policy, in its TOML form.
         text: String,
+        /// Whether what is open and the policy refuses is to be taken back; answered by [`Reply::Revoked`].
+        revoke: bool,
+    },
+    /// What was decided; answered by [`Reply::Log`].
+    Log {
+        /// Whether what is decided from now on is to follow, an answer at a time, to the end of the program.
+        follow: bool,
     },
 }
 
@@ -55,6 +69,10 @@ pub enum Request {
 pub enum Reply {
     /// What it is.
     Status(Status),
+    /// What was decided.
+    Log(Log),
+    /// Another policy holds, also for what was open.
+    Revoked(Revoked),
     /// It was done.
     Done,
     /// It was not done.
@@ -81,6 +99,55 @@ pub struct Status {
     pub since_ms: i64,
     /// Whether it is stopped.
     pub frozen: bool,
+}
+
+/// Of which calls decisions are seen.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Seen {
+    /// Of all that the policy can refuse.
+    Everywhere,
+    /// Of those in these folders, before which gates stand. Elsewhere mounts hold the policy.
+    In(Vec<PathBuf>),
+    /// Of none: mounts hold the policy, and the kernel tells the program alone.
+    Nowhere,
+}
+
+/// How often what happened since the start.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Counts {
+    /// Calls that were received.
+    pub calls: u64,
+    /// Questions to the policy that it allowed.
+    pub allowed: u64,
+    /// Questions to the policy that it refused.
+    pub denied: u64,
+    /// Calls that were refused because nobody serves them, or could find out what they are about.
+    pub unserved: u64,
+    /// Processes that were killed because they ran what nobody had allowed them to execute.
+    pub killed: u64,
+}
+
+impl From<holdfast_broker::Counters> for Counts {
+    fn from(counters: holdfast_broker::Counters) -> Self {
+        let holdfast_broker::Counters { calls, allowed, denied, unserved, killed } = counters;
+        Self { calls, allowed, denied, unserved, killed }
+    }
+}
+
+/// What was decided about a confined program.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Log {
+    /// Of which calls it is.
+    pub seen: Seen,
+    /// How often what happened; none where no decision is seen.
+    pub counters: Option<Counts>,
+    /// The last decisions, in order: all that were refused, and with `--audit-all` those that were allowed.
+    pub records: Vec<Decided>,
+    /// How many there were before these that are not kept any more.
+    pub missed: u64,
+    /// Whether the program has ended, so that no more will follow.
+    pub ended: bool,
 }
 
 impl Reply {
@@ -139,11 +206,16 @@ fn make_folder() -> Result<PathBuf> {
     Ok(folder)
 }
 
-/// Reads a line of JSON.
+/// Reads the one line of JSON that is to come.
 fn read<T: for<'a> Deserialize<'a>>(stream: &UnixStream) -> Result<T> {
+    next(&mut BufReader::new(stream))
+}
+
+/// Reads a line of JSON.
+fn next<T: for<'a> Deserialize<'a>>(lines: &mut BufReader<&UnixStream>) -> Result<T> {
     let bad = |why: &str| Error::invalid(format!("what came on the socket cannot be read: {why}"));
     let mut line = Vec::new();
-    BufReader::new(stream.take(LINE_BYTES_MAX)).read_until(b'\n', &mut line)?;
+    lines.take(LINE_BYTES_MAX).read_until(b'\n', &mut line)?;
     if line.last() != Some(&b'\n') {
         return Err(bad(if line.len() as u64 == LINE_BYTES_MAX { "it is too long" } else { "it broke off" }));
     }

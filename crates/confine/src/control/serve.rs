@@ -1,7 +1,10 @@
 //! The supervisor's end of the socket.
 
+use super::follow::{Followers, log};
 use super::{LINE_TIME, Reply, Request, Status, make_folder, read, write};
 use crate::Confined;
+use crate::audit::Log;
+use crate::revoke::Revoked;
 use holdfast_base::{Error, Result};
 use holdfast_policy::Policy;
 use std::fs::{self, Permissions};
@@ -30,6 +33,7 @@ pub struct About {
 /// The socket of a running program; it goes with this.
 #[derive(Debug)]
 pub struct Control {
+    confined: Arc<Confined>,
     path: PathBuf,
     ended: Arc<AtomicBool>,
     answering: Option<JoinHandle<()>>,
@@ -62,17 +66,21 @@ impl Control {
                 since_ms: about.since_ms,
                 frozen: false,
             },
-            confined,
+            confined: confined.clone(),
+            followers: Followers::default(),
         };
         let answering =
             std::thread::Builder::new().name("control".into()).spawn(move || served.accept(&listener, &theirs))?;
-        Ok(Self { path, ended, answering: Some(answering) })
+        Ok(Self { confined, path, ended, answering: Some(answering) })
     }
 }
 
 impl Drop for Control {
     fn drop(&mut self) {
         self.ended.store(true, Ordering::Release);
+        if let Some(log) = self.confined.log() {
+            log.recent().end();
+        }
         // Wakes the thread; if that fails, it ended by itself.
         let woken = UnixStream::connect(&self.path);
         let _ = fs::remove_file(&self.path);
@@ -85,46 +93,72 @@ impl Drop for Control {
 struct Served {
     status: Status,
     confined: Arc<Confined>,
+    followers: Followers,
 }
 
 impl Served {
     fn accept(&mut self, listener: &UnixListener, ended: &AtomicBool) {
         for stream in listener.incoming() {
             if ended.load(Ordering::Acquire) {
-                return;
+                break;
             }
             match stream {
                 // Whoever asked may be gone again.
-                Ok(stream) if is_ours(&stream) => drop(self.answer(&stream)),
+                Ok(stream) if is_ours(&stream) => drop(self.answer(stream)),
                 Ok(_) => {}
                 Err(_) => std::thread::sleep(PAUSE),
             }
         }
+        self.followers.finish();
     }
 
-    fn answer(&mut self, stream: &UnixStream) -> Result<()> {
+    fn answer(&mut self, stream: UnixStream) -> Result<()> {
         stream.set_read_timeout(Some(LINE_TIME))?;
         stream.set_write_timeout(Some(LINE_TIME))?;
-        let request = read(stream)?;
-        write(stream, &self.done(request))
+        let request = read(&stream)?;
+        if request == (Request::Log { follow: true }) {
+            let refused = stream.try_clone()?;
+            let Err(error) = self.followers.add(stream, self.confined.clone()) else { return Ok(()) };
+            return write(&refused, &Reply::of(Err(error)));
+        }
+        write(&stream, &self.done(request))
     }
 
     fn done(&mut self, request: Request) -> Reply {
         let result = match request {
             Request::Status => return Reply::Status(self.status.clone()),
+            Request::Log { .. } => {
+                let page = self.confined.log().map(Log::recent).map(|recent| recent.since(0)).unwrap_or_default();
+                return Reply::Log(log(&self.confined, page));
+            }
             Request::Freeze => self.confined.freeze().map(|()| self.status.frozen = true),
             Request::Thaw => self.confined.thaw().map(|()| self.status.frozen = false),
             Request::Kill => {
                 self.confined.kill();
                 Ok(())
             }
-            Request::Policy { file, base, text } => {
+            Request::Policy { file, base, text, revoke } => {
                 let policy = Policy::from_toml(&file, &base, text.as_bytes())
                     .map_err(|mistakes| Error::invalid(mistakes.to_string()));
-                policy.and_then(|policy| self.confined.set_policy(policy)).map(|()| self.status.policy = file)
+                match policy.and_then(|policy| self.set(policy, revoke)) {
+                    Ok(revoked) => {
+                        self.status.policy = file;
+                        return revoked.map_or(Reply::Done, Reply::Revoked);
+                    }
+                    Err(error) => Err(error),
+                }
             }
         };
         Reply::of(result)
+    }
+}
+
+impl Served {
+    fn set(&self, policy: Policy, revoke: bool) -> Result<Option<Revoked>> {
+        if revoke {
+            return self.confined.set_policy_and_revoke(policy, self.status.frozen).map(Some);
+        }
+        self.confined.set_policy(policy).map(|()| None)
     }
 }
 

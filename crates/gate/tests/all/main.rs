@@ -5,5 +5,6 @@ mod calls;
 mod escapes;
 mod life;
 mod operations;
+mod own;
 mod random;
 mod support;

@@ -133,7 +133,8 @@ impl View {
         let current = entry.map(|entry| entry.access).or_else(|| self.around(&path));
         let current = current.ok_or_else(|| refuse("it is not in the view, and nothing can be added to one"))?;
         let new = mount.access;
-        if new == current {
+        let is_mounted = mounts.contains_key(&path);
+        if new == current && (is_mounted || !self.is_lost(&path, entry)) {
             return Ok(None);
         }
         let most = self.at_start(&path).unwrap_or(Access::Hidden);
@@ -146,7 +147,11 @@ impl View {
             (Access::Hidden, ..) if self.inside(&path) => {
                 return Err(refuse("entries of the view are inside of it; change those"));
             }
-            (Access::Hidden, ..) => (vec![Step::Cover { at, folder }], after(Some(current))),
+            (Access::Hidden, ..) => {
+                // What lies below a mask that is lost has the rights of what is around it.
+                let below = if current == Access::Hidden { self.around(&path) } else { Some(current) };
+                (vec![Step::Cover { at, folder }], after(below))
+            }
             (_, Access::Hidden, Some(Entry { below: Some(below), .. })) if below == new => {
                 (vec![Step::Uncover { at }], after(None))
             }
@@ -154,13 +159,20 @@ impl View {
                 return Err(refuse("it can be shown with the rights it had before, and changed then"));
             }
             (_, Access::Hidden, _) => return Err(refuse("nothing is below what hides it")),
-            (_, _, Some(_)) => (Self::restrict(&path, new, mounts)?, after(None)),
-            (_, _, None) if self.inside(&path) => {
+            (_, _, Some(_)) if is_mounted => (Self::restrict(&path, new, mounts)?, after(None)),
+            _ if self.inside(&path) => {
                 return Err(refuse("entries of the view are inside of it; change those"));
             }
-            (_, _, None) => (vec![Step::Copy { at, set: restrictions(new) }], after(None)),
+            // It never was a mount of its own, or is none any more.
+            _ => (vec![Step::Copy { at, set: restrictions(new) }], after(None)),
         };
         Ok(Some(Planned { path, steps, after }))
+    }
+
+    /// Whether an entry that is not mounted has lost its rights by that: somebody outside renamed another file over it, and what is mounted on a file goes with it.
+    fn is_lost(&self, path: &Path, entry: Option<Entry>) -> bool {
+        let masked = |entry: Entry| entry.access != Access::Hidden || entry.below.is_some();
+        entry.is_some_and(|entry| masked(entry) && self.around(path) != Some(entry.access))
     }
 
     /// The entry that is meant, or what is at the path now.
@@ -192,10 +204,6 @@ impl View {
         let mut steps =
             own.map(|at| Ok(Step::Set { at: relative(at)?, set, clear })).collect::<Result<Vec<_>, Error>>()?;
         steps.dedup();
-        if steps.is_empty() {
-            let why = "it is not mounted any more: the file was replaced from outside".to_owned();
-            return Err(Error::Change { path: path.to_owned(), why });
-        }
         Ok(steps)
     }
 }

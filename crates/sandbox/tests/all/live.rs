@@ -175,3 +175,45 @@ fn changes_that_cannot_be_made_are_refused_and_change_nothing() {
     told.running.wait().expect("it ended");
     assert!(told.change(&sub, Access::Hidden).is_err());
 }
+
+#[test]
+fn what_is_renamed_over_a_hidden_file_from_outside_is_seen_until_it_is_hidden_again() {
+    let tree = tree();
+    let mut told = Told::start(tree.path(), |sandbox| {
+        sandbox.view.push(Mount::new(tree.path(), Access::All));
+        sandbox.view.push(Mount::new(tree.path().join("other"), Access::Hidden));
+        sandbox.view.push(Mount::new(tree.path().join("sub"), Access::Hidden));
+    });
+    let replace = |name: &str| {
+        let new = write(tree.path(), "new", "new");
+        std::fs::rename(new, tree.path().join(name)).expect("nobody outside is held up");
+    };
+    assert_eq!(told.tell("open(T + '/other').read()"), "EACCES");
+    // The limit of mounts: the mask goes with the file it is on. A folder stays hidden, whatever is done in it.
+    replace("other");
+    replace("sub/file");
+    assert_eq!(told.tell("open(T + '/other').read()"), "ok new");
+    assert_eq!(told.tell(READ), "EACCES");
+    told.change(tree.path().join("other"), Access::Hidden).expect("hidden again");
+    assert_eq!(told.tell("open(T + '/other').read()"), "EACCES");
+    // And so does what may only be read.
+    let only_read = write(tree.path(), "read", "old");
+    told.change(&only_read, Access::ReadOnly).expect("read-only");
+    assert_eq!(told.tell("open(T + '/read', 'w')"), "EROFS");
+    replace("read");
+    told.change(&only_read, Access::ReadOnly).expect("read-only again");
+    assert_eq!(told.tell("open(T + '/read', 'w')"), "EROFS");
+    assert_eq!(told.tell("open(T + '/read').read()"), "ok new");
+}
+
+#[test]
+fn what_was_hidden_and_shown_again_becomes_read_only() {
+    let tree = tree();
+    let mut told = Told::start(tree.path(), |sandbox| sandbox.view.push(Mount::new(tree.path(), Access::All)));
+    let sub = tree.path().join("sub");
+    for access in [Access::Hidden, Access::All, Access::ReadOnly] {
+        told.change(&sub, access).expect("it can be changed");
+    }
+    assert_eq!(told.tell(WRITE), "EROFS");
+    assert_eq!(told.tell(READ), "ok");
+}

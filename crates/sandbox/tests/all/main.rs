@@ -3,6 +3,7 @@
 mod access;
 mod account;
 mod escapes;
+mod handed;
 mod layers;
 mod limits;
 mod live;

@@ -256,8 +256,9 @@ impl<'a> Script<'a> {
             "chmod" => call(format!("os.chmod({said:?}, {mode})"), &path, &["setattr"]).with_mode(mode),
             "utime" => call(format!("os.utime({said:?}, (1, 2))"), &path, &["setattr"]),
             "xattr" => {
-                let what = dice.one(&["os.listxattr(P)", "os.setxattr(P, 'user.x', b'1')"]);
-                call(what.replace('P', &format!("{said:?}")), &path, &["xattr"])
+                let calls = [("os.listxattr(P)", "getattr"), ("os.setxattr(P, 'user.x', b'1')", "xattr")];
+                let (what, operation) = dice.one(&calls);
+                call(what.replace('P', &format!("{said:?}")), &path, &[operation])
             }
             "statfs" => call(format!("os.statvfs({said:?})"), &path, &["statfs"]),
             _ => call(format!("executed({said:?})"), &path, &["exec"]),

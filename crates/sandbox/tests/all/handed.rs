@@ -1,0 +1,147 @@
+//! Descriptors and handles that come from elsewhere: from a program outside by a socket, from another sandbox, and by numbers of files that were learned.
+
+use crate::support::{folder, is_root, line, literal, python, said, start, write};
+use holdfast_sandbox::Access;
+use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
+use std::fs::File;
+use std::io::IoSlice;
+use std::os::fd::{AsFd, AsRawFd};
+use std::os::unix::net::UnixListener;
+use std::path::Path;
+
+/// Takes what is sent by a socket of the folder `M`.
+const TAKE: &str = "
+def take():
+    with socket.socket(socket.AF_UNIX) as ours:
+        ours.connect(M + '/socket')
+        return socket.recv_fds(ours, 1, 1)[1][0]
+";
+
+/// Gives a descriptor to the next who connects.
+fn give(listener: &UnixListener, what: &File) {
+    let (theirs, _) = listener.accept().expect("somebody connects");
+    let mut space = [std::mem::MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut message = SendAncillaryBuffer::new(&mut space);
+    let descriptors = [what.as_fd()];
+    assert!(message.push(SendAncillaryMessage::ScmRights(&descriptors)));
+    sendmsg(&theirs, &[IoSlice::new(b"x")], &mut message, SendFlags::empty()).expect("it is sent");
+}
+
+/// A meeting place that may be used, and a folder that may not, with a file in it.
+fn ground() -> (tempfile::TempDir, std::path::PathBuf, std::path::PathBuf) {
+    let folder = folder();
+    let (meeting, closed) = (folder.path().join("meeting"), folder.path().join("closed"));
+    std::fs::create_dir(&meeting).expect("a folder");
+    write(&closed, "secret", "secret");
+    write(&closed, "other", "other");
+    (folder, meeting, closed)
+}
+
+fn program(meeting: &Path, closed: &Path, what: &str) -> String {
+    format!("M, C = {}, {}\n{TAKE}{what}", literal(meeting), literal(closed))
+}
+
+#[test]
+fn a_descriptor_from_outside_is_that_file_and_no_way_to_another() {
+    let (_folder, meeting, closed) = ground();
+    let listener = UnixListener::bind(meeting.join("socket")).expect("a socket");
+    let program = program(
+        &meeting,
+        &closed,
+        "
+file = take()
+print(os.read(file, 9).decode())
+say('beside', lambda: open('/proc/self/fd/%d/../other' % file).read())
+say('writing', lambda: os.open('/proc/self/fd/%d' % file, os.O_WRONLY))
+there = take()
+say('in', lambda: os.open('other', os.O_RDONLY, dir_fd=there))
+say('above', lambda: os.open('../closed/other', os.O_RDONLY, dir_fd=there))
+say('made', lambda: os.open('made', os.O_CREAT | os.O_WRONLY, dir_fd=there))
+say('removed', lambda: os.unlink('other', dir_fd=there))
+os.fchdir(there)
+say('from there', lambda: open('other').read())
+say('linked', lambda: os.link('other', M + '/other'))
+say('by name', lambda: open(C + '/other').read())
+",
+    );
+    let (running, output) = start(python(&program).mount(&meeting, Access::All));
+    give(&listener, &File::open(closed.join("secret")).expect("ours"));
+    give(&listener, &File::open(&closed).expect("ours"));
+    let said = std::io::read_to_string(output).expect("output");
+    assert!(running.wait().expect("an end").success(), "{said}");
+    let mut lines = said.lines();
+    // What was handed over, whoever did that has decided.
+    assert_eq!(lines.next(), Some("secret"), "{said}");
+    assert_eq!(lines.clone().count(), 9, "{said}");
+    assert!(lines.all(|line| !line.ends_with(" ok")), "{said}");
+    assert!(closed.join("other").exists() && !closed.join("made").exists() && !meeting.join("other").exists());
+}
+
+#[test]
+fn a_folder_from_another_sandbox_is_as_closed_as_it_is_by_name() {
+    let (_folder, meeting, closed) = ground();
+    let hands_on = "
+server = socket.socket(socket.AF_UNIX)
+server.bind(M + '/socket'); server.listen(1)
+print('listens', flush=True)
+theirs = server.accept()[0]
+print(open(C + '/other').read())
+socket.send_fds(theirs, [b'x'], [os.open(C, os.O_RDONLY)])
+";
+    let takes = "
+there = take()
+say('in', lambda: os.open('other', os.O_RDONLY, dir_fd=there))
+os.fchdir(there)
+say('from there', lambda: open('other').read())
+say('again', lambda: open('/proc/self/fd/%d/other' % there).read())
+";
+    let giver = python(&program(&meeting, &closed, hands_on)).mount(&meeting, Access::All).mount(&closed, Access::All);
+    let (giver, mut output) = start(giver);
+    assert_eq!(line(&mut output), "listens");
+    let answers = said(python(&program(&meeting, &closed, takes)).mount(&meeting, Access::All));
+    assert_eq!(answers, "in EACCES\nfrom there EACCES\nagain EACCES\n");
+    assert_eq!(line(&mut output), "other");
+    assert!(giver.wait().expect("an end").success());
+}
+
+/// The handle of a file (`struct file_handle`: length, kind, bytes); none on file systems that have none.
+#[allow(unsafe_code)]
+fn handle_of(file: &File) -> Option<Vec<u8>> {
+    let mut handle = vec![0_u8; 8 + 128];
+    handle[..4].copy_from_slice(&128_u32.to_ne_bytes());
+    let (mut mount, empty) = (0_i32, libc::AT_EMPTY_PATH);
+    let (at, call) = (file.as_raw_fd(), libc::SYS_name_to_handle_at);
+    // SAFETY: the buffer is as long as it says, and both outlive the call.
+    let made = unsafe { libc::syscall(call, at, c"".as_ptr(), handle.as_mut_ptr(), &raw mut mount, empty) };
+    (made == 0).then_some(handle)
+}
+
+#[allow(unsafe_code)]
+fn opens(at: &File, handle: &mut [u8]) -> bool {
+    // SAFETY: the buffer is as long as it says and outlives the call; the descriptor is closed with the process.
+    unsafe { libc::syscall(libc::SYS_open_by_handle_at, at.as_raw_fd(), handle.as_mut_ptr(), libc::O_RDONLY) >= 0 }
+}
+
+#[test]
+fn a_handle_that_was_learned_elsewhere_opens_nothing() {
+    let (_folder, meeting, closed) = ground();
+    let file = File::open(closed.join("secret")).expect("ours");
+    let Some(mut handle) = handle_of(&file) else { return };
+    if is_root() {
+        assert!(opens(&file, &mut handle), "outside, root may");
+    }
+    let what = format!(
+        "
+theirs = bytes({handle:?})
+own = ctypes.create_string_buffer(128 + 8); own[0] = b'\\x80'
+mount = ctypes.create_string_buffer(8)
+open(M + '/own', 'w').write('own')
+say('learned', lambda: call(303, -100, (M + '/own').encode(), own, mount, 0))
+for at in -100, os.open(M, os.O_RDONLY), os.open('/', os.O_RDONLY):
+    say('theirs', lambda: call(304, at, ctypes.create_string_buffer(theirs), os.O_RDONLY))
+    say('own', lambda: call(304, at, own, os.O_RDONLY))
+"
+    );
+    let answers = said(python(&program(&meeting, &closed, &what)).mount(&meeting, Access::All));
+    assert_eq!(answers, "learned ok\n".to_owned() + &"theirs EPERM\nown EPERM\n".repeat(3));
+}
