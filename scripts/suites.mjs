@@ -32,7 +32,7 @@ const MINUTES_MAX = Number(process.env.SUITES_MINUTES ?? 25);
 /** Seconds of suites that take long: what is begun last keeps the others waiting. The rest counts as one. */
 const SECONDS = {
     chaos: 163, balancers: 97, jobs_served: 89, cluster: 71, flips: 56, "auth/all": 53, crash_disk: 43, kill: 40, mount_first: 36, io_faults: 32,
-    model: 30, "blob/faults": 28, "cli/all": 25, bad_input: 25, meanwhile: 20, mount_care: 17, mount: 16, "blob/swift": 15, cluster_web: 12,
+    transfer_planes: 120, model: 30, "blob/faults": 28, "cli/all": 25, bad_input: 25, meanwhile: 20, mount_care: 17, mount: 16, "blob/swift": 15, cluster_web: 12,
 };
 
 /** Sizes for a build machine. What the store has no part in is tried on files, what the disk has none in on object stores. */

@@ -18,6 +18,7 @@
 //! | [`encrypted`] | object services behind TLS, with an authority of one's own |
 //! | [`errands`] | people at the API who work until the server is gone, and judge what is left of it |
 //! | [`filesystem`] | what any file system does, held against a folder |
+//! | [`far`] | a drive at the other end of an emulated bad network, and transfers with it |
 //! | [`older`] | a server that is older than the program |
 //! | [`sftp`] | a server of SFTP, and transfers with it |
 //! | [`locker`] | a program that locks files as it is told |
@@ -39,6 +40,7 @@ pub mod disk;
 pub mod encrypted;
 pub mod engines;
 pub mod errands;
+pub mod far;
 pub mod filesystem;
 pub mod knob;
 pub mod locker;

@@ -25,6 +25,7 @@ mod receiver;
 mod sender;
 #[cfg(test)]
 mod simulation;
+mod trip;
 
 pub use frame::{Data, FrameError, Report};
 pub use receiver::{Receiver, Unit};

@@ -12,6 +12,7 @@
 //!   belongs to others. If they keep the queue full whatever we do, `K` grows up to [`CROWD_MAX`] times.
 //!
 //! Arrivals that fall when the rate rises mean a queue too short to be felt. One step back tells: if as many are missing then, it was not us, and the rate is taken up again.
+//! Where most are missing from the first on, a dip goes far down for a moment: if as many bytes arrive then as before, something lets so much pass and no more (a policer), and that is the rate.
 
 use crate::frame::EpochSum;
 use crate::whole;
@@ -59,6 +60,8 @@ const DIP_EVERY_RTT: f64 = 20.0;
 const CROWD_MAX: f64 = 8.0;
 /// A queue that stays above this, and a quarter of the round trip, in a dip is not ours.
 const CROWD_US: f64 = 25_000.0;
+/// Where fewer arrive than this share, it is looked whether more would of less that is sent: of so much of it.
+const POLICED: (f64, f64) = (0.5, 0.25);
 /// The slowest: some 15 datagrams a second, so that news of a link that is back comes soon.
 pub const RATE_MIN: f64 = 20_000.0;
 
@@ -264,7 +267,12 @@ impl Rate {
             && now_us >= until_us
         {
             self.phase = Phase::Looking { back };
-            self.set(now_us, back * if self.arriving < 0.98 { 0.75 } else { 0.9 });
+            let part = match self.arriving {
+                few if few < POLICED.0 => POLICED.1,
+                less if less < 0.98 => 0.75,
+                _ => 0.9,
+            };
+            self.set(now_us, back * part);
         }
     }
 
@@ -314,6 +322,14 @@ impl Rate {
             }
             Phase::Cruising => self.cruise(now_us, rtt_us, outcome, slope, arriving, fell),
             Phase::Draining { .. } => {}
+            // Loss that is not our doing takes the same share of any rate, and a policer one that falls with the rate.
+            Phase::Looking { back } if outcome.rate < 0.5 * back && arriving > 2.0 * self.arriving => {
+                let passes = outcome.rate * arriving;
+                self.told = 0.0;
+                self.full = Some((passes, now_us));
+                self.phase = Phase::Looking { back: passes };
+                self.set(now_us, 0.9 * passes);
+            }
             Phase::Looking { back } => {
                 let theirs = self.queue_us > CROWD_US.max(rtt_us / 4.0);
                 self.crowd = if theirs { (self.crowd * 2.0).min(CROWD_MAX) } else { (self.crowd / 2.0).max(1.0) };

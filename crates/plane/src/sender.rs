@@ -5,9 +5,11 @@ use crate::flights::{Fate, Flight, Flights};
 use crate::fragments::Fragments;
 use crate::frame::{DATA_HEADER_BYTES, Data, EPOCHS_MAX, FrameError, Report};
 use crate::rate::Rate;
+use crate::trip::Trip;
 use crate::{Shape, whole};
 use bytes::Bytes;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::time::Duration;
 
 /// Datagrams sent back to back at the beginning, whose distance on arrival tells what the bottleneck passes.
 const TRAIN_DATAGRAMS: u32 = 32;
@@ -33,9 +35,8 @@ const LOSS_OVER_US: u64 = 2_000_000;
 const LOSS_EVERY_US: u64 = 100_000;
 /// Fragments are sent ahead of news so often that at most this share of them is missing still.
 const ECHO_MISSING: f64 = 0.02;
-
-/// The first round trip is held to be no shorter, whatever the handshake took: what it was measured by may have overtaken the rest, all of which would be lost by it.
-const FIRST_ROUND_US: f64 = 250_000.0;
+/// Of what waits to be sent, so much is taken in any case: the rate is looked for with it.
+const AHEAD_BYTES_MIN: f64 = (256 << 10) as f64;
 /// Epochs in which the last is overtaken at most: half of those of a report, so that some may be cut short.
 const EPOCHS_TO_OVERTAKE: f64 = EPOCHS_MAX as f64 / 2.0;
 
@@ -94,6 +95,8 @@ pub struct Sender {
     flights: Flights,
     echo: Echo,
     rate: Rate,
+    /// See [`Self::prompt`].
+    ahead_s: f64,
     epochs: Epochs,
     train_left: u32,
     /// Datagrams of a train that may be sent with nothing in them.
@@ -127,30 +130,6 @@ struct Echo {
     rounds: VecDeque<u64>,
 }
 
-/// Round trips.
-#[derive(Debug)]
-struct Trip {
-    least: (f64, f64),
-    since_us: u64,
-    smooth_us: f64,
-}
-
-impl Trip {
-    fn note(&mut self, now_us: u64, sample_us: f64) {
-        if now_us - self.since_us > 15_000_000 {
-            (self.least, self.since_us) = ((self.least.1, sample_us), now_us);
-        }
-        self.least.1 = self.least.1.min(sample_us);
-        // Up at once: what is believed to be shorter than it is, makes everything look lost.
-        self.smooth_us =
-            if sample_us > self.smooth_us { sample_us } else { self.smooth_us + (sample_us - self.smooth_us) / 32.0 };
-    }
-
-    fn least_us(&self) -> f64 {
-        self.least.0.min(self.least.1)
-    }
-}
-
 impl Sender {
     /// One without units. `rtt_us` is a first measure of the round trip, `overhead_bytes` what a datagram costs on the link beside what this crate puts in,
     /// `hint` and `cap` bytes a second, headers included.
@@ -178,11 +157,12 @@ impl Sender {
             flights: Flights::new(),
             echo: Echo::default(),
             rate: Rate::new(now_us, first, cap),
+            ahead_s: f64::INFINITY,
             epochs: Epochs::default(),
             train_left: TRAIN_DATAGRAMS,
             fillers_left: 0,
             next_us: now_us as f64,
-            trip: Trip { least: (f64::INFINITY, rtt), since_us: now_us, smooth_us: rtt.max(FIRST_ROUND_US) },
+            trip: Trip::new(now_us, rtt),
             report_number: 0,
             heard_us: now_us,
             put_us: now_us,
@@ -199,9 +179,20 @@ impl Sender {
         Self { fillers_left: if rtt_us >= FILL_ROUND_US { FILLERS_MAX } else { 0 }, ..self }
     }
 
+    /// Takes no more units than what goes within this time, so that whoever puts them in knows how fast they go, and what is put in last goes soon.
+    #[must_use]
+    pub fn prompt(self, ahead: Duration) -> Self {
+        Self { ahead_s: ahead.as_secs_f64(), ..self }
+    }
+
     /// How many units may be put in now.
     pub fn room(&self) -> usize {
-        self.granted.saturating_sub(self.next_unit) as usize
+        let granted = self.granted.saturating_sub(self.next_unit) as usize;
+        let ahead_bytes = (self.ahead_s * self.rate.bytes_per_second()).max(AHEAD_BYTES_MIN);
+        let unsent = self.next_unit.saturating_sub(self.fresh.0) as usize;
+        // One that is being sent, and one to go on with. Without a bound it is infinite.
+        let has_room = unsent < 2 || ((unsent + 1) * self.shape.unit_bytes) as f64 <= ahead_bytes;
+        if has_room { granted } else { 0 }
     }
 
     /// Puts in a unit; its number. Numbers go up by one.

@@ -107,9 +107,16 @@ impl Host {
         })
     }
 
-    /// Its address on the link.
+    /// The address on the link that it began with.
     pub fn address(&self) -> Ipv4Addr {
         self.address
+    }
+
+    /// Gives it another address on the link, in place of the one it has: the far host sees somebody else, and what is sent to the old one finds nobody.
+    pub fn move_to(&self, address: Ipv4Addr) -> Result<(), WanError> {
+        let set = || Device::new(DEVICE)?.set_address(address, MASK);
+        let what = || format!("the address {address}");
+        self.run(set).and_then(|set| set).map_err(|why| WanError::Setting { what: what(), why })
     }
 
     /// Does something in the namespace: sockets that are made there stay there, and so do processes.

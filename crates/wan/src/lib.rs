@@ -10,7 +10,7 @@
 //!   time, so the same seed gives the same bytes in a test and on a wire;
 //! - [`Counters`] and [`verify`]: what the link did, and whether that is what it was asked to do;
 //! - [`Host`] and [`Task`]: a namespace, and a command in it with its limits and its costs;
-//! - [`Wan`]: both hosts and the threads that forward between them;
+//! - [`Wan`]: both hosts and the threads that forward between them, and what stands before the link and can change: [`Datagrams`];
 //! - [`self_test`]: floods of numbered datagrams through a real link, which show that it does what it counts.
 //!
 //! Needs root, or the right to make a user namespace ([`prepare`]); and `/dev/net/tun`. Nothing is left behind, whatever ends the process:
@@ -39,6 +39,6 @@ pub use host::{Host, WanError, prepare};
 pub use link::{Link, Nanos};
 pub use relay::Forwarded;
 pub use selftest::{Finding, SelfTest, self_test};
-pub use settings::{Chance, Impairments, Invalid, Loss, Mode, Queue};
+pub use settings::{Chance, Datagrams, Impairments, Invalid, Loss, Mode, Queue};
 pub use task::{Ended, Killer, Task};
 pub use wan::{Direction, Wan, WanSettings};

@@ -1,4 +1,6 @@
 //! The threads that carry packets from one device through a [`Link`] to the other, one for each direction.
+//!
+//! Before the link stands what a middle box does to UDP ([`Datagrams`]): that is no chance, and can be changed while packets go.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -10,8 +12,9 @@ use rustix::io::Errno;
 use rustix::time::{ClockId, clock_gettime};
 use serde::{Deserialize, Serialize};
 
-use crate::count::Counters;
+use crate::count::{Counters, Traffic};
 use crate::link::{Link, Nanos};
+use crate::settings::Datagrams;
 
 /// The longest packet a TUN device can hand over.
 const PACKET_BYTES_MAX: usize = 65_536;
@@ -25,6 +28,11 @@ const LATE: Nanos = 1_000_000;
 const COST_INTERVAL: Nanos = 100_000_000;
 /// How much sooner the forwarders run than others who want the processor, where they may not simply come first.
 const NICE: i32 = -15;
+/// What UDP may be ahead of its own rate: what a policer lets through at once.
+const BURST: Nanos = 50_000_000;
+/// Protocols of IPv4 (RFC 790).
+const TCP: u8 = 6;
+const UDP: u8 = 17;
 
 /// What was forwarded in one direction.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -37,6 +45,15 @@ pub struct Forwarded {
     pub late: u64,
     /// The latest of them, in microseconds.
     pub worst_late_us: u64,
+    /// Packets of TCP that came out, with their bytes, the link's overhead not included.
+    #[serde(default)]
+    pub tcp: Traffic,
+    /// The same of UDP.
+    #[serde(default)]
+    pub udp: Traffic,
+    /// UDP that was kept from the link ([`Datagrams`]).
+    #[serde(default)]
+    pub blocked: Traffic,
     /// CPU time of the forwarder, in microseconds, as of a tenth of a second ago: with what the receiving kernel does with packets.
     pub cpu_us: u64,
 }
@@ -45,6 +62,7 @@ pub struct Forwarded {
 #[derive(Debug, Default)]
 pub(crate) struct Watched {
     forwarded: Mutex<Forwarded>,
+    datagrams: Mutex<Datagrams>,
     failure: Mutex<Option<String>>,
 }
 
@@ -56,6 +74,15 @@ impl Watched {
     /// What ended the forwarder, if it is not the end of the link.
     pub(crate) fn failure(&self) -> Option<String> {
         self.failure.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// What becomes of UDP from now on.
+    pub(crate) fn treat(&self, datagrams: Datagrams) {
+        *self.datagrams.lock().unwrap_or_else(PoisonError::into_inner) = datagrams;
+    }
+
+    fn datagrams(&self) -> Datagrams {
+        *self.datagrams.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn set(&self, forwarded: Forwarded) {
@@ -81,7 +108,8 @@ pub(crate) fn forward(from: &OwnedFd, to: &OwnedFd, link: Link, watched: &Arc<Wa
     if crate::sys::run_first().is_err() {
         let _ = rustix::process::setpriority_process(None, NICE);
     }
-    let relay = Relay { from, to, link, forwarded: Forwarded::default(), buffer: vec![0; PACKET_BYTES_MAX] };
+    let relay =
+        Relay { from, to, link, forwarded: Forwarded::default(), buffer: vec![0; PACKET_BYTES_MAX], policed_until: 0 };
     if let Err(error) = relay.run(watched, stop) {
         *watched.failure.lock().unwrap_or_else(PoisonError::into_inner) = Some(error.to_string());
     }
@@ -93,6 +121,13 @@ struct Relay<'r> {
     link: Link,
     forwarded: Forwarded,
     buffer: Vec<u8>,
+    /// When what UDP has sent would have gone at its own rate.
+    policed_until: Nanos,
+}
+
+/// Whose packet it is.
+fn protocol(packet: &[u8]) -> u8 {
+    packet.get(9).copied().unwrap_or_default()
 }
 
 impl Relay<'_> {
@@ -103,7 +138,7 @@ impl Relay<'_> {
                 look_at = now() + COST_INTERVAL;
                 self.forwarded.cpu_us = read(ClockId::ThreadCPUTime) / 1_000;
             }
-            let more = self.take()?;
+            let more = self.take(watched.datagrams())?;
             self.give()?;
             self.forwarded.link = *self.link.counters();
             watched.set(self.forwarded);
@@ -114,9 +149,10 @@ impl Relay<'_> {
     }
 
     /// Reads what has arrived; answers whether there may be more.
-    fn take(&mut self) -> io::Result<bool> {
+    fn take(&mut self, datagrams: Datagrams) -> io::Result<bool> {
         for _ in 0..BATCH {
             match rustix::io::read(self.from, &mut self.buffer) {
+                Ok(length) if self.blocks(datagrams, length) => self.forwarded.blocked.count(length as u64),
                 Ok(length) => self.link.push(now(), self.buffer[..length].to_vec()),
                 Err(Errno::AGAIN) => return Ok(false),
                 Err(Errno::INTR) => {}
@@ -124,6 +160,26 @@ impl Relay<'_> {
             }
         }
         Ok(true)
+    }
+
+    /// Whether a packet of this length, which is in the buffer, is kept from the link.
+    fn blocks(&mut self, datagrams: Datagrams, length: usize) -> bool {
+        if protocol(&self.buffer[..length]) != UDP {
+            return false;
+        }
+        match datagrams {
+            Datagrams::Pass => false,
+            Datagrams::Drop => true,
+            Datagrams::Police(rate) => {
+                let (now, slot) = (now(), length as u64 * 1_000_000_000 / rate.max(1));
+                let begins = self.policed_until.max(now);
+                let is_late = begins > now + BURST;
+                if !is_late {
+                    self.policed_until = begins + slot;
+                }
+                is_late
+            }
+        }
     }
 
     /// Writes what is due.
@@ -136,7 +192,11 @@ impl Relay<'_> {
             self.forwarded.late += u64::from(late > LATE);
             self.forwarded.worst_late_us = self.forwarded.worst_late_us.max(late / 1_000);
             match rustix::io::write(self.to, &packet) {
-                Ok(_) => {}
+                Ok(bytes) => match protocol(&packet) {
+                    TCP => self.forwarded.tcp.count(bytes as u64),
+                    UDP => self.forwarded.udp.count(bytes as u64),
+                    _ => {}
+                },
                 // No IP packet any more; or the kernel has no memory for it, which a network answers with loss, too.
                 Err(Errno::INVAL | Errno::NOBUFS | Errno::NOMEM | Errno::AGAIN) => self.forwarded.refused += 1,
                 Err(error) => return Err(error.into()),

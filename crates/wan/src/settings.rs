@@ -110,6 +110,18 @@ impl Default for Queue {
     }
 }
 
+/// What a middle box in front of a link does to UDP, whatever the link does to packets.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Datagrams {
+    /// Nothing.
+    #[default]
+    Pass,
+    /// None gets through, and nobody is told.
+    Drop,
+    /// So many bytes a second get through, and the rest is dropped.
+    Police(u64),
+}
+
 /// What a link does in one direction.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Impairments {

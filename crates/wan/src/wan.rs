@@ -13,7 +13,7 @@ use crate::host::{Host, WanError};
 use crate::kernel;
 use crate::link::Link;
 use crate::relay::{Forwarded, Watched, forward};
-use crate::settings::{Impairments, Mode};
+use crate::settings::{Datagrams, Impairments, Mode};
 
 /// Nobody outside the two namespaces sees these (RFC 1918).
 const NEAR: Ipv4Addr = Ipv4Addr::new(10, 97, 0, 1);
@@ -102,6 +102,12 @@ impl Wan {
             Direction::ToNear => self.to_near.watched.forwarded(),
             Direction::ToFar => self.to_far.watched.forwarded(),
         }
+    }
+
+    /// What becomes of UDP from now on, both ways.
+    pub fn treat(&self, datagrams: Datagrams) {
+        self.to_near.watched.treat(datagrams);
+        self.to_far.watched.treat(datagrams);
     }
 
     /// Packets that a kernel could not hand over in time, and that the link therefore never saw.

@@ -4,11 +4,13 @@
 //! a second thread, and a test has.
 
 use std::io::{Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::net::{TcpListener, TcpStream, UdpSocket};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use holdfast_wan::{Chance, Direction, Impairments, Loss, Mode, Queue, Wan, WanError, WanSettings, self_test, verify};
+use holdfast_wan::{
+    Chance, Datagrams, Direction, Impairments, Loss, Mode, Queue, Wan, WanError, WanSettings, self_test, verify,
+};
 
 /// Runs a test as root, or as what the kernel takes for it.
 fn as_root(name: &str, test: impl FnOnce()) {
@@ -85,6 +87,58 @@ fn tcp_comes_through_loss_corruption_reordering_and_duplication_unharmed() {
             assert!(link.offered.bytes > 2 << 20, "what was lost was sent again: {link:?}");
             assert_eq!((wan.unread().expect("counted"), wan.failure()), (0, None));
         }
+    });
+}
+
+#[test]
+fn udp_alone_is_kept_from_the_link_and_what_goes_is_counted_by_protocol() {
+    as_root("udp_alone_is_kept_from_the_link_and_what_goes_is_counted_by_protocol", || {
+        let wan = start(Impairments::default(), Impairments::default());
+        let there = wan.far().run(|| UdpSocket::bind((wan.far().address(), 7))).expect("entered").expect("a port");
+        let here = wan.near().run(|| UdpSocket::bind((wan.near().address(), 0))).expect("entered").expect("a port");
+        there.set_read_timeout(Some(Duration::from_millis(300))).expect("set");
+        let come = |count: usize| {
+            for _ in 0..count {
+                here.send_to(&[7; 972], (wan.far().address(), 7)).expect("sent");
+            }
+            let mut buffer = [0; 2_000];
+            std::iter::from_fn(|| there.recv(&mut buffer).ok()).count()
+        };
+        assert_eq!(come(50), 50);
+        wan.treat(Datagrams::Drop);
+        assert_eq!(come(50), 0);
+        transfer(&wan, 1 << 20);
+        // With headers they are 1,000 bytes each, of which a burst of 50 ms goes at once.
+        wan.treat(Datagrams::Police(100_000));
+        let passed = come(50);
+        assert!((5..20).contains(&passed), "{passed}");
+        wan.treat(Datagrams::Pass);
+        assert_eq!(come(50), 50);
+        let there = wan.forwarded(Direction::ToFar);
+        assert_eq!(there.udp.packets, 100 + passed as u64, "{there:?}");
+        assert_eq!((there.udp.bytes, there.blocked.packets), (there.udp.packets * 1_000, 100 - passed as u64));
+        assert!(wan.forwarded(Direction::ToNear).tcp.bytes > 1 << 20);
+    });
+}
+
+#[test]
+fn a_host_that_moves_is_somebody_else_to_the_other() {
+    as_root("a_host_that_moves_is_somebody_else_to_the_other", || {
+        let wan = start(Impairments::default(), Impairments::default());
+        let listener = wan.far().run(|| TcpListener::bind((wan.far().address(), 0))).expect("entered").expect("a port");
+        let to = listener.local_addr().expect("it is bound");
+        let peer = || {
+            let stream = wan.near().run(|| TcpStream::connect(to)).expect("entered").expect("connected");
+            let (accepted, peer) = listener.accept().expect("a connection");
+            drop((stream, accepted));
+            peer.ip()
+        };
+        assert_eq!(peer(), wan.near().address());
+        let other = std::net::Ipv4Addr::new(10, 97, 0, 3);
+        wan.near().move_to(other).expect("moved");
+        assert_eq!(peer(), other);
+        let gone = wan.near().run(|| TcpListener::bind((wan.near().address(), 0))).expect("entered");
+        assert_eq!(gone.expect_err("is gone").kind(), std::io::ErrorKind::AddrNotAvailable);
     });
 }
 

@@ -30,12 +30,14 @@ pub struct Settings {
     pub hint: Option<f64>,
     /// Bytes a second that are never exceeded.
     pub cap: Option<f64>,
+    /// Takes no more to be sent than what goes within this time ([`Sender::prompt`]).
+    pub ahead: Option<Duration>,
 }
 
 impl Default for Settings {
     /// 1,024 units. Those of a stream are 64 KiB, so it has 64 MiB each way: 100 Mbit/s at 64 % loss and 500 ms.
     fn default() -> Self {
-        Self { window_units: 1_024, unit_bytes: 64 << 10, hint: None, cap: None }
+        Self { window_units: 1_024, unit_bytes: 64 << 10, hint: None, cap: None, ahead: None }
     }
 }
 
@@ -71,6 +73,10 @@ impl Plane {
         let (tell, statistics) = watch::channel(Statistics::default());
         let rtt_us = u64::try_from(connection.rtt().as_micros()).unwrap_or(u64::MAX);
         let sender = Sender::new(0, shape, QUIC_BYTES + LINK_BYTES, rtt_us, settings.hint, settings.cap);
+        let sender = match settings.ahead {
+            Some(ahead) => sender.prompt(ahead),
+            None => sender,
+        };
         let receiver = Receiver::new(shape, 0);
         let drive = Drive {
             connection: connection.clone(),

@@ -155,7 +155,8 @@ async fn a_third_lost_and_some_doubled_late_and_corrupted_changes_nothing_but_th
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_hundreds_of_packets_overtook_arrives() {
     // At this rate some 300 datagrams are sent in the 20 ms by which one in ten is sooner.
-    let settings = Settings { unit_bytes: 1 << 20, window_units: 64, hint: Some(20e6), cap: Some(20e6) };
+    let settings =
+        Settings { unit_bytes: 1 << 20, window_units: 64, hint: Some(20e6), cap: Some(20e6), ..Settings::default() };
     let ends = ends(Harm { late: 0.9, delay: Duration::from_millis(1), ..Harm::default() }, settings).await;
     tokio::join!(exchange(&ends.client, (1, 2), 6, 1 << 20), exchange(&ends.server, (2, 1), 6, 1 << 20));
     let seen = ends.client.statistics();

@@ -153,6 +153,10 @@ impl Deferring for Remote {
             let (mut known, free) = learnt(&answers, &batch);
             known.extend(folders);
             changing.settle_with(&known, &made, &free);
+            if known.iter().any(|entry| entry.bond.is_some()) {
+                // Others linked it meanwhile: its other names changed with it.
+                self.shared.names.forget();
+            }
             return Ok(answers);
         }
         drop(changing);

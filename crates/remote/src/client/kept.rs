@@ -242,7 +242,7 @@ mod tests {
             modified_ms: 0,
             has_properties: false,
         };
-        Entry { node, posix: None }
+        Entry::new(node, None)
     }
 
     fn names(kept: &KeptFolder) -> Vec<&str> {

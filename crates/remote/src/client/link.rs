@@ -1,57 +1,33 @@
-//! The connection, and what is tried again on the next one.
+//! Calls over a connection, and what is tried again on the next one ([`super::dial`]).
 
+use super::dial::Dial;
 use super::voice::Voice;
-use super::{Network, Options, Plane, Target};
+use super::{Network, Options};
 use crate::wire::{self, ANSWER_BYTES_MAX, Call, MEDIA_TYPE, Value};
 use bytes::{Bytes, BytesMut};
 use holdfast_auth::Secret;
 use holdfast_base::{Error, ErrorKind, Result};
-use holdfast_plane::Statistics;
-use holdfast_plane::quic::{self, EndpointError, Settings};
 use http::header::{AUTHORIZATION, CONTENT_TYPE, HeaderValue};
 use http::{Method, Request, StatusCode, Uri};
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt, Full, Limited};
 use hyper::body::Incoming;
-use hyper::client::conn::http2::{Builder, SendRequest};
-use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use hyper::client::conn::http2::SendRequest;
 use parking_lot::Mutex;
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
-use socket2::SockRef;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
-use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::TcpStream;
-use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until, timeout, timeout_at};
-use tokio_rustls::TlsConnector;
 
-/// Longest that a connection takes to be made: one to a machine that is off must not use up an operation's time.
-const CONNECT_TIME: Duration = Duration::from_secs(5);
-/// The same over QUIC, which is for networks where handshakes take long: at 64 % loss, 6 s at the median.
-const CONNECT_TIME_QUIC: Duration = Duration::from_mins(1);
 /// First pause after a connection could not be made; it doubles.
 const PAUSE: Duration = Duration::from_millis(50);
 /// Longest pause.
 const PAUSE_MAX: Duration = Duration::from_secs(2);
-/// Time between pings.
-const PING_EVERY: Duration = Duration::from_secs(3);
 /// A refusal of the credential is told again for so long without asking: sign-in counts attempts.
 const REFUSED_FOR: Duration = Duration::from_secs(2);
-/// Bytes of one answer that may be under way, and of all: sixteen blocks ahead.
-const STREAM_WINDOW_BYTES: u32 = 2 << 20;
-/// See [`STREAM_WINDOW_BYTES`].
-const WINDOW_BYTES: u32 = 32 << 20;
-/// The same windows over QUIC: 100 Mbit/s for 2.5 s, or with two thirds of it lost.
-const PLANE_STREAM_WINDOW_BYTES: u32 = 32 << 20;
-/// See [`PLANE_STREAM_WINDOW_BYTES`].
-const PLANE_WINDOW_BYTES: u32 = 48 << 20;
 /// Silence after which the server counts as away: its stream of changes gives a sign of life each second.
 const GONE: Duration = Duration::from_secs(5);
-/// Bytes that the kernel has and has not sent.
-const UNSENT_BYTES: u32 = 256 << 10;
 /// Bytes that moving content gets a second for.
 const BYTES_A_SECOND: u64 = 128 << 10;
 
@@ -103,10 +79,7 @@ struct Line {
 }
 
 pub(super) struct Link {
-    target: Target,
-    tls: Option<TlsConnector>,
-    /// Over QUIC, and whom to believe there.
-    quic: Option<rustls::ClientConfig>,
+    dial: Dial,
     authorization: HeaderValue,
     call: Uri,
     events: Uri,
@@ -121,15 +94,7 @@ pub(super) struct Link {
     away: AtomicBool,
     /// When anything came from the server last.
     heard: Mutex<Instant>,
-    /// What the plane of QUIC sees, of the last connection; or how long TCP took to connect.
-    network: Mutex<Option<Watched>>,
     voice: Arc<Voice>,
-}
-
-/// Where a connection's network is looked at.
-enum Watched {
-    Tcp(Duration),
-    Quic(watch::Receiver<Statistics>),
 }
 
 impl Link {
@@ -144,19 +109,14 @@ impl Link {
         token: &Secret,
         voice: Arc<Voice>,
     ) -> Result<Self> {
-        let target = options.target.clone();
-        let quic = tls.as_deref().filter(|_| options.plane == Plane::Quic).cloned();
-        if options.plane == Plane::Quic && quic.is_none() {
-            return Err(Error::invalid("the QUIC plane is encrypted: the address begins with https://"));
-        }
-        let tls = tls.map(TlsConnector::from);
+        let dial = Dial::new(options, tls)?;
         let mut authorization = HeaderValue::try_from(format!("Bearer {}", token.expose()))
             .map_err(|_| Error::invalid("the app token has characters that no token has"))?;
         authorization.set_sensitive(true);
         let query =
             options.space.as_ref().map(|space| format!("?space={}", utf8_percent_encode(space, NON_ALPHANUMERIC)));
         let uri = |path: &str| {
-            let text = format!("{target}{path}{}", query.as_deref().unwrap_or_default());
+            let text = format!("{}{path}{}", dial.target, query.as_deref().unwrap_or_default());
             text.parse::<Uri>().map_err(|_| Error::invalid(format!("{text} is no address")))
         };
         let (call, events) = (uri(wire::CALL)?, uri(wire::EVENTS)?);
@@ -164,9 +124,7 @@ impl Link {
         let (deadline, patience, while_heard) = (options.deadline, options.patience, options.while_heard);
         let (away, heard) = (AtomicBool::new(false), Mutex::new(Instant::now()));
         Ok(Self {
-            target,
-            tls,
-            quic,
+            dial,
             authorization,
             call,
             events,
@@ -177,7 +135,6 @@ impl Link {
             refused,
             away,
             heard,
-            network: Mutex::default(),
             voice,
         })
     }
@@ -313,7 +270,7 @@ impl Link {
 
     fn late(&self) -> Error {
         let seconds = self.deadline.as_secs();
-        Error::new(ErrorKind::Timeout, format!("{} did not answer within {seconds} s", self.target))
+        Error::new(ErrorKind::Timeout, format!("{} did not answer within {seconds} s", self.dial.target))
     }
 
     async fn try_call(&self, body: Body, moved: &impl Fn(u64)) -> Result<(StatusCode, Bytes), Broke> {
@@ -377,7 +334,7 @@ impl Link {
     fn request(&self, method: Method, uri: &Uri, body: Body) -> Result<Request<Body>> {
         let request = Request::builder().method(method).uri(uri.clone());
         let request = request.header(AUTHORIZATION, self.authorization.clone()).header(CONTENT_TYPE, MEDIA_TYPE);
-        let request = request.header(wire::MOUNT, self.voice.now());
+        let request = request.header(wire::MOUNT, self.voice.now()).header(wire::BONDS, "1");
         request.body(body).map_err(|error| Error::internal("a request could not be made").with_source(error))
     }
 
@@ -391,7 +348,7 @@ impl Link {
     }
 
     fn broken(&self, why: &str, error: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Error {
-        Error::unavailable(format!("{}: {why}", self.target)).with_source(error)
+        Error::unavailable(format!("{}: {why}", self.dial.target)).with_source(error)
     }
 
     /// The connection of now, or a new one. Whoever comes first makes it, the others wait for that.
@@ -404,11 +361,8 @@ impl Link {
         if let Some(not_before) = line.not_before {
             sleep_until(not_before).await;
         }
-        let time = if self.quic.is_some() { CONNECT_TIME_QUIC } else { CONNECT_TIME.max(self.patience) };
         // In a box, since it is large and seldom.
-        let made = timeout(time, Box::pin(self.connect())).await;
-        let made = made.unwrap_or_else(|_| Err(Error::unavailable(format!("{} does not answer", self.target))));
-        match made {
+        match Box::pin(self.dial.connect()).await {
             Ok(sender) => {
                 *line = Line { sender: Some(sender.clone()), ..Line::default() };
                 Ok(sender)
@@ -423,90 +377,12 @@ impl Link {
 
     /// How the network is, as far as it is known.
     pub(super) fn network(&self) -> Option<Network> {
-        Some(match self.network.lock().as_ref()? {
-            Watched::Tcp(rtt) => Network { plane: Plane::Tcp, rtt: *rtt, lost: None, connections: 1 },
-            Watched::Quic(seen) => {
-                let seen = *seen.borrow();
-                let rtt = Duration::try_from_secs_f64(seen.rtt_us / 1e6).unwrap_or_default();
-                Network { plane: Plane::Quic, rtt, lost: Some(seen.loss.max(seen.loss_in)), connections: 1 }
-            }
-        })
+        self.dial.network()
     }
 
-    async fn connect(&self) -> Result<SendRequest<Body>> {
-        let away = |error: std::io::Error| Error::unavailable(format!("{} cannot be reached: {error}", self.target));
-        if let Some(tls) = &self.quic {
-            let mut found =
-                tokio::net::lookup_host((self.target.host.as_str(), self.target.port)).await.map_err(away)?;
-            let to = found.next().ok_or_else(|| Error::unavailable(format!("{} has no address", self.target)))?;
-            return self.connect_quic(to, tls).await;
-        }
-        let began = Instant::now();
-        let socket = TcpStream::connect((self.target.host.as_str(), self.target.port)).await.map_err(away)?;
-        *self.network.lock() = Some(Watched::Tcp(began.elapsed()));
-        socket.set_nodelay(true).map_err(away)?;
-        // What is asked for must not wait behind megabytes of content in the kernel.
-        SockRef::from(&socket).set_tcp_notsent_lowat(UNSENT_BYTES).map_err(away)?;
-        metrics::counter!("holdfast_remote_connections_total").increment(1);
-        let Some(tls) = &self.tls else { return self.speak(socket).await };
-        let secured = tls.connect(self.target.server_name()?, socket).await.map_err(|error| {
-            let is_ours = error
-                .get_ref()
-                .is_some_and(|cause| matches!(cause.downcast_ref(), Some(rustls::Error::InvalidCertificate(_))));
-            if is_ours {
-                let why = format!("{}: its certificate is not trusted ({error}); --ca names one that is", self.target);
-                return Error::new(ErrorKind::Forbidden, why);
-            }
-            Error::unavailable(format!("{}: no TLS: {error}", self.target))
-        })?;
-        if secured.get_ref().1.alpn_protocol() != Some(b"h2") {
-            let message = format!("{} does not speak HTTP/2, which a mount needs", self.target);
-            return Err(Error::new(ErrorKind::Unsupported, message));
-        }
-        self.speak(secured).await
-    }
-
-    async fn connect_quic(&self, to: SocketAddr, tls: &rustls::ClientConfig) -> Result<SendRequest<Body>> {
-        let anywhere: IpAddr = if to.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
-        let failed = |error: EndpointError| {
-            let why = error.to_string();
-            let kind = if why.contains("certificate") { ErrorKind::Forbidden } else { ErrorKind::Unavailable };
-            Error::new(kind, format!("{}: {why}", self.target))
-        };
-        let from = quic::endpoint((anywhere, 0).into(), None).map_err(failed)?;
-        metrics::counter!("holdfast_remote_connections_total").increment(1);
-        let plane = quic::connect(&from, to, &self.target.host, tls, Settings::default()).await.map_err(failed)?;
-        *self.network.lock() = Some(Watched::Quic(plane.watch()));
-        self.speak(plane.into_stream()).await
-    }
-
-    async fn speak<S>(&self, socket: S) -> Result<SendRequest<Body>>
-    where
-        S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
-    {
-        let mut http2 = Builder::new(TokioExecutor::new());
-        http2.timer(TokioTimer::new());
-        if self.quic.is_some() {
-            // A ping would wait behind all that was sent; the plane itself finds out who is gone.
-            http2
-                .initial_stream_window_size(PLANE_STREAM_WINDOW_BYTES)
-                .initial_connection_window_size(PLANE_WINDOW_BYTES);
-        } else {
-            http2
-                .keep_alive_interval(PING_EVERY)
-                .keep_alive_timeout(self.patience)
-                .keep_alive_while_idle(true)
-                .initial_stream_window_size(STREAM_WINDOW_BYTES)
-                .initial_connection_window_size(WINDOW_BYTES);
-        }
-        let made = http2.handshake(TokioIo::new(socket)).await;
-        let (sender, connection) = made.map_err(|error| self.broken("it does not speak HTTP/2", error))?;
-        tokio::spawn(async move {
-            if let Err(error) = connection.await {
-                tracing::debug!(%error, "the connection ended");
-            }
-        });
-        Ok(sender)
+    /// For how long the plane of QUIC has heard nothing of the server.
+    pub(super) fn plane_silence(&self) -> Option<Duration> {
+        self.dial.silence()
     }
 }
 

@@ -1,6 +1,6 @@
 //! The client's end: [`Tree`](holdfast_drive::Tree) over one HTTP/2 connection.
 //!
-//! **One connection**, made again with pauses that double up to two seconds ([`link`]). A ping every few seconds finds out that the other side is silent.
+//! **One connection**, made again with pauses that double up to two seconds ([`link`], [`dial`]). A ping every few seconds finds out that the other side is silent.
 //! An operation waits for a connection, and is tried again on the next one, until its deadline; then it is `Timeout`.
 //!
 //! **Twice is once.** Where a connection ends before the answer, the operation may have been done. What says what is to be (attributes, holds) is simply
@@ -23,6 +23,7 @@
 mod again;
 mod blocks;
 mod deferring;
+mod dial;
 mod disk;
 mod events;
 mod kept;
@@ -33,9 +34,12 @@ mod link;
 mod locking;
 mod names;
 mod opened;
+mod parts;
 mod pins;
 mod pool;
+mod pools;
 mod replay;
+mod rescue;
 mod space;
 mod target;
 mod tree;
@@ -45,9 +49,9 @@ mod width;
 
 pub use disk::Options as DiskOptions;
 pub(crate) use kept::read_anything;
+pub use pools::Verdict;
 pub use space::{Block, Sending, Space};
 pub use target::{Roots, Target};
-pub use trial::Verdict;
 pub use width::CONNECTIONS_MAX;
 
 use crate::wire::{self, Call, Hello};

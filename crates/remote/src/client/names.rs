@@ -83,6 +83,8 @@ struct Known {
     cleared: u64,
     /// Each with the count it was learnt at.
     entries: HashMap<NodeId, (u64, Entry)>,
+    /// For the number of a file that none of its nodes has, one of them.
+    numbers: HashMap<NodeId, NodeId>,
     members: HashMap<(NodeId, NodeName), (u64, Option<NodeId>)>,
     /// Folders all of whose members are known.
     complete: HashMap<NodeId, u64>,
@@ -122,6 +124,7 @@ impl Known {
             changed: vec![0; PLACES],
             cleared: 0,
             entries: HashMap::new(),
+            numbers: HashMap::new(),
             members: HashMap::new(),
             complete: HashMap::new(),
             listed: HashMap::new(),
@@ -163,6 +166,7 @@ impl Known {
     fn make_room(&mut self) {
         if self.entries.len() >= KNOWN_MAX || self.members.len() >= KNOWN_MAX {
             self.entries.clear();
+            self.numbers.clear();
             self.members.clear();
             self.complete.clear();
             self.cleared += 1;
@@ -196,9 +200,23 @@ impl Known {
         }
     }
 
+    /// What was learnt of a node, or of a file by its number, at counts that are good.
+    fn of(&self, node: NodeId, good: impl Fn(u64) -> bool) -> Option<&Entry> {
+        let ids = std::iter::once(node).chain(self.numbers.get(&node).copied());
+        let mut found = ids.filter_map(|id| self.entries.get(&id)).filter(|(learnt, _)| good(*learnt));
+        found.find(|(_, entry)| entry.node.id == node || entry.number() == node).map(|(_, entry)| entry)
+    }
+
+    fn keep(&mut self, learnt: u64, entry: &Entry) {
+        if entry.bond.is_some() {
+            self.numbers.insert(entry.number(), entry.node.id);
+        }
+        self.entries.insert(entry.node.id, (learnt, entry.clone()));
+    }
+
     fn put(&mut self, learnt: u64, entry: &Entry) {
         self.make_room();
-        self.entries.insert(entry.node.id, (learnt, entry.clone()));
+        self.keep(learnt, entry);
         if let (Some(folder), Ok(name)) = (entry.node.parent, NodeName::new(&entry.node.name)) {
             self.learnt_of(folder, None);
             self.members.insert((folder, name), (learnt, Some(entry.node.id)));
@@ -222,7 +240,7 @@ impl Known {
         let there = self.entries.get(&entry.node.id).map(|(learnt, _)| *learnt);
         if let Some(at) = at.filter(|at| self.may_replace(there, *at)) {
             self.make_room();
-            self.entries.insert(entry.node.id, (at, entry.clone()));
+            self.keep(at, entry);
         }
     }
 
@@ -313,12 +331,12 @@ impl Names {
 
     pub(super) fn entry(&self, node: NodeId) -> Option<Entry> {
         let known = self.known.lock();
-        known.entries.get(&node).filter(|(learnt, _)| known.holds(*learnt)).map(|(_, entry)| entry.clone())
+        known.of(node, |learnt| known.holds(learnt)).cloned()
     }
 
     /// An entry as it was when it was last asked for.
     pub(super) fn entry_before(&self, node: NodeId) -> Option<Entry> {
-        self.known.lock().entries.get(&node).map(|(_, entry)| entry.clone())
+        self.known.lock().of(node, |_| true).cloned()
     }
 
     /// A member of a folder, or that there is none, as far as it is known.

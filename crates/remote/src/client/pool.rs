@@ -1,7 +1,9 @@
 //! The connections of a [`Space`](super::Space): which one a call takes, and over TCP how many there are ([`Width`]).
 //!
 //! A call takes the connection with the fewest under way. Those that are not in use are not made; those that no longer are end when nothing is under way on them
-//! and the server closes them.
+//! and the server closes them. There is one until the round trip is known, which says how many windows are worth having at first.
+//!
+//! A pool is given up when its transport no longer carries anything: whoever waits for it is told so, and goes by another.
 
 use super::link::Link;
 use super::voice::Voice;
@@ -21,7 +23,11 @@ const RTT_UNKNOWN: Duration = Duration::from_millis(100);
 
 /// Connections.
 pub(super) struct Pool {
+    plane: Plane,
     lines: Vec<Arc<Line>>,
+    /// Whether their number follows what is worth it.
+    adapts: bool,
+    given_up: watch::Sender<bool>,
     /// How many of them are used.
     wide: watch::Sender<usize>,
     /// Bytes of content that went through all of them.
@@ -52,10 +58,9 @@ impl Drop for Turn {
 }
 
 impl Pool {
-    /// So many connections; without a number, one over QUIC, and over TCP as many as the network is worth. Within a runtime.
+    /// So many connections; without a number, one over QUIC, and over TCP as many as the network is worth, once [`Self::begin`] was called.
     pub(super) fn new(options: &Options, connections: Option<usize>, token: &Secret) -> Result<Arc<Self>> {
         let adapts = connections.is_none() && options.plane == Plane::Tcp;
-        let width = Width::new();
         let most = if adapts { CONNECTIONS_MAX } else { connections.unwrap_or(1).max(1) };
         // Authorities are read once.
         let tls = options.tls()?;
@@ -64,12 +69,49 @@ impl Pool {
             Ok(Arc::new(Line { link, calls: AtomicUsize::new(0) }))
         };
         let lines = (0..most).map(|_| line()).collect::<Result<Vec<_>>>()?;
-        let wide = watch::Sender::new(if adapts { width.now() } else { most });
-        let pool = Arc::new(Self { lines, wide, moved: AtomicU64::new(0) });
-        if adapts {
-            tokio::spawn(adapt(Arc::downgrade(&pool), width));
+        let (wide, given_up) = (watch::Sender::new(if adapts { 1 } else { most }), watch::Sender::new(false));
+        Ok(Arc::new(Self { plane: options.plane, lines, adapts, given_up, wide, moved: AtomicU64::new(0) }))
+    }
+
+    /// The first answer has come, and with it the round trip. Within a runtime.
+    pub(super) fn begin(self: &Arc<Self>) {
+        if self.adapts {
+            let width = Width::first(self.network().map_or(RTT_UNKNOWN, |network| network.rtt));
+            self.wide.send_replace(width.now());
+            tokio::spawn(adapt(Arc::downgrade(self), width));
         }
-        Ok(pool)
+    }
+
+    /// By which transport they are.
+    pub(super) const fn plane(&self) -> Plane {
+        self.plane
+    }
+
+    /// Whether there are several, or may come to be.
+    pub(super) fn is_wide(&self) -> bool {
+        self.adapts || self.width() > 1
+    }
+
+    /// Nothing comes by it any more.
+    pub(super) fn give_up(&self) {
+        self.given_up.send_replace(true);
+    }
+
+    /// What `work` answers, or nothing if this is given up before.
+    pub(super) async fn unless_given_up<T>(&self, work: impl Future<Output = T>) -> Option<T> {
+        let mut given_up = self.given_up.subscribe();
+        tokio::select! {
+            biased;
+            done = work => Some(done),
+            _ = given_up.wait_for(|given_up| *given_up) => None,
+        }
+    }
+
+    /// For how long the plane of QUIC has heard nothing of the server though something is under way.
+    pub(super) fn silence(&self) -> Option<Duration> {
+        let is_used = self.lines.iter().any(|line| line.calls.load(Ordering::Relaxed) > 0);
+        let silence = self.lines.iter().filter_map(|line| line.link.plane_silence()).min()?;
+        is_used.then_some(silence)
     }
 
     /// How many connections are used.

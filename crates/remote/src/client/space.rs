@@ -1,16 +1,18 @@
 //! A space of a server for bulk transfer: content is sealed and opened on this side, several blocks at a time, and goes over one or more connections.
 //!
-//! Nothing is remembered between calls but connections and keys. Calls are tried again as those of a mount are; a part of an upload is not, since whoever
-//! sends it asks first how far the server is.
+//! Nothing is remembered between calls but connections and keys. Calls are tried again as those of a mount are, and by another transport when the one in use is given up; a part of an
+//! upload is not, since whoever sends it asks first how far the server is.
 
 use super::keys::Sealing;
-use super::lanes;
 use super::link::{Body, Lost};
-use super::pool::{Pool, Turn};
-use super::trial::{Pools, Verdict, try_other};
+use super::pool::Pool;
+use super::pools::{Place, Pools, Verdict};
+use super::trial::{Ways, keep};
 use super::{Network, Options, Plane, connect_first};
+use super::{lanes, parts};
 use crate::wire::{self, Begin, Call, Hello, LIST_MAX, Put, Seen, Sent};
 use bytes::{BufMut, Bytes, BytesMut};
+use futures_util::stream::BoxStream;
 use futures_util::{Stream, StreamExt, stream};
 use holdfast_auth::Secret;
 use holdfast_base::{BlockId, ContentId, DrivePath, Error, ErrorKind, NodeId, NodeName, Result, Uid};
@@ -30,6 +32,9 @@ pub(super) const PIECE_BYTES: usize = 64 << 10;
 
 /// The last operation of servers that join lanes, at least ([`Call::Lane`]).
 const LANES_FROM: u64 = 44;
+
+/// What is told that something left.
+type Told = Arc<dyn Fn() + Send + Sync>;
 
 /// A space. Cheap to clone.
 #[derive(Clone)]
@@ -93,6 +98,7 @@ impl Space {
         let knows = async { Ok(link.ask_once::<u64>(&Call::Operations()).await.unwrap_or_default()) };
         let (hello, keys, seen, knows) = tokio::try_join!(first, keys, seen, knows)?;
         drop(link);
+        pool.begin();
         let sealing = Arc::new(Sealing::open(&keys, token)?);
         if let Some(seen) = &seen {
             seen.contents.iter().try_for_each(|content| sealing.look_at(content))?;
@@ -117,65 +123,87 @@ impl Space {
         self.0.pools.used().network()
     }
 
-    /// Tries in the course of a long transfer whether the transport of these options is faster; what was found out is told by [`Self::verdict`].
-    pub fn try_other(&self, other: Options, token: &Secret) {
-        tokio::spawn(try_other(Arc::downgrade(&self.0.pools), other, token.clone()));
+    /// Looks after the transport from now on: another one is looked for when it falls silent, and if `tries`, tried in the course of a long transfer whether it is faster. What was
+    /// found out is told by [`Self::verdict`]. `options` and `connections` are as for [`Self::connect`], by either transport.
+    pub fn keep_choosing(&self, options: Options, connections: Option<usize>, token: &Secret, tries: bool) {
+        let ways = Ways { options, connections, token: token.clone() };
+        tokio::spawn(keep(Arc::downgrade(&self.0.pools), ways, tries));
     }
 
-    /// What was found out about the other transport, which is named, once it is.
+    /// What was found out about a transport, which is named, once something is.
     pub fn verdict(&self) -> watch::Receiver<Option<(Plane, Verdict)>> {
         self.0.pools.verdict()
     }
 
-    fn link(&self) -> Turn {
-        self.0.pools.used().link()
+    /// Goes on by the connections of another, which is the same space.
+    pub fn go_on_by(&self, other: &Self) {
+        self.0.pools.switch(other.0.pools.used());
+    }
+
+    /// Asks what can be asked twice.
+    async fn ask<T: wire::Value>(&self, call: &Call) -> Result<T> {
+        loop {
+            let pool = self.0.pools.used();
+            let link = pool.link();
+            if let Some(answer) = pool.unless_given_up(link.ask(call)).await {
+                return answer;
+            }
+        }
+    }
+
+    /// Asks for what is done once.
+    async fn ask_for<T: wire::Value>(&self, call: &Call) -> Result<T> {
+        let pool = self.0.pools.used();
+        let link = pool.link();
+        let outcome = pool.unless_given_up(link.call(call, Lost::Tell)).await;
+        outcome.map_or_else(|| Err(given_up()), |outcome| outcome.result)
     }
 
     /// A member of a folder.
     pub async fn lookup(&self, folder: NodeId, name: &NodeName) -> Result<Option<Entry>> {
-        self.link().ask(&Call::Lookup(folder, name.clone())).await
+        self.ask(&Call::Lookup(folder, name.clone())).await
     }
 
     /// A node.
     pub async fn entry(&self, node: NodeId) -> Result<Option<Entry>> {
-        self.link().ask(&Call::Entry(node)).await
+        self.ask(&Call::Entry(node)).await
     }
 
     /// Members of a folder in byte order of name, after `after`, [`LIST_MAX`] at most.
     pub async fn list(&self, folder: NodeId, after: Option<&NodeName>) -> Result<Vec<Entry>> {
         let limit = u32::try_from(LIST_MAX).unwrap_or(u32::MAX);
-        self.link().ask(&Call::List(folder, after.cloned(), limit)).await
+        self.ask(&Call::List(folder, after.cloned(), limit)).await
     }
 
     /// Makes a folder or a link, whose content says where to.
     pub async fn create(&self, new: NewNode, content: Bytes) -> Result<Entry> {
-        self.link().ask(&Call::Create(new, content, Durable::Now)).await
+        self.ask(&Call::Create(new, content, Durable::Now)).await
     }
 
     /// Changes attributes; of a node without any, `usual` is what they were.
     pub async fn set_attributes(&self, node: NodeId, change: NewAttributes, usual: Posix) -> Result<Entry> {
-        self.link().ask(&Call::SetAttributes(node, change, usual)).await
+        self.ask(&Call::SetAttributes(node, change, usual)).await
     }
 
     /// Gives a node another name.
     pub async fn rename(&self, rename: Rename) -> Result<()> {
-        self.link().call::<Renamed>(&Call::Rename(rename), Lost::Tell).await.result.map(drop)
+        self.ask_for::<Renamed>(&Call::Rename(rename)).await.map(drop)
     }
 
     /// Takes a node its name.
     pub async fn unlink(&self, unlink: Unlink) -> Result<NodeId> {
-        self.link().call(&Call::Unlink(unlink), Lost::Tell).await.result
+        self.ask_for(&Call::Unlink(unlink)).await
     }
 
     /// When it answers, everything that was answered before is on the server's disk.
     pub async fn settle(&self) -> Result<()> {
-        self.link().ask(&Call::Settle()).await
+        self.ask(&Call::Settle()).await
     }
 
     /// What contents are; none for those that are gone.
     pub async fn layouts(&self, contents: Vec<ContentId>) -> Result<Vec<Option<Content>>> {
         let asked = contents.len();
-        let found: Vec<Option<Content>> = self.link().ask(&Call::Layouts(contents)).await?;
+        let found: Vec<Option<Content>> = self.ask(&Call::Layouts(contents)).await?;
         if found.len() != asked {
             return Err(Error::damaged("the server answered another question than was asked"));
         }
@@ -190,7 +218,7 @@ impl Space {
 
     /// Part `chunk` of a content's manifest.
     pub async fn manifest(&self, content: &Content, chunk: u64) -> Result<ManifestChunk> {
-        let found: ManifestChunk = self.link().ask(&Call::Manifest(content.id, chunk)).await?;
+        let found: ManifestChunk = self.ask(&Call::Manifest(content.id, chunk)).await?;
         if found.index != chunk {
             return Err(Error::damaged("the server answered another question than was asked"));
         }
@@ -203,18 +231,40 @@ impl Space {
         let call = Call::Record(content, index);
         let told = |pool: &Pool, bytes| {
             pool.moved(bytes);
-            self.0.pools.read(bytes);
+            self.0.pools.count(bytes);
             moved();
         };
-        if let Some(place) = self.0.pools.place() {
+        let pools = &self.0.pools;
+        let try_at = async |place: Place| {
             let link = place.pool.link();
             let tried = link.fetch_once(&call, |bytes| told(&place.pool, bytes));
-            if let Ok(Ok(record)) = timeout(place.patience, tried).await {
-                return Ok(record);
+            timeout(place.patience, tried).await.ok()?.ok()
+        };
+        if let Some(place) = pools.place()
+            && let Some(record) = try_at(place).await
+        {
+            return Ok(record);
+        }
+        loop {
+            let pool = pools.used();
+            let link = pool.link();
+            let fetched = link.fetch(&call, |bytes| told(&pool, bytes));
+            let by_other = async {
+                loop {
+                    if let Some(record) = try_at(pools.late_place().await).await {
+                        return record;
+                    }
+                }
+            };
+            tokio::select! {
+                biased;
+                found = pool.unless_given_up(fetched) => if let Some(record) = found {
+                    return record;
+                },
+                record = by_other => return Ok(record),
+                () = pools.long_left(&pool) => {}
             }
         }
-        let pool = self.0.pools.used();
-        pool.link().fetch(&call, |bytes| told(&pool, bytes)).await
     }
 
     /// Opens a record, which must be block `id`.
@@ -232,7 +282,7 @@ impl Space {
     /// Which of these blocks the space has.
     pub async fn has_blocks(&self, ids: Vec<BlockId>) -> Result<Vec<bool>> {
         let asked = ids.len();
-        let found: Vec<bool> = self.link().ask(&Call::HasBlocks(ids)).await?;
+        let found: Vec<bool> = self.ask(&Call::HasBlocks(ids)).await?;
         if found.len() == asked {
             Ok(found)
         } else {
@@ -257,17 +307,21 @@ impl Space {
     ) -> Result<(NodeId, i64)> {
         let file = Put { entry: entry.0, ..file };
         let frame = wire::frame(&if tags.is_empty() { Call::Put(file) } else { Call::PutTagged(file, shown(tags)) });
-        let put = self.link().stream(body(stream::iter([frame]), self.counted(moved))).await;
+        let place = self.0.pools.place();
+        let pool = place.as_ref().map_or_else(|| self.0.pools.used(), |place| place.pool.clone());
+        let link = pool.link();
+        let put = link.stream(body(stream::iter([frame]), self.counted(&pool, Arc::new(moved))));
+        let put = pool.unless_given_up(put).await.unwrap_or_else(|| Err(given_up()));
         put.map_err(|error| about_tags(error, tags))
     }
 
     /// Begins an upload whose file will have these tags, or finds it.
     pub async fn begin(&self, begin: Begin, tags: &[Tag]) -> Result<Sent> {
         let call = if tags.is_empty() { Call::Begin(begin) } else { Call::BeginTagged(begin, shown(tags)) };
-        self.link().ask(&call).await.map_err(|error| about_tags(error, tags))
+        self.ask(&call).await.map_err(|error| about_tags(error, tags))
     }
 
-    /// Sends sealed blocks from this byte on, over all connections if no other part goes so; `moved` is told whenever some of it left. Nothing is tried again.
+    /// Sends sealed blocks from this byte on, by the best way, which may change meanwhile; `moved` is told whenever some of it left. Nothing is tried again.
     pub async fn send(
         &self,
         upload: Uid,
@@ -275,10 +329,29 @@ impl Space {
         entries: impl Stream<Item = Sending> + Send + 'static,
         moved: impl Fn() + Send + Sync + 'static,
     ) -> Result<Sent> {
-        let moved = self.counted(moved);
-        let (alone, pool) = (self.0.lanes.try_acquire().ok(), self.0.pools.used());
-        if alone.is_some() && pool.width() > 1 && self.0.has_lanes.load(Ordering::Relaxed) {
-            let sent = lanes::send(&pool, (upload, offset), entries, Arc::new(moved)).await;
+        let moved: Told = Arc::new(moved);
+        let by = |pool: Arc<Pool>, offset, entries| {
+            let moved = moved.clone();
+            async move {
+                let sent = pool.unless_given_up(self.send_part(&pool, (upload, offset), entries, moved)).await;
+                sent.unwrap_or_else(|| Err(given_up()))
+            }
+        };
+        parts::send(&self.0.pools, offset, entries, by).await
+    }
+
+    /// A part, over all connections of a pool if no other part goes so.
+    async fn send_part(
+        &self,
+        pool: &Arc<Pool>,
+        (upload, offset): (Uid, u64),
+        entries: BoxStream<'static, Sending>,
+        moved: Told,
+    ) -> Result<Sent> {
+        let moved = self.counted(pool, moved);
+        let alone = self.0.lanes.try_acquire().ok();
+        if alone.is_some() && pool.is_wide() && self.0.has_lanes.load(Ordering::Relaxed) {
+            let sent = lanes::send(pool, (upload, offset), entries, Arc::new(moved)).await;
             return sent.map_err(|failed| match failed {
                 lanes::Failed::Part(error) => error,
                 lanes::Failed::Lane(error) => {
@@ -296,27 +369,33 @@ impl Space {
             length.put_u32(u32::try_from(entry.len()).unwrap_or(u32::MAX));
             stream::iter([length.freeze(), entry])
         });
-        self.link().stream(body(stream::iter([frame]).chain(entries), moved)).await
+        pool.link().stream(body(stream::iter([frame]).chain(entries), moved)).await
     }
 
-    /// What is to be told of bytes that left, with the count of them.
-    fn counted<M: Fn() + Send + Sync + 'static>(&self, moved: M) -> impl Fn(u64) + Send + Sync + use<M> {
-        let pool = self.0.pools.used();
+    /// What is to be told of bytes that left by this pool, with the count of them.
+    fn counted(&self, pool: &Arc<Pool>, moved: Told) -> impl Fn(u64) + Send + Sync + use<> {
+        let (pool, pools) = (pool.clone(), self.0.pools.clone());
         move |bytes| {
             pool.moved(bytes);
+            pools.count(bytes);
             moved();
         }
     }
 
     /// Makes the file of an upload that has all its bytes.
     pub async fn finish(&self, upload: Uid, name_taken: NameTaken) -> Result<Sent> {
-        self.link().ask(&Call::Finish(upload, name_taken)).await
+        self.ask(&Call::Finish(upload, name_taken)).await
     }
 
     /// Gives an upload up.
     pub async fn abandon(&self, upload: Uid) -> Result<()> {
-        self.link().ask(&Call::Abandon(upload)).await
+        self.ask(&Call::Abandon(upload)).await
     }
+}
+
+/// Why something was broken off that is tried again by the other transport.
+fn given_up() -> Error {
+    Error::unavailable("its transport no longer carries anything, and another one is used from now on")
 }
 
 /// What is told of a server that does not know the operations with tags.

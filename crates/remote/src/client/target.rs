@@ -5,10 +5,16 @@ use rustls::crypto::aws_lc_rs;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{ClientConfig, RootCertStore};
-use std::fmt;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::path::PathBuf;
 use std::str::FromStr;
 use std::sync::Arc;
+use std::time::Duration;
+use std::{fmt, io};
+use tokio::time::timeout;
+
+/// How long an answer to each of some datagrams is waited for: some of them are lost.
+const UDP_PAUSES: [Duration; 3] = [Duration::from_millis(500), Duration::from_secs(1), Duration::from_secs(2)];
 
 /// Address of a server.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -66,6 +72,31 @@ impl Target {
     pub async fn reach(&self) -> Result<()> {
         let connected = tokio::net::TcpStream::connect((self.host.as_str(), self.port)).await;
         connected.map(drop).map_err(|error| Error::unavailable(format!("{self} cannot be reached: {error}")))
+    }
+
+    /// Answers when the server, or somebody on the way, says that UDP does not get through to its port; never, if nobody does (ICMP, RFC 1122 section 3.2.2.1). What is sent is a datagram that
+    /// QUIC ignores.
+    pub async fn refuses_udp(&self) {
+        for pause in UDP_PAUSES {
+            if self.ask_by_udp(pause).await.is_err() {
+                return;
+            }
+        }
+        std::future::pending::<()>().await;
+    }
+
+    async fn ask_by_udp(&self, pause: Duration) -> io::Result<()> {
+        let mut found = tokio::net::lookup_host((self.host.as_str(), self.port)).await?;
+        let to = found.next().ok_or(io::ErrorKind::NotFound)?;
+        let anywhere: IpAddr = if to.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
+        let socket = tokio::net::UdpSocket::bind((anywhere, 0)).await?;
+        // Of a socket that is connected, the kernel tells such answers.
+        socket.connect(to).await?;
+        socket.send(&[0]).await?;
+        match timeout(pause, socket.recv(&mut [0; 1])).await {
+            Ok(answer) => answer.map(drop),
+            Err(_elapsed) => Ok(()),
+        }
     }
 
     /// Host and port as a request has them.
@@ -129,6 +160,16 @@ impl Roots {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[tokio::test]
+    async fn a_port_that_nobody_has_refuses_udp_and_one_that_is_had_does_not() {
+        let socket = std::net::UdpSocket::bind("127.0.0.1:0").expect("a port");
+        let port = socket.local_addr().expect("it is bound").port();
+        let target: Target = format!("https://127.0.0.1:{port}").parse().expect("an address");
+        assert!(timeout(Duration::from_millis(200), target.refuses_udp()).await.is_err());
+        drop(socket);
+        timeout(Duration::from_secs(10), target.refuses_udp()).await.expect("it is refused");
+    }
 
     #[test]
     fn an_address_is_a_host_over_https_or_this_machine() {

@@ -14,8 +14,8 @@ use bytes::Bytes;
 use holdfast_base::{ByteRange, ContentId, Error, ErrorKind, NodeId, NodeName, Result};
 use holdfast_drive::posix_locks::Locking;
 use holdfast_drive::{
-    Change, Condition, ContentStream, DiskCache, Durable, Entry, NewAttributes, NewNode, OpenContent, Pinning, Posix,
-    Rename, Renamed, Room, Save, Tree, Unlink, XattrRule,
+    Change, Condition, ContentStream, DiskCache, Durable, Entry, NewAttributes, NewName, NewNode, OpenContent, Pinning,
+    Posix, Rename, Renamed, Room, Save, Tree, Unlink, XattrRule,
 };
 use parking_lot::Mutex;
 use std::sync::Arc;
@@ -68,6 +68,13 @@ impl Remote {
         match found {
             Err(error) if link.is_away() => before().await.ok_or(error),
             found => found,
+        }
+    }
+
+    /// A file changed: under its other names, what is known of it is not so any more.
+    fn changed(&self, entry: &Entry) {
+        if entry.bond.is_some() {
+            self.shared.names.forget();
         }
     }
 
@@ -250,7 +257,7 @@ impl Tree for Remote {
         let outcome = self.send_save(&save, body).await;
         if outcome.is_certain() {
             changing.settle(outcome.result.as_ref().map_or(&[], std::slice::from_ref), &[]);
-            return outcome.result;
+            return outcome.result.inspect(|entry| self.changed(entry));
         }
         drop(changing);
         let Outcome { result, unknown } = outcome;
@@ -283,10 +290,25 @@ impl Tree for Remote {
         let outcome = self.shared.link.call::<Entry>(&call, Lost::Repeat).await;
         if outcome.is_certain() {
             changing.settle(outcome.result.as_ref().map_or(&[], std::slice::from_ref), &[]);
-            return outcome.result;
+            return outcome.result.inspect(|entry| self.changed(entry));
         }
         drop(changing);
         outcome.result.inspect(|entry| self.shared.names.remember(entry))
+    }
+
+    async fn link(&self, link: NewName, usual: Posix) -> Result<Entry> {
+        self.shared.names.forget_name(link.parent, &link.name);
+        let Outcome { result, unknown } = self.change(Call::Link(link.clone(), usual), Lost::Repeat).await;
+        match result {
+            Err(error) if wire::is_unknown(&error) => {
+                Err(Error::new(ErrorKind::Unsupported, "the server is older than hard links"))
+            }
+            Err(error) if unknown && error.kind() == ErrorKind::AlreadyExists => {
+                let found = self.look(link.parent, &link.name).await?;
+                found.filter(|found| again::is_linked(found, &link)).ok_or(error)
+            }
+            result => result.inspect(|entry| self.shared.names.remember(entry)),
+        }
     }
 
     async fn unlink(&self, unlink: Unlink) -> Result<NodeId> {

@@ -1,188 +1,174 @@
-//! Whether the other transport is faster on this way, found out in the course of a transfer and almost for nothing.
+//! Whether the other transport is faster on this way, found out in the course of a transfer and almost for nothing; and that there is another when the one in use falls silent.
 //!
-//! A slow network and one that slows down datagrams alone look the same from within QUIC, and one that loses much looks slow from within TCP. So when a transfer has read
-//! for [`AFTER`], some of the blocks that it reads go by the other transport for a while, beside the rest. If both go over one link that is full,
-//! as much arrives as before; if more arrives by far ([`GAIN`]), the other had room that this one has not, and is used from then on. What went by the
-//! other is content, so a trial that changes nothing cost nothing but a handshake; a block that is late there is fetched by the first again.
+//! A slow network and one that slows down datagrams alone look the same from within QUIC, and one that loses much looks slow from within TCP. So when a transfer has moved content
+//! for [`AFTER`], some of it goes by the other transport for a while, beside the rest ([`Pools`]). If both go over one link that is full,
+//! as much moves as before; if more does by far ([`GAIN`]), the other had room that this one has not, and is used from then on. What went by the
+//! other is content, so a trial that changes nothing cost nothing but a handshake. A block that is read and late there is fetched by the first again. A push of one file alone has
+//! nothing to go on beside: it goes by the other for that time, and by the first again if that was no faster.
 //!
 //! Where what is read ahead does not cover the time that the other takes to find its rate, nothing is tried: it would hold up the rest.
-//!
-//! Only reading is tried: blocks of an upload go in order, and a slow one would hold up all.
 
 use super::pool::Pool;
+use super::pools::{Pools, Verdict};
+use super::rescue::{self, SILENT};
 use super::{Options, Plane};
 use holdfast_auth::Secret;
+use holdfast_base::Result;
 use holdfast_base::limits::BLOCK_BYTES;
-use parking_lot::RwLock;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
-use tokio::sync::watch;
 use tokio::time::{Instant, sleep, timeout};
 
-/// How long a transfer reads before the other transport is tried: whatever is over sooner gains nothing.
+/// How long content is moved before the other transport is tried: whatever is over sooner gains nothing.
 const AFTER: Duration = Duration::from_secs(15);
-/// Between two looks at a transfer that may be worth a trial.
+/// Between two looks at a transfer.
 const LOOK: Duration = Duration::from_secs(1);
-/// Looks that the rate before is of.
-const LOOKS: u32 = 4;
+/// Looks that the rate before is of. What a slow plane brings comes in whole blocks, seconds apart.
+const LOOKS: u32 = 8;
+/// After so many looks at which nothing had moved it was a pause.
+const PAUSE: u32 = 10;
 /// The other transport finds its rate in so many round trips, or this time.
 const ROUNDS: u32 = 10;
 const TAKES: (Duration, Duration) = (Duration::from_secs(2), Duration::from_secs(10));
+/// What is judged of a trial is half of this, or of the time that the other took to find its rate.
+const JUDGED: Duration = Duration::from_secs(4);
+/// Between two looks whether anything has come to it.
+const COMES: Duration = Duration::from_millis(50);
 /// How long it may take to answer at all.
 const CONNECTS: Duration = Duration::from_secs(10);
-/// Blocks under way by the other transport.
-const BLOCKS: usize = 4;
 /// Blocks that a reader has ahead, and so how long it can wait for one of them.
 const AHEAD_BYTES: f64 = 24.0 * BLOCK_BYTES as f64;
-/// What has to arrive in all for the other to be taken, as a share of what did before.
+/// What has to move in all for the other to be taken, as a share of what did before.
 const GAIN: f64 = 1.3;
+/// A transport that moves less than this share of what the first did is not waited for.
+const HOPELESS: f64 = 1.0 / 16.0;
 
-/// What a trial found.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Verdict {
-    /// The other transport does not get through.
-    Blocked,
-    /// It is no faster.
-    Same,
-    /// It is faster, and used from now on.
-    Faster,
+/// How a server is reached by both transports.
+pub(super) struct Ways {
+    /// By either.
+    pub(super) options: Options,
+    /// See [`Pool::new`].
+    pub(super) connections: Option<usize>,
+    pub(super) token: Secret,
 }
 
-/// A trial under way.
-pub(super) struct Trial {
-    pub(super) pool: Arc<Pool>,
-    /// How long a block may take.
-    pub(super) patience: Duration,
-    under_way: AtomicUsize,
-}
-
-/// A block's place in a trial.
-pub(super) struct Place(Arc<Trial>);
-
-impl Drop for Place {
-    fn drop(&mut self) {
-        self.0.under_way.fetch_sub(1, Ordering::Relaxed);
+impl Ways {
+    pub(super) fn pool(&self, plane: Plane) -> Result<Arc<Pool>> {
+        Pool::new(&Options { plane, ..self.options.clone() }, self.connections, &self.token)
     }
 }
 
-impl std::ops::Deref for Place {
-    type Target = Trial;
-
-    fn deref(&self) -> &Trial {
-        &self.0
+/// Looks after the transport of a space until it is dropped: looks for the other when the one in use falls silent, and if `tries`, tries it when a transfer is long.
+pub(super) async fn keep(pools: Weak<Pools>, ways: Ways, mut tries: bool) {
+    let mut course = Course::default();
+    loop {
+        sleep(LOOK).await;
+        let Some(all) = pools.upgrade() else { return };
+        let (silence, moved) = (all.used().silence(), all.moved());
+        drop(all);
+        if silence.is_some_and(|silence| silence >= SILENT) {
+            // What is found may be no more than a way round for a while.
+            tries |= rescue::choose_again(&pools, &ways).await.is_some();
+            course = Course::default();
+        } else if let Some(before) = course.look(Instant::now(), moved).filter(|_| tries) {
+            tries = false;
+            // Nothing more is to be done where it ends early.
+            let _ = try_other(&pools, &ways, before).await;
+        }
     }
 }
 
-/// The pools of a space: the one that is used, and during a trial the other.
-pub(super) struct Pools {
-    used: RwLock<Arc<Pool>>,
-    trial: RwLock<Option<Arc<Trial>>>,
-    /// Bytes of records that were read, by whichever transport.
-    read: AtomicU64,
-    verdict: watch::Sender<Option<(Plane, Verdict)>>,
+/// How a transfer went lately.
+#[derive(Default)]
+struct Course {
+    /// Since when it goes without a pause.
+    since: Option<Instant>,
+    /// Looks at which nothing had moved, up to now.
+    still: u32,
+    moved: u64,
+    /// Bytes of the last looks.
+    last: Vec<u64>,
 }
 
-impl Pools {
-    pub(super) fn new(pool: Arc<Pool>) -> Arc<Self> {
-        let (used, trial) = (RwLock::new(pool), RwLock::default());
-        Arc::new(Self { used, trial, read: AtomicU64::new(0), verdict: watch::Sender::new(None) })
-    }
-
-    /// The one that is used.
-    pub(super) fn used(&self) -> Arc<Pool> {
-        self.used.read().clone()
-    }
-
-    /// What was found out about the other transport, which is named.
-    pub(super) fn verdict(&self) -> watch::Receiver<Option<(Plane, Verdict)>> {
-        self.verdict.subscribe()
-    }
-
-    /// Some of a record came.
-    pub(super) fn read(&self, bytes: u64) {
-        self.read.fetch_add(bytes, Ordering::Relaxed);
-    }
-
-    /// A place for a block in a trial, if there is a trial with room.
-    pub(super) fn place(&self) -> Option<Place> {
-        let trial = self.trial.read().clone()?;
-        let place = Place(trial.clone());
-        (trial.under_way.fetch_add(1, Ordering::Relaxed) < BLOCKS).then_some(place)
-    }
-
-    /// Bytes that come within a time.
-    async fn seen_in(this: &Weak<Self>, time: Duration) -> Option<u64> {
-        let before = this.upgrade()?.read.load(Ordering::Relaxed);
-        sleep(time).await;
-        Some(this.upgrade()?.read.load(Ordering::Relaxed) - before)
+impl Course {
+    /// What was moved so far; answers bytes a second of a transfer that has been going for a while.
+    fn look(&mut self, now: Instant, moved: u64) -> Option<f64> {
+        let bytes = moved.saturating_sub(std::mem::replace(&mut self.moved, moved));
+        self.still = if bytes == 0 { self.still + 1 } else { 0 };
+        if self.still >= PAUSE || (bytes == 0 && self.since.is_none()) {
+            (self.since, self.last) = (None, Vec::new());
+            return None;
+        }
+        let since = *self.since.get_or_insert(now);
+        self.last.push(bytes);
+        let lately = self.last.iter().rev().take(LOOKS as usize);
+        let is_long = now - since >= AFTER && self.last.len() >= LOOKS as usize;
+        is_long.then(|| lately.sum::<u64>() as f64 / (LOOK * LOOKS).as_secs_f64())
     }
 }
 
-/// Waits until a trial is worth it, and tries the other transport; `other` says how that is reached. Nothing is done if the pools are dropped meanwhile.
-pub(super) async fn try_other(pools: Weak<Pools>, other: Options, token: Secret) -> Option<()> {
-    let before = worth_it(&pools).await?;
-    let rtt = pools.upgrade()?.used().network().map(|network| network.rtt).unwrap_or_default();
+/// Tries the other transport beside one that moves `before` bytes a second. Nothing is done if the pools are dropped meanwhile.
+async fn try_other(pools: &Weak<Pools>, ways: &Ways, before: f64) -> Option<()> {
+    let used = pools.upgrade()?.used();
+    let plane = if used.plane() == Plane::Quic { Plane::Tcp } else { Plane::Quic };
+    let rtt = used.network().map(|network| network.rtt).unwrap_or_default();
+    drop(used);
     let takes = (rtt * ROUNDS).clamp(TAKES.0, TAKES.1);
     if takes.as_secs_f64() * before > AHEAD_BYTES && takes > TAKES.0 {
         tracing::debug!(?takes, before, "the other transport is not tried: it would hold this one up");
         return None;
     }
-    let (plane, found) = (other.plane, run(&pools, (&other, &token), before, takes).await?);
+    let found = run(pools, (plane, ways), before, takes).await?;
     tracing::info!(?plane, ?found, "the other transport was tried");
-    pools.upgrade()?.verdict.send_replace(Some((plane, found)));
+    pools.upgrade()?.tell(plane, found);
     Some(())
 }
 
-/// Bytes a second of a transfer that has been reading for a while.
-async fn worth_it(pools: &Weak<Pools>) -> Option<f64> {
-    let mut began = Instant::now();
-    let mut last = Vec::new();
-    loop {
-        let bytes = Pools::seen_in(pools, LOOK).await?;
-        if bytes == 0 {
-            (began, last) = (Instant::now(), Vec::new());
-            continue;
-        }
-        last.push(bytes);
-        if began.elapsed() >= AFTER && last.len() >= LOOKS as usize {
-            let lately: u64 = last.iter().rev().take(LOOKS as usize).sum();
-            return Some(lately as f64 / (LOOK * LOOKS).as_secs_f64());
-        }
-    }
-}
-
-async fn run(
-    pools: &Weak<Pools>,
-    (other, token): (&Options, &Secret),
-    before: f64,
-    takes: Duration,
-) -> Option<Verdict> {
-    let pool = Pool::new(other, None, token).ok()?;
+async fn run(pools: &Weak<Pools>, (plane, ways): (Plane, &Ways), before: f64, takes: Duration) -> Option<Verdict> {
+    let pool = ways.pool(plane).ok()?;
     let connected = timeout(CONNECTS, pool.at(0).ask_hello()).await;
     if !matches!(connected, Ok(Ok(()))) {
         return Some(Verdict::Blocked);
     }
+    pool.begin();
     let patience = takes.max(Duration::from_secs_f64((2.0 * BLOCK_BYTES as f64 / before).min(TAKES.1.as_secs_f64())));
-    let trial = Arc::new(Trial { pool: pool.clone(), patience, under_way: AtomicUsize::new(0) });
-    *pools.upgrade()?.trial.write() = Some(trial);
-    // It finds its rate, and then it is looked what comes in all, and what by it.
-    Pools::seen_in(pools, takes).await?;
-    let began = pool.bytes();
-    let time = takes.max(LOOK * LOOKS) / 2;
-    let all = Pools::seen_in(pools, time).await? as f64 / time.as_secs_f64();
-    let by_it = (pool.bytes() - began) as f64 / time.as_secs_f64();
+    pools.upgrade()?.begin_trial(pool.clone(), patience);
+    // A part of an upload comes to it when what it has on its way by the first has arrived. Then it finds its rate, and then it is looked what moves in all, and what by it.
+    let comes = async {
+        while pool.bytes() == 0 {
+            sleep(COMES).await;
+        }
+    };
+    let has_come = timeout(TAKES.1, comes).await.is_ok();
+    sleep(if has_come { takes } else { Duration::ZERO }).await;
+    let mut found = Verdict::Same;
+    let is_hopeless = |bytes: u64, time: Duration| (bytes as f64) < HOPELESS * before * time.as_secs_f64();
+    let mut hopeless = is_hopeless(pool.bytes(), takes);
+    if !hopeless {
+        let (began, time) = ((pools.upgrade()?.moved(), pool.bytes()), takes.max(JUDGED) / 2);
+        sleep(time).await;
+        let (all, by_it) = (pools.upgrade()?.moved() - began.0, pool.bytes() - began.1);
+        hopeless = is_hopeless(by_it, time);
+        let (all, by_it) = (all as f64 / time.as_secs_f64(), by_it as f64 / time.as_secs_f64());
+        tracing::debug!(before, all, by_it, "what moved during the trial of the other transport");
+        found = judge(before, all, by_it);
+    }
     let pools = pools.upgrade()?;
-    *pools.trial.write() = None;
-    tracing::debug!(before, all, by_it, "what came during the trial of the other transport");
-    let found = judge(before, all, by_it);
     if found == Verdict::Faster {
-        *pools.used.write() = pool;
+        pools.switch(pool);
+        pools.end_trial();
+    } else {
+        pools.end_trial();
+        // What is on its way there ends there, if it does so soon.
+        tokio::spawn(async move {
+            sleep(if hopeless { Duration::ZERO } else { patience }).await;
+            pool.give_up();
+        });
     }
     Some(found)
 }
 
-/// `before` came by the first alone; during the trial `all` did, and of that so much by the other.
+/// `before` moved by the first alone; during the trial `all` did, and of that so much by the other.
 fn judge(before: f64, all: f64, by_other: f64) -> Verdict {
     if all > GAIN * before && by_other > all / 2.0 { Verdict::Faster } else { Verdict::Same }
 }
@@ -192,7 +178,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_other_transport_is_faster_only_where_more_comes_in_all() {
+    fn the_other_transport_is_faster_only_where_more_moves_in_all() {
         for (before, all, by_other, found) in [
             // Both share a link that is full.
             (10.0, 10.0, 6.0, Verdict::Same),
@@ -203,8 +189,24 @@ mod tests {
             (10.0, 9.0, 0.1, Verdict::Same),
             // Datagrams are slowed down, and TCP is not.
             (1.0, 9.0, 8.5, Verdict::Faster),
+            // One file is pushed, and all of it goes by the other.
+            (1.0, 9.0, 9.0, Verdict::Faster),
+            (10.0, 11.0, 11.0, Verdict::Same),
         ] {
             assert_eq!(judge(before, all, by_other), found, "{before} {all} {by_other}");
+        }
+    }
+
+    #[test]
+    fn a_transfer_is_long_when_it_went_for_a_while_without_a_pause() {
+        let (mut course, begin) = (Course::default(), Instant::now());
+        let mut moved = 0;
+        for second in 1..80_u32 {
+            // Blocks of a slow plane come now and then, and for half a minute none do.
+            moved += if second % 4 == 1 && !(30..60).contains(&second) { 4_000 } else { 0 };
+            let found = course.look(begin + LOOK * second, moved);
+            assert_eq!(found.is_some(), (16..39).contains(&second) || second >= 76, "{second}");
+            assert!(second != 25 || found == Some(1_000.0), "{found:?}");
         }
     }
 }

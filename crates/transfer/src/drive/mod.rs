@@ -7,6 +7,7 @@
 //!
 //! Limits: numbers of [`FOLDERS_MAX`] folders are remembered; [`content`] and [`outgoing`] say how much of a file is in memory.
 
+mod choose;
 mod chosen;
 mod connect;
 mod content;
@@ -22,11 +23,10 @@ pub use holdfast_remote::client::Plane;
 use crate::{Content, Incoming, Item, Kind, Listed, Network, Site, Version, Wanted};
 use async_trait::async_trait;
 use bytes::Bytes;
+use choose::Late;
 use chosen::Memory;
-use connect::after_trial;
 use content::DriveContent;
 use first::First;
-use holdfast_auth::Secret;
 use holdfast_base::limits::BLOCK_BYTES;
 use holdfast_base::{ContentId, DrivePath, Error, ErrorKind, NodeId, NodeName, Result};
 use holdfast_drive::{Entry, Expect, Leave, NewNode, NodeKind, Posix, Rename, Special, Taken, Unlink};
@@ -67,14 +67,28 @@ impl DriveSite {
         Self { space, address, folders, tiny, first, chosen: Arc::new(Mutex::new(chosen)) }
     }
 
-    /// Has the plane of these options tried in the course of a long transfer, and what is found out kept.
-    fn try_other(&self, other: Options, token: &Secret, memory: Memory) {
-        let (mut verdict, chosen) = (self.space.verdict(), self.chosen.clone());
-        self.space.try_other(other, token);
+    /// Has the plane looked after as long as this is used: one that answers `late` is taken then, one that falls silent is left, and another one is tried in the course of a long transfer.
+    /// What is found out is kept.
+    fn keep_choosing(&self, options: Options, reach: &Reach, memory: Memory, late: Option<Late>) {
+        let (space, chosen, reach) = (self.space.clone(), self.chosen.clone(), reach.clone());
+        let mut verdict = space.verdict();
         tokio::spawn(async move {
-            let found = verdict.wait_for(Option::is_some).await.map(|found| *found);
-            if let Ok(Some((tried, verdict))) = found {
-                let now = after_trial(*chosen.lock(), tried, verdict);
+            if let Some(late) = late {
+                match late.in_time().await {
+                    Some(by_quic) => {
+                        space.go_on_by(&by_quic);
+                        *chosen.lock() = Chosen::new(Plane::Quic, Why::Far);
+                    }
+                    None => memory.keep(*chosen.lock(), SystemTime::now()),
+                }
+            }
+            let tries = matches!(chosen.lock().why, Why::Near | Why::Far);
+            space.keep_choosing(options, reach.connections, &reach.token, tries);
+            // Whoever uses it has it alone from here on.
+            drop(space);
+            while verdict.changed().await.is_ok() {
+                let Some((about, found)) = *verdict.borrow_and_update() else { continue };
+                let now = choose::after(*chosen.lock(), about, found);
                 *chosen.lock() = now;
                 // A small file, written at once.
                 memory.keep(now, SystemTime::now());

@@ -16,7 +16,7 @@ fn entry(id: i64) -> Entry {
         modified_ms: 0,
         has_properties: false,
     };
-    Entry { node, posix: None }
+    Entry::new(node, None)
 }
 
 fn names() -> Names {

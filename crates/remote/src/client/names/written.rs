@@ -77,7 +77,9 @@ impl Names {
             known.recalled.clear();
         }
         for entry in kept.entry.iter().chain(&kept.members) {
-            known.entries.entry(entry.node.id).or_insert_with(|| (NEVER, entry.clone()));
+            if !known.entries.contains_key(&entry.node.id) {
+                known.keep(NEVER, entry);
+            }
         }
         for entry in &kept.members {
             known.recalled.insert(entry.node.id, folder);

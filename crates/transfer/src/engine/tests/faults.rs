@@ -1,6 +1,6 @@
 //! Sites that break, hang, lie, change and trickle.
 
-use super::memory::{GRAIN, Memory, Node, path};
+use super::memory::{Away, GRAIN, Memory, Node, path};
 use super::*;
 use crate::sum::{Sum, SumKind};
 use holdfast_testkit::rng::Prng;
@@ -53,6 +53,27 @@ async fn no_clock_ends_a_transfer_that_trickles() {
     let (report, _) = moved(&source, &destination, Options::default()).await;
     assert_eq!(report.expect("arrives").counts.retries, 0);
     assert!(begun.elapsed() > Duration::from_hours(10), "{:?}", begun.elapsed());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_network_that_is_away_for_twenty_minutes_is_waited_for_and_nothing_is_sent_twice() {
+    const AWAY: Duration = Duration::from_mins(20);
+    for (silent, at_source) in [(true, true), (true, false), (false, true), (false, false)] {
+        let (source, destination) = one_file(10_000);
+        // Some four minutes without that.
+        source.faults.lock().trickle = Some(Duration::from_millis(100));
+        let begun = Instant::now();
+        let from = begun + Duration::from_mins(1);
+        let end = if at_source { &source } else { &destination };
+        end.faults.lock().away = Some(Away { during: from..from + AWAY, silent });
+        let (report, _) = moved(&source, &destination, Options::default()).await;
+        let report = report.expect("arrives");
+        assert_eq!((report.counts.failed, report.counts.files), (0, 1), "{silent} {at_source}");
+        assert!(destination.tree()[&path("a")] == source.tree()[&path("a")]);
+        assert!(report.counts.retries > 10, "{}", report.counts.retries);
+        assert_eq!(destination.written.load(Ordering::Relaxed), 10_000, "nothing was sent twice");
+        assert!(begun.elapsed() > AWAY && begun.elapsed() < AWAY + Duration::from_mins(7), "{:?}", begun.elapsed());
+    }
 }
 
 #[tokio::test(start_paused = true)]

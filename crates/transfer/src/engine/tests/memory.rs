@@ -8,9 +8,11 @@ use bytes::Bytes;
 use holdfast_base::{ByteRange, DrivePath, Error, ErrorKind, NodeName, Result};
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
+use tokio::time::Instant;
 
 /// Bytes of a block, so that a small file has many.
 pub(super) const GRAIN: u64 = 64;
@@ -47,6 +49,16 @@ pub(super) struct Faults {
     pub(super) reads_back: bool,
     /// Each call is refused like this.
     pub(super) refuse: Option<ErrorKind>,
+    /// When the network to it is away.
+    pub(super) away: Option<Away>,
+}
+
+/// A network that is away.
+#[derive(Debug, Clone)]
+pub(super) struct Away {
+    pub(super) during: Range<Instant>,
+    /// Calls are never answered; otherwise it is said at once.
+    pub(super) silent: bool,
 }
 
 #[derive(Default)]
@@ -102,6 +114,16 @@ impl Memory {
         }
     }
 
+    /// Goes over the network.
+    async fn reach(&self) -> Result<()> {
+        let away = self.faults.lock().away.clone().filter(|away| away.during.contains(&Instant::now()));
+        match away {
+            Some(Away { silent: true, .. }) => std::future::pending().await,
+            Some(_) => Err(Error::unavailable("the network is away")),
+            None => Ok(()),
+        }
+    }
+
     /// A call that moves content.
     fn call(&self) -> Result<()> {
         let number = self.calls.fetch_add(1, Ordering::Relaxed) + 1;
@@ -152,6 +174,7 @@ impl Content for Reading {
                 signs::current().alive();
             }
         }
+        self.memory.reach().await?;
         self.memory.call()?;
         if change {
             self.memory.put(&self.path, Node::File { bytes: vec![9; self.bytes.len() + 7], modified_ns: 99 });
@@ -204,6 +227,7 @@ impl Incoming for Writing {
     }
 
     async fn write(&mut self, bytes: Bytes) -> Result<()> {
+        self.memory.reach().await?;
         self.memory.call()?;
         let length = bytes.len() as u64;
         let written = self.memory.written.fetch_add(length, Ordering::Relaxed) + length;
@@ -265,6 +289,7 @@ impl Site for Handle {
     }
 
     async fn open(&self, path: &DrivePath, item: &Item) -> Result<Arc<dyn Content>> {
+        self.0.reach().await?;
         self.0.answer()?;
         match self.0.nodes.lock().get(path) {
             Some((Node::File { bytes, .. }, version)) if version.to_string() == item.version.0 => {
@@ -292,6 +317,7 @@ impl Site for Handle {
     }
 
     async fn begin(&self, wanted: &Wanted) -> Result<Box<dyn Incoming>> {
+        self.0.reach().await?;
         self.0.answer()?;
         self.0.check(&wanted.path, wanted.replaces.as_ref())?;
         let mut parts = self.0.parts.lock();

@@ -1,0 +1,217 @@
+//! Making a connection, by either transport, and what is seen of its network.
+//!
+//! A connection over TCP from an address that this machine no longer has carries nothing more, and nobody tells: it is ended within [`PING_EVERY`], so that the next one
+//! leaves from the address of now. Over QUIC a connection follows its end by itself.
+
+use super::link::Body;
+use super::{Network, Options, Plane, Target};
+use holdfast_base::{Error, ErrorKind, Result};
+use holdfast_plane::Statistics;
+use holdfast_plane::quic::{self, EndpointError, Settings};
+use hyper::client::conn::http2::{Builder, SendRequest};
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use parking_lot::Mutex;
+use socket2::SockRef;
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::TcpStream;
+use tokio::sync::watch;
+use tokio::time::{Instant, sleep, timeout};
+use tokio_rustls::TlsConnector;
+
+/// Longest that a connection takes to be made: one to a machine that is off must not use up an operation's time.
+const CONNECT_TIME: Duration = Duration::from_secs(5);
+/// The same over QUIC, which is for networks where handshakes take long: at 64 % loss, 6 s at the median.
+const CONNECT_TIME_QUIC: Duration = Duration::from_mins(1);
+/// Time between pings, and between looks whether the address is still this machine's.
+const PING_EVERY: Duration = Duration::from_secs(3);
+/// Bytes of one answer that may be under way, and of all: sixteen blocks ahead.
+const STREAM_WINDOW_BYTES: u32 = 2 << 20;
+/// See [`STREAM_WINDOW_BYTES`].
+const WINDOW_BYTES: u32 = 32 << 20;
+/// The same windows over QUIC: 100 Mbit/s for 2.5 s, or with two thirds of it lost.
+const PLANE_STREAM_WINDOW_BYTES: u32 = 32 << 20;
+/// See [`PLANE_STREAM_WINDOW_BYTES`].
+const PLANE_WINDOW_BYTES: u32 = 48 << 20;
+/// What the plane takes ahead of what it sends. A push that is to go on by another way need not wait for more than that, and how fast it goes is known.
+const PLANE_AHEAD: Duration = Duration::from_millis(500);
+/// Bytes that the kernel has and has not sent.
+const UNSENT_BYTES: u32 = 256 << 10;
+
+/// How a server is connected to.
+pub(super) struct Dial {
+    pub(super) target: Target,
+    tls: Option<TlsConnector>,
+    /// Over QUIC, and whom to believe there.
+    quic: Option<rustls::ClientConfig>,
+    /// See [`Options::patience`].
+    patience: Duration,
+    /// What the last connection sees.
+    seen: Mutex<Option<Watched>>,
+}
+
+/// Where a connection's network is looked at.
+enum Watched {
+    /// How long it took to connect.
+    Tcp(Duration),
+    /// What the plane says, which is something each second, and when it did.
+    Quic(watch::Receiver<Statistics>, Instant),
+}
+
+impl Dial {
+    pub(super) fn new(options: &Options, tls: Option<Arc<rustls::ClientConfig>>) -> Result<Self> {
+        let quic = tls.as_deref().filter(|_| options.plane == Plane::Quic).cloned();
+        if options.plane == Plane::Quic && quic.is_none() {
+            return Err(Error::invalid("the QUIC plane is encrypted: the address begins with https://"));
+        }
+        let (target, tls) = (options.target.clone(), tls.map(TlsConnector::from));
+        Ok(Self { target, tls, quic, patience: options.patience, seen: Mutex::default() })
+    }
+
+    /// A connection, unless that takes too long.
+    pub(super) async fn connect(&self) -> Result<SendRequest<Body>> {
+        let time = if self.quic.is_some() { CONNECT_TIME_QUIC } else { CONNECT_TIME.max(self.patience) };
+        let made = timeout(time, self.connect_by()).await;
+        made.unwrap_or_else(|_| Err(Error::unavailable(format!("{} does not answer", self.target))))
+    }
+
+    async fn connect_by(&self) -> Result<SendRequest<Body>> {
+        let away = |error: io::Error| Error::unavailable(format!("{} cannot be reached: {error}", self.target));
+        if let Some(tls) = &self.quic {
+            let mut found =
+                tokio::net::lookup_host((self.target.host.as_str(), self.target.port)).await.map_err(away)?;
+            let to = found.next().ok_or_else(|| Error::unavailable(format!("{} has no address", self.target)))?;
+            return self.connect_quic(to, tls).await;
+        }
+        let began = Instant::now();
+        let socket = TcpStream::connect((self.target.host.as_str(), self.target.port)).await.map_err(away)?;
+        *self.seen.lock() = Some(Watched::Tcp(began.elapsed()));
+        socket.set_nodelay(true).map_err(away)?;
+        // What is asked for must not wait behind megabytes of content in the kernel.
+        SockRef::from(&socket).set_tcp_notsent_lowat(UNSENT_BYTES).map_err(away)?;
+        metrics::counter!("holdfast_remote_connections_total").increment(1);
+        let from = socket.local_addr().map_err(away)?.ip();
+        let Some(tls) = &self.tls else { return self.speak(socket, Some(from)).await };
+        let secured = tls.connect(self.target.server_name()?, socket).await.map_err(|error| {
+            let is_ours = error
+                .get_ref()
+                .is_some_and(|cause| matches!(cause.downcast_ref(), Some(rustls::Error::InvalidCertificate(_))));
+            if is_ours {
+                let why = format!("{}: its certificate is not trusted ({error}); --ca names one that is", self.target);
+                return Error::new(ErrorKind::Forbidden, why);
+            }
+            Error::unavailable(format!("{}: no TLS: {error}", self.target))
+        })?;
+        if secured.get_ref().1.alpn_protocol() != Some(b"h2") {
+            let message = format!("{} does not speak HTTP/2, which a mount needs", self.target);
+            return Err(Error::new(ErrorKind::Unsupported, message));
+        }
+        self.speak(secured, Some(from)).await
+    }
+
+    async fn connect_quic(&self, to: SocketAddr, tls: &rustls::ClientConfig) -> Result<SendRequest<Body>> {
+        let anywhere: IpAddr = if to.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
+        let failed = |error: EndpointError| {
+            let why = error.to_string();
+            let kind = if why.contains("certificate") { ErrorKind::Forbidden } else { ErrorKind::Unavailable };
+            Error::new(kind, format!("{}: {why}", self.target))
+        };
+        let from = quic::endpoint((anywhere, 0).into(), None).map_err(failed)?;
+        metrics::counter!("holdfast_remote_connections_total").increment(1);
+        let settings = Settings { ahead: Some(PLANE_AHEAD), ..Settings::default() };
+        let plane = quic::connect(&from, to, &self.target.host, tls, settings).await.map_err(failed)?;
+        *self.seen.lock() = Some(Watched::Quic(plane.watch(), Instant::now()));
+        self.speak(plane.into_stream(), None).await
+    }
+
+    /// HTTP/2 over what was connected, from this address of the machine if it is bound to one.
+    async fn speak<S>(&self, socket: S, from: Option<IpAddr>) -> Result<SendRequest<Body>>
+    where
+        S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    {
+        let mut http2 = Builder::new(TokioExecutor::new());
+        http2.timer(TokioTimer::new());
+        if self.quic.is_some() {
+            // A ping would wait behind all that was sent; the plane itself finds out who is gone.
+            http2
+                .initial_stream_window_size(PLANE_STREAM_WINDOW_BYTES)
+                .initial_connection_window_size(PLANE_WINDOW_BYTES);
+        } else {
+            http2
+                .keep_alive_interval(PING_EVERY)
+                .keep_alive_timeout(self.patience)
+                .keep_alive_while_idle(true)
+                .initial_stream_window_size(STREAM_WINDOW_BYTES)
+                .initial_connection_window_size(WINDOW_BYTES);
+        }
+        let made = http2.handshake(TokioIo::new(socket)).await;
+        let (sender, connection) = made.map_err(|error| {
+            Error::unavailable(format!("{}: it does not speak HTTP/2", self.target)).with_source(error)
+        })?;
+        tokio::spawn(async move {
+            tokio::select! {
+                ended = connection => if let Err(error) = ended {
+                    tracing::debug!(%error, "the connection ended");
+                },
+                from = gone(from) => tracing::info!(%from, "a connection is given up with the address it came from"),
+            }
+        });
+        Ok(sender)
+    }
+
+    /// How the network is, as far as it is known.
+    pub(super) fn network(&self) -> Option<Network> {
+        Some(match self.seen.lock().as_ref()? {
+            Watched::Tcp(rtt) => Network { plane: Plane::Tcp, rtt: *rtt, lost: None, connections: 1 },
+            Watched::Quic(seen, _) => {
+                let seen = *seen.borrow();
+                let rtt = Duration::try_from_secs_f64(seen.rtt_us / 1e6).unwrap_or_default();
+                Network { plane: Plane::Quic, rtt, lost: Some(seen.loss.max(seen.loss_in)), connections: 1 }
+            }
+        })
+    }
+
+    /// For how long the plane has heard nothing of the other end, to the grain of these questions; TCP does not tell.
+    pub(super) fn silence(&self) -> Option<Duration> {
+        match self.seen.lock().as_mut()? {
+            Watched::Tcp(_) => None,
+            Watched::Quic(seen, heard) => {
+                if seen.has_changed().is_ok_and(|has| has) {
+                    seen.mark_unchanged();
+                    *heard = Instant::now();
+                }
+                Some(heard.elapsed())
+            }
+        }
+    }
+}
+
+/// Waits until this address is no longer this machine's, and answers it; for ever without one.
+async fn gone(from: Option<IpAddr>) -> IpAddr {
+    let Some(from) = from else { return std::future::pending().await };
+    loop {
+        sleep(PING_EVERY).await;
+        let bound = UdpSocket::bind((from, 0));
+        if bound.is_err_and(|error| error.kind() == io::ErrorKind::AddrNotAvailable) {
+            return from;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn an_address_that_nobody_has_is_gone_and_one_of_this_machine_is_not() {
+        // One for documentation (RFC 5737).
+        let nobodys = IpAddr::from([192, 0, 2, 77]);
+        assert_eq!(gone(Some(nobodys)).await, nobodys);
+        for ours in [Some(Ipv4Addr::LOCALHOST.into()), None] {
+            assert!(timeout(Duration::from_mins(1), gone(ours)).await.is_err(), "{ours:?}");
+        }
+    }
+}
