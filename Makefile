@@ -3,7 +3,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := build
-.PHONY: build run test test-engines test-web test-fast lint pictures demo crash crash-seeds chaos full-size mount-long transfer-long bench-dav bench-sites bench-web bench-http bench-cluster bench-catalogue bench-mount bench-wan bench-run test-guest lighthouse clean help
+.PHONY: build run test test-engines test-web test-fast test-guest lint pictures demo crash crash-seeds chaos full-size mount-long transfer-long bench-dav bench-sites bench-web bench-http bench-cluster bench-catalogue bench-mount bench-wan bench-run lighthouse clean help
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16

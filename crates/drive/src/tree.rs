@@ -10,15 +10,15 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use holdfast_base::{ByteRange, ContentId, Error, ErrorKind, NodeId, NodeName, Result};
 use holdfast_meta::{
-    Applied, Batch, Change, Durable, Entry, NewAttributes, NewContent, NodeKind, Posix, Rename, Renamed, Unlink,
-    XattrRule,
+    Applied, Batch, Change, Durable, Entry, NewAttributes, NewContent, NewName, NodeKind, Posix, Rename, Renamed,
+    Unlink, XattrRule,
 };
 use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::broadcast;
 
-/// A space, by numbers. Whoever may no longer see it is `NotFound` within a second, whoever may only read `Forbidden`. A lock of
+/// A space, by numbers; a file of several names goes by its own ([`Entry::number`]) or that of any of them. Whoever may no longer see it is `NotFound` within a second, whoever may only read `Forbidden`. A lock of
 /// another face on what is changed is `Locked`.
 #[async_trait]
 pub trait Tree: Send + Sync + 'static {
@@ -52,6 +52,8 @@ pub trait Tree: Send + Sync + 'static {
     }
     /// Changes attributes; of a node without any, `usual` is what they were.
     async fn set_attributes(&self, node: NodeId, change: NewAttributes, usual: Posix) -> Result<Entry>;
+    /// Gives a file another name, and answers that. `Unsupported` where files have one.
+    async fn link(&self, link: NewName, usual: Posix) -> Result<Entry>;
     /// Takes a node its name.
     async fn unlink(&self, unlink: Unlink) -> Result<NodeId>;
     /// Gives a node another name.

@@ -28,7 +28,8 @@ pub fn behaves(at: &Path) -> Outcome {
     attributes(at)?;
     special(at)?;
     unlinked(at)?;
-    renames(at)
+    renames(at)?;
+    links(at)
 }
 
 fn names(at: &Path) -> Outcome {
@@ -159,11 +160,6 @@ fn special(at: &Path) -> Outcome {
     assert!(fs::symlink_metadata(at.join("fifo"))?.file_type().is_fifo());
     std::os::unix::net::UnixListener::bind(at.join("socket"))?;
     assert!(fs::symlink_metadata(at.join("socket"))?.file_type().is_socket());
-    assert_eq!(
-        errno(fs::hard_link(at.join("content"), at.join("second"))),
-        Some(libc::EPERM),
-        "a refusal, and documented"
-    );
     let room = rustix::fs::statvfs(at)?;
     assert!(room.f_bavail > 0 && room.f_namemax == 255);
     Ok(())
@@ -212,6 +208,60 @@ fn renames(at: &Path) -> Outcome {
     Ok(())
 }
 
+/// Files of several names.
+fn links(at: &Path) -> Outcome {
+    let [a, b, c] = ["la", "lb", "lc"].map(|name| at.join(name));
+    let seen = |path: &Path| fs::symlink_metadata(path).map(|found| (found.ino(), found.nlink(), found.len()));
+    fs::write(&a, "one")?;
+    let before = fs::metadata(&a)?;
+    std::thread::sleep(std::time::Duration::from_millis(10));
+    fs::hard_link(&a, &b)?;
+    assert_eq!((seen(&a)?, seen(&b)?), ((before.ino(), 2, 3), (before.ino(), 2, 3)));
+    let ctime = |found: &fs::Metadata| (found.ctime(), found.ctime_nsec());
+    assert!(ctime(&fs::metadata(&a)?) > ctime(&before), "that it has another name is a change of it");
+    fs::write(&b, "two!")?;
+    assert_eq!((fs::read(&a)?, seen(&a)?), (b"two!".to_vec(), (before.ino(), 2, 4)));
+    fs::set_permissions(&a, Permissions::from_mode(0o601))?;
+    assert_eq!(fs::metadata(&b)?.mode() & 0o777, 0o601);
+    assert_eq!(errno(fs::hard_link(&a, &b)), Some(libc::EEXIST));
+    fs::create_dir(at.join("lfolder"))?;
+    assert_eq!(errno(fs::hard_link(at.join("lfolder"), &c)), Some(libc::EPERM));
+    // What is written through a name that goes is under the one that stays, also when it is written later.
+    let file = OpenOptions::new().write(true).open(&a)?;
+    file.write_all_at(b"3", 0)?;
+    fs::remove_file(&a)?;
+    assert_eq!((file.metadata()?.nlink(), seen(&b)?), (1, (before.ino(), 1, 4)), "the file is what it was");
+    file.write_all_at(b"4", 1)?;
+    drop(file);
+    assert_eq!(fs::read(&b)?, b"34o!");
+    // And so when it is replaced under the name that it was opened by.
+    fs::hard_link(&b, &a)?;
+    let file = OpenOptions::new().write(true).open(&b)?;
+    file.write_all_at(b"5", 2)?;
+    fs::write(&c, "another")?;
+    fs::rename(&c, &b)?;
+    file.write_all_at(b"6", 3)?;
+    drop(file);
+    assert_eq!((fs::read(&a)?, fs::read(&b)?), (b"3456".to_vec(), b"another".to_vec()));
+    assert_eq!(seen(&a)?, (before.ino(), 1, 4));
+    // Until the last is gone.
+    fs::hard_link(&a, at.join("lfolder/la"))?;
+    let mut file = File::open(&a)?;
+    fs::remove_file(&a)?;
+    fs::remove_file(at.join("lfolder/la"))?;
+    let mut kept = String::new();
+    file.read_to_string(&mut kept)?;
+    assert_eq!((kept.as_str(), file.metadata()?.nlink()), ("3456", 0));
+    fs::rename(&b, at.join("lfolder/b"))?;
+    fs::hard_link(at.join("lfolder/b"), &b)?;
+    fs::rename(&b, at.join("lfolder/b"))?;
+    assert!(b.exists() && seen(&b)?.1 == 2, "a rename to another name of the same file does nothing");
+    symlink("nowhere", &c)?;
+    fs::hard_link(&c, at.join("lfolder/c"))?;
+    assert_eq!((fs::read_link(at.join("lfolder/c"))?, seen(&c)?.1), (Path::new("nowhere").to_owned(), 2));
+    Ok(())
+}
+
 /// So many random operations have the same outcome here as in a native folder.
 pub fn operations_are_the_same(at: &Path, native: &Path, seed: u64, steps: u64) -> Outcome {
     let mut random = Prng::new(seed);
@@ -241,7 +291,7 @@ pub fn operations_until_it_ends(at: &Path, native: &Path, seed: u64) -> Outcome<
         // Nobody says what became of closing a file; what is asked here is never answered from the kernel's cache, nor where nothing is mounted any more.
         if gone.contains(&ours) || rustix::fs::statvfs(at).is_err() {
             let names = names_of(&mut Prng::new(choice)).into_iter().flat_map(|name| with_targets(native, name));
-            return Ok((step, names.collect()));
+            return Ok((step, with_other_names(native, names.collect())?));
         }
         let theirs = operate(native, &mut Prng::new(choice));
         if ours != theirs {
@@ -271,7 +321,25 @@ fn with_targets(root: &Path, name: &str) -> Vec<String> {
     all
 }
 
-/// What there is below a folder but for some names and what is below them: kinds and modes, targets, bytes by their hash.
+/// Names, and the others that the same files have.
+fn with_other_names(root: &Path, mut names: Vec<String>) -> Outcome<Vec<String>> {
+    let number = |path: &Path| fs::symlink_metadata(path).ok().filter(|found| !found.is_dir()).map(|found| found.ino());
+    let files: Vec<u64> = names.iter().filter_map(|name| number(&root.join(name))).collect();
+    let mut folders = vec![root.to_owned()];
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(folder)? {
+            let path = entry?.path();
+            if number(&path).is_some_and(|number| files.contains(&number)) {
+                names.push(path.strip_prefix(root)?.display().to_string());
+            } else if fs::symlink_metadata(&path)?.is_dir() {
+                folders.push(path);
+            }
+        }
+    }
+    Ok(names)
+}
+
+/// What there is below a folder but for some names and what is below them: kinds and modes, targets and bytes by their hash, with how many names they have.
 pub fn same_but_for(at: &Path, names: &[String]) -> Outcome<BTreeMap<String, (u32, u64)>> {
     let mut found = BTreeMap::new();
     let mut folders = vec![at.to_owned()];
@@ -284,6 +352,9 @@ pub fn same_but_for(at: &Path, names: &[String]) -> Outcome<BTreeMap<String, (u3
             }
             let attributes = fs::symlink_metadata(&path)?;
             let mut hasher = DefaultHasher::new();
+            if !attributes.is_dir() {
+                attributes.nlink().hash(&mut hasher);
+            }
             if attributes.is_dir() {
                 folders.push(path.clone());
             } else if attributes.is_symlink() {
@@ -309,7 +380,7 @@ fn operate(root: &Path, random: &mut Prng) -> String {
     let offset = random.below(3 << 20);
     let length = random.below(200_000);
     let flagged = |flags| renameat_with(CWD, &one, CWD, &two, flags).map_err(std::io::Error::from);
-    let done = match random.below(14) {
+    let done = match random.below(15) {
         0 | 1 => OpenOptions::new()
             .write(true)
             .create(true)
@@ -327,12 +398,13 @@ fn operate(root: &Path, random: &mut Prng) -> String {
         10 => flagged(RenameFlags::NOREPLACE),
         11 => flagged(RenameFlags::EXCHANGE),
         12 => fs::write(&one, vec![length as u8; (length % 3_000) as usize]),
+        13 => fs::hard_link(&one, &two),
         _ => OpenOptions::new().append(true).open(&one).and_then(|mut file| file.write_all(b"appended")),
     };
     done.map_or_else(|error| format!("{:?}", error.raw_os_error()), |()| "done".to_owned())
 }
 
-/// Whether two trees have the same names, kinds, modes and bytes.
+/// Whether two trees have the same names, kinds, modes and bytes, and as many names of each file.
 pub fn same_trees(ours: &Path, theirs: &Path) -> Outcome {
     let names = |folder: &Path| -> Outcome<Vec<_>> {
         let mut names: Vec<_> =
@@ -347,7 +419,10 @@ pub fn same_trees(ours: &Path, theirs: &Path) -> Outcome {
         assert_eq!(mine.mode(), native.mode(), "{}", two.display());
         if native.is_dir() {
             same_trees(&one, &two)?;
-        } else if native.is_symlink() {
+            continue;
+        }
+        assert_eq!(mine.nlink(), native.nlink(), "{}", two.display());
+        if native.is_symlink() {
             assert_eq!(fs::read_link(&one)?, fs::read_link(&two)?);
         } else {
             assert!(fs::read(&one)? == fs::read(&two)?, "{} has other bytes", two.display());

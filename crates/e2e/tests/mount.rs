@@ -247,17 +247,9 @@ fn fsx_finds_no_fault() -> Outcome {
     })
 }
 
-/// What of pjdfstest fails: all that makes hard links, which are refused, and one order to cut off a program that runs while opening it for
-/// reading, which the kernel does not look at where the file system cuts files off itself.
-const PJDFSTEST_FAILS: [&str; 7] = [
-    "link::",
-    "open::etxtbsy",
-    "rename::preserve_metadata::",
-    "rename::to_multiply_linked::",
-    "rename::updates_link_parent",
-    "unlink::unchanged_ctime_failed::",
-    "unlink::update_ctime_success::",
-];
+/// What of pjdfstest fails: one order to cut off a program that runs while opening it for reading, which the kernel does not look at where the file
+/// system cuts files off itself; and one that expects a folder's links to count the folders in it, which POSIX leaves open: folders have one here, as on btrfs.
+const PJDFSTEST_FAILS: [&str; 2] = ["open::etxtbsy", "rename::updates_link_parent"];
 
 /// The POSIX test suite (`scripts/need.sh pjdfstest`).
 #[test]
@@ -272,10 +264,12 @@ fn pjdfstest_finds_what_is_documented_and_nothing_else() -> Outcome {
         let ended = |how: &'static str| {
             said.lines().filter(move |line| line.ends_with(how)).filter_map(|line| line.split_whitespace().next())
         };
+        let [well, skipped, ill] = [" ok", " skipped", " FAILED"].map(|how| ended(how).count());
+        println!("{well} pass, {skipped} are skipped, {ill} fail");
         let known = |name: &&str| PJDFSTEST_FAILS.iter().any(|known| name.starts_with(known));
         let failed: Vec<_> = ended(" FAILED").filter(|name| !known(name)).collect();
         assert!(failed.is_empty(), "{failed:?}\n{said}");
-        assert!(ended(" ok").count() > 300, "{said}");
+        assert!(well > 370, "{said}");
         Ok(())
     })
 }

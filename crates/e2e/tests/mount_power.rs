@@ -7,6 +7,7 @@
 use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use holdfast_e2e::Outcome;
@@ -30,8 +31,26 @@ const FILES: u64 = 6;
 /// Folders in a writer's folder, which are made, moved and removed.
 const FOLDERS: [&str; 2] = ["s/", "t/"];
 
-/// What there is by name: for files what was drawn for each, 0 for nothing; folders end with a slash.
-type State = BTreeMap<String, u64>;
+/// What there is by name: for files what was drawn for each, 0 for nothing, and which file it is, names of one file having one number; folders end with a
+/// slash.
+type State = BTreeMap<String, (u64, u64)>;
+
+/// The same with numbers that say nothing but which names are one file.
+fn bare(state: &State) -> State {
+    let mut seen: Vec<u64> = Vec::new();
+    let mut number = |file: u64| {
+        let known = seen.iter().position(|other| *other == file);
+        known.unwrap_or_else(|| {
+            seen.push(file);
+            seen.len() - 1
+        }) as u64
+    };
+    let of_folder = |name: &str| name.ends_with('/');
+    state
+        .iter()
+        .map(|(name, (seed, file))| (name.clone(), (*seed, if of_folder(name) { 0 } else { number(*file) })))
+        .collect()
+}
 
 fn content(seed: u64) -> Vec<u8> {
     if seed == 0 {
@@ -93,19 +112,22 @@ impl Writer {
         let (path, mut after) = (folder.join(&name), self.now());
         let to = folder.join(&other);
         let is_there = after.contains_key(&name);
-        match self.random.below(16) {
+        match self.random.below(18) {
             0 | 1 if is_there => {
                 after.remove(&name);
                 self.step(after, || fs::remove_file(path))
             }
             2 | 3 if is_there && name != other => {
-                let seed = after.remove(&name).unwrap_or(0);
-                after.insert(other, seed);
+                // Two names of one file stay.
+                if after.get(&name).map(|it| it.1) != after.get(&other).map(|it| it.1) {
+                    let file = after.remove(&name).unwrap_or_default();
+                    after.insert(other, file);
+                }
                 self.step(after, || fs::rename(path, to))
             }
             4 if is_there && !after.contains_key(&other) => {
-                let seed = after.remove(&name).unwrap_or(0);
-                after.insert(other, seed);
+                let file = after.remove(&name).unwrap_or_default();
+                after.insert(other, file);
                 self.step(after, || flagged(&path, &to, RenameFlags::NOREPLACE))
             }
             5 | 6 if is_there && name != other && after.contains_key(&other) => {
@@ -114,6 +136,10 @@ impl Writer {
                 self.step(after, || flagged(&path, &to, RenameFlags::EXCHANGE))
             }
             7 | 8 => self.work_on_folders(&folder),
+            16 | 17 if is_there && !after.contains_key(&other) => {
+                after.insert(other, after[&name]);
+                self.step(after, || fs::hard_link(path, to))
+            }
             9 => {
                 File::open(folder)?.sync_all()?;
                 self.synced();
@@ -129,7 +155,7 @@ impl Writer {
         let [one, two] = if self.random.chance(0.5) { FOLDERS } else { [FOLDERS[1], FOLDERS[0]] };
         let below = |folder: &str, state: &State| state.keys().filter(|name| name.starts_with(folder)).count();
         if !after.contains_key(one) {
-            after.insert(one.to_owned(), 0);
+            after.insert(one.to_owned(), (0, 0));
             return self.step(after, || fs::create_dir(at.join(one)));
         }
         if below(one, &after) == 1 && self.random.chance(0.5) {
@@ -149,14 +175,16 @@ impl Writer {
     fn write(&mut self, path: &Path, name: String) -> io::Result<()> {
         let mut after = self.now();
         let seed = self.random.next_u64() | 1;
-        let mut file = if after.contains_key(&name) {
+        let known = after.get(&name).map(|(_, number)| *number);
+        let number = known.unwrap_or(seed);
+        let mut file = if known.is_some() {
             OpenOptions::new().write(true).truncate(true).open(path)?
         } else {
-            after.insert(name.clone(), 0);
+            after.insert(name, (0, number));
             self.step(after.clone(), || OpenOptions::new().write(true).create_new(true).open(path))?
         };
         file.write_all(&content(seed))?;
-        after.insert(name, seed);
+        after.values_mut().filter(|(_, file)| *file == number).for_each(|(drawn, _)| *drawn = seed);
         if self.random.chance(0.3) {
             self.step(after, || file.sync_all())?;
             self.synced();
@@ -175,20 +203,20 @@ impl Writer {
                 let path = entry?.path();
                 let name = path.strip_prefix(&own)?.display().to_string();
                 if path.is_dir() {
-                    found.insert(format!("{name}/"), 0);
+                    found.insert(format!("{name}/"), (0, 0));
                     folders.push(path);
                     continue;
                 }
                 let bytes = fs::read(&path)?;
-                let mut drawn = self.history.iter().flat_map(BTreeMap::values).copied();
+                let mut drawn = self.history.iter().flat_map(BTreeMap::values).map(|(seed, _)| *seed);
                 let seed = drawn.find(|seed| content(*seed) == bytes);
                 let never = || format!("{} bytes of {}/{name} were never written", bytes.len(), self.folder);
                 let seed = seed.ok_or_else(never)?;
-                found.insert(name, seed);
+                found.insert(name, (seed, fs::symlink_metadata(&path)?.ino()));
             }
         }
-        let states = &self.history[self.floor..];
-        if !states.contains(&found) {
+        let states: Vec<State> = self.history[self.floor..].iter().map(bare).collect();
+        if !states.contains(&bare(&found)) {
             return Err(format!("{} is as it never was: {found:?}, of {states:?}", self.folder).into());
         }
         (self.history, self.floor) = (vec![found], 0);

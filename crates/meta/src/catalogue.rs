@@ -13,7 +13,9 @@ use crate::types::{
     Through, Traffic, TrashEntry, UploadClaim, Version, Visit,
 };
 use crate::types::{Applied, Batch, Standing};
-use crate::types::{Durable, Entry, NewAttributes, NewEntry, Posix, Rename, Renamed, Rewrite, Unlink, XattrRule};
+use crate::types::{
+    Durable, Entry, NewAttributes, NewEntry, NewName, Posix, Rename, Renamed, Rewrite, Unlink, XattrRule,
+};
 use crate::types::{Factors, Identity, NewIdentity, NewPasskey, OpenGrant, Passkey, Ticket};
 use crate::types::{JobBegin, JobEnd, JobRun, NewJobRun, WhichJobRuns};
 use crate::types::{NewSearch, SavedSearch, SearchChange, Tag, WhichSearch};
@@ -386,6 +388,8 @@ pub trait Catalogue: Send + Sync + 'static {
     async fn unlock(&self, space: SpaceId, path: &DrivePath, token: &str, guard: &Guard) -> Result<()>;
 
     // ---- by number: what a mount does --------------------------------------------------------------------------
+    // A file of several names may be asked for by its own number ([`Entry::number`]) or that of any of its nodes; what changes content or
+    // attributes, through whichever face, changes them for all of its names.
 
     /// A node that has a name, with its attributes.
     async fn entry(&self, space: SpaceId, node: NodeId) -> Result<Option<Entry>>;
@@ -425,7 +429,11 @@ pub trait Catalogue: Send + Sync + 'static {
         guard: &Guard,
         durable: Durable,
     ) -> Result<Entry>;
-    /// Takes a node its name, and answers its number.
+    /// Gives a file another name, which is a node of its own, and answers that; `usual` is as in [`Self::set_attributes`]. `Unsupported` while a node
+    /// serves whose program knows nothing of this, `Forbidden` through a share.
+    async fn link(&self, space: SpaceId, link: NewName, usual: Posix, guard: &Guard, durable: Durable)
+    -> Result<Entry>;
+    /// Takes a node its name, and answers its number. While its file has others, that is open by those; it is held only with its last.
     async fn unlink(&self, space: SpaceId, unlink: Unlink, guard: &Guard, durable: Durable) -> Result<NodeId>;
     /// Gives a node another name and folder, atomically.
     async fn rename(&self, space: SpaceId, rename: Rename, guard: &Guard, durable: Durable) -> Result<Renamed>;

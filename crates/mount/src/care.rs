@@ -108,7 +108,7 @@ impl Core {
                 if entry.node.content.is_some() {
                     self.tree.forget(entry.node.content, pinned_too).await;
                 }
-                forgotten.insert(entry.node.id);
+                forgotten.insert(entry.number());
             }
         }
         self.forget_known(|node| forgotten.contains(&node));

@@ -9,11 +9,9 @@ use crate::locks::Locks;
 use crate::meter::Meter;
 use crate::overlay::Room;
 use bytes::Bytes;
-use fuser::{Errno, FileAttr, INodeNo, RenameFlags};
+use fuser::{Errno, FileAttr, INodeNo};
 use holdfast_base::{ByteRange, ContentId, Error, ErrorKind, NodeId, Result};
-use holdfast_drive::{
-    Durable, Entry, Leave, NewAttributes, NewNode, NodeKind, Posix, Rename, Special, Taken, Tree, Unlink, XattrRule,
-};
+use holdfast_drive::{Durable, Entry, NewAttributes, NewNode, NodeKind, Posix, Special, Tree, XattrRule};
 use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::ffi::OsStr;
@@ -25,8 +23,6 @@ use std::time::{Duration, Instant};
 const ROOT: u64 = 1;
 /// A file without a name is held this long after the last word of its mount; the mount says so every third of it.
 pub(crate) const HELD_MS: i64 = 15 * 60 * 1_000;
-/// What was made less than this ago and is removed leaves no trace in the trash: programs make such files all the time.
-const BRIEF_MS: i64 = 60 * 1_000;
 /// Longest target of a link (`PATH_MAX` without its end).
 const TARGET_BYTES_MAX: usize = 4_095;
 /// Contents that the kernel may have in its cache, remembered to tell it whether they are still right. At this many all are forgotten.
@@ -92,7 +88,7 @@ impl Core {
         }
     }
 
-    /// The node of an inode number.
+    /// The node of an inode number: what a file of several names is known by is the number of the file.
     pub(crate) fn node(&self, ino: INodeNo) -> NodeId {
         if ino.0 == ROOT { self.root } else { NodeId(i64::try_from(ino.0).unwrap_or(0)) }
     }
@@ -104,16 +100,17 @@ impl Core {
 
     /// Attributes of a node as they are shown: of one that is open, with what is not saved yet.
     pub(crate) fn shown(&self, entry: &Entry) -> FileAttr {
-        match self.files.get(entry.node.id) {
+        let number = entry.number();
+        match self.files.get(number) {
             Some(file) => self.shown_open(&file),
-            None => attributes(entry, self.ino(entry.node.id), &self.usual, 1, self.is_sparse(entry)),
+            None => attributes(entry, self.ino(number), &self.usual, entry.names(), self.is_sparse(entry)),
         }
     }
 
     fn shown_open(&self, file: &OpenFile) -> FileAttr {
         let shown = file.shown();
-        let sparse = self.is_sparse(&shown.entry);
-        attributes(&shown.entry, self.ino(file.id), &self.usual, u32::from(!shown.unnamed), sparse)
+        let (sparse, names) = (self.is_sparse(&shown.entry), if shown.unnamed { 0 } else { shown.entry.names() });
+        attributes(&shown.entry, self.ino(file.id), &self.usual, names, sparse)
     }
 
     /// Notes that something was answered that is not on disk.
@@ -140,18 +137,30 @@ impl Core {
         if known.len() >= KNOWN_MAX {
             known.clear();
         }
-        known.insert(entry.node.id, entry.node.content) == Some(entry.node.content)
+        known.insert(entry.number(), entry.node.content) == Some(entry.node.content)
     }
 
-    /// Open files that nobody here writes to and that have another content than when they were opened, from now on with that.
+    /// Open files that nobody here writes to and that have another content than when they were opened, from now on with that. One that lost its
+    /// name here while it got another elsewhere has that.
     pub(crate) async fn changed_elsewhere(&self, looked_max: usize) -> Vec<INodeNo> {
         let mut stale = Vec::new();
-        for file in self.files.all().into_iter().filter(|file| !file.has_writers()).take(looked_max) {
+        let looked = |file: &Arc<OpenFile>| !file.has_writers() || file.may_have_a_name();
+        for file in self.files.all().into_iter().filter(looked).take(looked_max) {
+            let before = file.shown();
             let Ok(Some(entry)) = self.tree.entry(file.id).await else { continue };
-            if file.shown().entry.node.content != entry.node.content {
+            if before.unnamed {
+                file.has_a_name(&before.entry, &entry);
+            }
+            if file.has_writers() {
+                continue;
+            }
+            let shown = file.shown().entry;
+            if shown.node.content != entry.node.content {
                 file.refresh(self, &entry);
                 self.knows(&entry);
                 stale.push(self.ino(file.id));
+            } else if shown.bond != entry.bond {
+                file.refresh(self, &entry);
             }
         }
         stale
@@ -344,7 +353,7 @@ impl Core {
         if done.is_ok() && !file.has_writers() {
             done = file.save(self, Durable::Soon).await.told();
         }
-        self.files.give(node);
+        self.files.give(file.id);
         done
     }
 
@@ -372,61 +381,6 @@ impl Core {
         self.forget_inherited();
         self.unsettled(Durable::Soon);
         done
-    }
-
-    /// Whether a member of a folder is open.
-    async fn open_member(&self, parent: NodeId, name: &holdfast_base::NodeName) -> Answer<bool> {
-        if !self.files.any() {
-            return Ok(false);
-        }
-        let found = self.tree.lookup(parent, name).await.told()?;
-        Ok(found.is_some_and(|entry| self.files.get(entry.node.id).is_some()))
-    }
-
-    pub(crate) async fn remove(&self, parent: INodeNo, name: &OsStr, folder: bool) -> Answer<()> {
-        let (parent, name) = (self.node(parent), old_name(name)?);
-        let is_open = !folder && self.open_member(parent, &name).await?;
-        let unlink = Unlink { parent, name, folder, leave: leave(is_open) };
-        let removed = self.tree.unlink(unlink).await;
-        self.unsettled(Durable::Soon);
-        let node = removed.map_err(|error| match error.kind() {
-            ErrorKind::WrongKind if folder => Errno::ENOTDIR,
-            _ => errno(&error),
-        })?;
-        if let Some(file) = self.files.get(node) {
-            file.lost_its_name();
-        }
-        Ok(())
-    }
-
-    pub(crate) async fn rename(
-        &self,
-        (parent, name): (INodeNo, &OsStr),
-        (new_parent, new): (INodeNo, &OsStr),
-        flags: RenameFlags,
-    ) -> Answer<()> {
-        let taken = match flags {
-            RenameFlags::RENAME_NOREPLACE => Taken::Refuse,
-            RenameFlags::RENAME_EXCHANGE => Taken::Exchange,
-            flags if flags.is_empty() => Taken::Replace,
-            _ => return Err(Errno::EINVAL),
-        };
-        let (from, to) = ((self.node(parent), old_name(name)?), (self.node(new_parent), new_name(new)?));
-        let is_open = taken == Taken::Replace && self.open_member(to.0, &to.1).await?;
-        let rename = Rename { from, to, taken, leave: leave(is_open) };
-        let done = self.tree.rename(rename).await;
-        self.unsettled(Durable::Soon);
-        let done = done.told()?;
-        if let Some(file) = self.files.get(done.entry.node.id) {
-            file.renamed(&done.entry);
-        }
-        let other = done.other.and_then(|other| self.files.get(other.node.id).map(|file| (file, other)));
-        match other {
-            Some((file, other)) if taken == Taken::Exchange => file.renamed(&other),
-            Some((file, _)) => file.lost_its_name(),
-            None => {}
-        }
-        Ok(())
     }
 
     /// A value of an extended attribute.
@@ -476,10 +430,24 @@ impl Core {
         Ok(())
     }
 
+    /// Whether files that lost their name here, by removals that were handed over since, have got another elsewhere.
+    async fn look_for_names(&self, lost: Vec<Arc<OpenFile>>) {
+        for file in lost {
+            let before = file.shown();
+            match self.tree.entry(file.id).await {
+                Ok(Some(entry)) => file.has_a_name(&before.entry, &entry),
+                Ok(None) => file.has_no_name(),
+                Err(_) => {}
+            }
+        }
+    }
+
     /// Every second: what was answered gets to the disk, and files without a name are held on.
     pub(crate) async fn tick(&self, hold: bool) {
-        if let Err(error) = self.settle().await {
-            tracing::warn!(?error, "what was answered is not on disk yet");
+        let lost = self.files.all().into_iter().filter(|file| file.may_have_a_name()).collect();
+        match self.settle().await {
+            Ok(()) => self.look_for_names(lost).await,
+            Err(error) => tracing::warn!(?error, "what was answered is not on disk yet"),
         }
         if !hold {
             return;
@@ -502,13 +470,6 @@ impl Core {
         }
         self.tick(false).await;
     }
-}
-
-/// What becomes of a node that loses its name now.
-fn leave(is_open: bool) -> Leave {
-    let now_ns = now_ns();
-    let time_ms = now_ns.div_euclid(1_000_000);
-    Leave { now_ns, held_until_ms: is_open.then_some(time_ms + HELD_MS), forget_after_ms: time_ms - BRIEF_MS }
 }
 
 /// A size that no file can have.

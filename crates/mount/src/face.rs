@@ -364,9 +364,10 @@ impl Filesystem for Face {
         self.later(self.op(Kind::Release, request, ino, None), work, move |done| Self::answer_empty(done, reply));
     }
 
-    /// A node is a place in the drive, and has one (docs/design/mount.md).
-    fn link(&self, _: &Request, _: INodeNo, _: INodeNo, _: &OsStr, reply: ReplyEntry) {
-        reply.error(Errno::EPERM);
+    fn link(&self, request: &Request, ino: INodeNo, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
+        let op = self.op(Kind::HardLink, request, parent, Some(name));
+        let linked = self.now(op, self.core.link(ino, parent, name));
+        self.answer_entry(linked, reply);
     }
 
     /// Where the next data or hole is; the kernel knows the rest itself.
@@ -478,7 +479,7 @@ impl Filesystem for Face {
     fn readdir(&self, request: &Request, ino: INodeNo, fh: FileHandle, offset: u64, mut reply: ReplyDirectory) {
         let cell = std::cell::RefCell::new(&mut reply);
         let add = |next: u64, name: &str, entry: &Entry| {
-            cell.borrow_mut().add(self.core.ino(entry.node.id), next, file_type(entry), name)
+            cell.borrow_mut().add(self.core.ino(entry.number()), next, file_type(entry), name)
         };
         match self.list((request, ino), fh, offset, add, add) {
             Ok(()) => reply.ok(),

@@ -35,6 +35,8 @@ pub(crate) struct Shown {
     pub(crate) entry: Entry,
     /// It has lost its name: what is written to it goes when it is closed.
     pub(crate) unnamed: bool,
+    /// And nobody gave it one before that was so in the drive.
+    pub(crate) gone: bool,
     /// Attributes wait to be saved with the content.
     waiting: bool,
     /// Pages that wait to be saved, in bytes; none if nothing waits.
@@ -63,12 +65,13 @@ impl OpenFile {
     pub(crate) fn new(core: &Core, entry: Entry) -> Self {
         let overlay = Overlay::new(entry.node.size, core.room.clone());
         Self {
-            id: entry.node.id,
+            id: entry.number(),
             writers: AtomicUsize::new(0),
             state: tokio::sync::Mutex::new(State { overlay, base: None, kept: false }),
             shown: Mutex::new(Shown {
                 entry,
                 unnamed: false,
+                gone: false,
                 waiting: false,
                 unsaved_bytes: None,
                 cached: Cached::Unknown,
@@ -81,9 +84,10 @@ impl OpenFile {
         self.shown.lock().clone()
     }
 
-    /// It has another name now.
+    /// It has another name now, this or this no more.
     pub(crate) fn renamed(&self, entry: &Entry) {
         let mut shown = self.shown.lock();
+        (shown.entry.bond, shown.entry.node.id) = (entry.bond, entry.node.id);
         shown.entry.node.parent = entry.node.parent;
         shown.entry.node.name.clone_from(&entry.node.name);
         if let (Some(posix), Some(new)) = (&mut shown.entry.posix, entry.posix) {
@@ -98,6 +102,26 @@ impl OpenFile {
         if let Some(posix) = &mut shown.entry.posix {
             posix.ctime_ns = now_ns();
         }
+    }
+
+    /// Whether it lost its last name by a removal that was answered before it was made: it may have got another elsewhere just before that.
+    pub(crate) fn may_have_a_name(&self) -> bool {
+        let shown = self.shown.lock();
+        shown.unnamed && !shown.gone
+    }
+
+    /// It has a name, if this is another node than the one that was removed. What was written meanwhile is saved with the rest.
+    pub(crate) fn has_a_name(&self, before: &Entry, entry: &Entry) {
+        // What is known of a server that is away may be from before the removal.
+        if entry.node.id != before.node.id {
+            self.shown.lock().unnamed = false;
+            self.renamed(entry);
+        }
+    }
+
+    /// The removal was made, and it has no name.
+    pub(crate) fn has_no_name(&self) {
+        self.shown.lock().gone = true;
     }
 
     /// Takes what somebody else made of it, unless something waits to be saved.
@@ -250,7 +274,7 @@ impl OpenFile {
                 let posix = change.of(shown.entry.attributes(&core.usual));
                 shown.entry.node.modified_ms = posix.mtime_ns.div_euclid(1_000_000);
                 shown.entry.posix = Some(posix);
-                shown.waiting = !shown.unnamed;
+                shown.waiting = true;
                 return Ok(());
             }
         }
@@ -262,6 +286,7 @@ impl OpenFile {
     /// Another attribute changed, in the drive.
     pub(crate) fn takes_attributes(&self, entry: &Entry) {
         let mut shown = self.shown.lock();
+        shown.entry.bond = entry.bond;
         if let Some(new) = entry.posix {
             let old = shown.entry.posix.unwrap_or(new);
             shown.entry.posix = Some(Posix { xattrs: new.xattrs, ctime_ns: new.ctime_ns, ..old });
@@ -331,8 +356,10 @@ impl OpenFile {
             shown.cached = Cached::Only(entry.node.content);
         }
         // Names may have changed while it was saved.
-        let (parent, name) = (shown.entry.node.parent, std::mem::take(&mut shown.entry.node.name));
+        let (bond, id, parent) = (shown.entry.bond, shown.entry.node.id, shown.entry.node.parent);
+        let name = std::mem::take(&mut shown.entry.node.name);
         shown.entry = entry;
+        (shown.entry.bond, shown.entry.node.id) = (bond, id);
         (shown.entry.node.parent, shown.entry.node.name) = (parent, name);
         (shown.waiting, shown.unsaved_bytes) = (false, None);
     }

@@ -80,7 +80,7 @@ impl Files {
 
     /// Uses a file, which is as `entry` says if nobody else has it open.
     pub(crate) fn take(&self, core: &Core, entry: &Entry) -> Arc<OpenFile> {
-        let id = entry.node.id;
+        let id = entry.number();
         let mut part = self.part(id).lock();
         let slot = part.entry(id).or_default();
         slot.users += 1;

@@ -38,6 +38,7 @@ pub mod fuzzed;
 mod locks;
 mod meter;
 mod mounted;
+mod names;
 mod overlay;
 mod request;
 pub mod status;

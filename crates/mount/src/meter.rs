@@ -51,7 +51,7 @@ kinds! {
     RemoveFolder "rmdir" Link "symlink" Rename "rename" Open "open" Create "create" Read "read" Write "write" Flush "flush" Sync "fsync"
     Release "release" Seek "lseek" Copy "copy_file_range" Allocate "fallocate" List "readdir" SyncFolder "fsyncdir" Room "statfs"
     SetXattr "setxattr" RemoveXattr "removexattr" Xattr "getxattr" ListXattr "listxattr"
-    Lock "setlk" TestLock "getlk"
+    Lock "setlk" TestLock "getlk" HardLink "link"
 }
 
 /// Sums of one kind.

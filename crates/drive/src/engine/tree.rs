@@ -15,8 +15,8 @@ use holdfast_auth::Session;
 use holdfast_base::limits::{BLOCK_BYTES, FILE_BYTES_MAX};
 use holdfast_base::{AccountId, BlockId, ByteRange, ContentId, Error, ErrorKind, NodeId, NodeName, Result, SpaceId};
 use holdfast_meta::{
-    Applied, Batch, Change, Content, Durable, Entry, Expect, Guard, NewAttributes, NewContent, NewEntry, Posix, Rename,
-    Renamed, Rewrite, Role, Standing, Unlink, XattrRule,
+    Applied, Batch, Change, Content, Durable, Entry, Expect, Guard, NewAttributes, NewContent, NewEntry, NewName,
+    Posix, Rename, Renamed, Rewrite, Role, Standing, Unlink, XattrRule,
 };
 use parking_lot::Mutex;
 use std::ops::Range;
@@ -41,20 +41,35 @@ struct EngineTree {
     mount: u64,
     /// What is handed over comes from another machine.
     far: bool,
+    /// Whether who asks knows that a file may have several names. To others each is a file.
+    bonds: bool,
 }
 
 impl Engine {
     /// A space for a mount, with what the session may do there.
     pub async fn tree(&self, who: Arc<Session>, space: &str) -> Result<Arc<dyn Deferring>> {
-        self.tree_of(who, space, 0, false).await
+        self.tree_of(who, space, 0, (false, true)).await
     }
 
-    /// The same for a mount on another machine, which names itself by a random number so that it knows its own changes ([`Change::by`]).
-    pub async fn far_tree(&self, who: Arc<Session>, space: &str, mount: u64) -> Result<Arc<dyn Deferring>> {
-        self.tree_of(who, space, mount, true).await
+    /// The same for a mount on another machine, which names itself by a random number so that it knows its own changes ([`Change::by`]); `bonds` is whether
+    /// it knows that a file may have several names.
+    pub async fn far_tree(
+        &self,
+        who: Arc<Session>,
+        space: &str,
+        mount: u64,
+        bonds: bool,
+    ) -> Result<Arc<dyn Deferring>> {
+        self.tree_of(who, space, mount, (true, bonds)).await
     }
 
-    async fn tree_of(&self, who: Arc<Session>, space: &str, mount: u64, far: bool) -> Result<Arc<dyn Deferring>> {
+    async fn tree_of(
+        &self,
+        who: Arc<Session>,
+        space: &str,
+        mount: u64,
+        (far, bonds): (bool, bool),
+    ) -> Result<Arc<dyn Deferring>> {
         let entered = self.enter(&who, space, Role::Reader).await?;
         if entered.view.is_some() {
             return Err(Error::new(
@@ -66,7 +81,7 @@ impl Engine {
         let entered = Mutex::new((Arc::new(entered), Instant::now()));
         let zeros = Arc::default();
         let space = space.to_owned();
-        Ok(Arc::new(EngineTree { engine: self.clone(), who, space, root, zeros, entered, mount, far }))
+        Ok(Arc::new(EngineTree { engine: self.clone(), who, space, root, zeros, entered, mount, far, bonds }))
     }
 }
 
@@ -106,6 +121,11 @@ impl EngineTree {
         let entered = self.enter(Role::Editor).await?;
         let guard = self.engine.guard(&self.who, &entered, crate::Conditions::default());
         Ok((entered, Guard { mount: self.mount, ..guard }))
+    }
+
+    /// An entry as whoever asks knows it.
+    fn told(&self, entry: Entry) -> Entry {
+        if self.bonds { entry } else { Entry { bond: None, ..entry } }
     }
 
     async fn standing(&self) -> Result<Standing> {
@@ -150,17 +170,20 @@ impl Tree for EngineTree {
 
     async fn entry(&self, node: NodeId) -> Result<Option<Entry>> {
         let entered = self.enter(Role::Reader).await?;
-        self.engine.shared.catalogue.entry(entered.space.id, node).await
+        let found = self.engine.shared.catalogue.entry(entered.space.id, node).await?;
+        Ok(found.map(|entry| self.told(entry)))
     }
 
     async fn lookup(&self, folder: NodeId, name: &NodeName) -> Result<Option<Entry>> {
         let entered = self.enter(Role::Reader).await?;
-        self.engine.shared.catalogue.entry_in(entered.space.id, folder, name).await
+        let found = self.engine.shared.catalogue.entry_in(entered.space.id, folder, name).await?;
+        Ok(found.map(|entry| self.told(entry)))
     }
 
     async fn list(&self, folder: NodeId, after: Option<&NodeName>, limit: usize) -> Result<Vec<Entry>> {
         let entered = self.enter(Role::Reader).await?;
-        self.engine.shared.catalogue.entries(entered.space.id, folder, after, limit).await
+        let members = self.engine.shared.catalogue.entries(entered.space.id, folder, after, limit).await?;
+        Ok(members.into_iter().map(|entry| self.told(entry)).collect())
     }
 
     async fn room(&self) -> Result<Room> {
@@ -219,7 +242,7 @@ impl Tree for EngineTree {
             let Save { node, base, posix, keep, .. } = save;
             catalogue.rewrite(entered.space.id, Rewrite { node, base, content, posix, keep }, &guard, save.durable)
         };
-        ready.commit(&target, commit).await
+        ready.commit(&target, commit).await.map(|entry| self.told(entry))
     }
 
     async fn extend(&self, save: Save, body: ContentStream, (content, range): (ContentId, ByteRange)) -> Result<Entry> {
@@ -248,13 +271,20 @@ impl Tree for EngineTree {
             let Save { node, base, posix, keep, .. } = save;
             catalogue.rewrite(entered.space.id, Rewrite { node, base, content, posix, keep }, &guard, save.durable)
         };
-        ready.commit(&target, commit).await
+        ready.commit(&target, commit).await.map(|entry| self.told(entry))
     }
 
     async fn set_attributes(&self, node: NodeId, change: NewAttributes, usual: Posix) -> Result<Entry> {
         let (entered, guard) = self.enter_to_write().await?;
         let catalogue = &self.engine.shared.catalogue;
-        catalogue.set_attributes(entered.space.id, node, change, usual, &guard, Durable::Soon).await
+        let done = catalogue.set_attributes(entered.space.id, node, change, usual, &guard, Durable::Soon).await;
+        done.map(|entry| self.told(entry))
+    }
+
+    async fn link(&self, link: NewName, usual: Posix) -> Result<Entry> {
+        let (entered, guard) = self.enter_to_write().await?;
+        let linked = self.engine.shared.catalogue.link(entered.space.id, link, usual, &guard, Durable::Soon).await;
+        linked.map(|entry| self.told(entry))
     }
 
     async fn unlink(&self, unlink: Unlink) -> Result<NodeId> {
@@ -264,7 +294,9 @@ impl Tree for EngineTree {
 
     async fn rename(&self, rename: Rename) -> Result<Renamed> {
         let (entered, guard) = self.enter_to_write().await?;
-        self.engine.shared.catalogue.rename(entered.space.id, rename, &guard, Durable::Soon).await
+        let Renamed { entry, other } =
+            self.engine.shared.catalogue.rename(entered.space.id, rename, &guard, Durable::Soon).await?;
+        Ok(Renamed { entry: self.told(entry), other: other.map(|other| self.told(other)) })
     }
 
     async fn hold(&self, nodes: Vec<NodeId>, until_ms: i64) -> Result<()> {
@@ -280,7 +312,7 @@ impl Tree for EngineTree {
     async fn xattrs(&self, node: NodeId) -> Result<Vec<(String, Vec<u8>)>> {
         // A number is of one space only.
         match self.entry(node).await? {
-            Some(_) => self.engine.shared.catalogue.xattrs(node).await,
+            Some(entry) => self.engine.shared.catalogue.xattrs(entry.node.id).await,
             None => Ok(Vec::new()),
         }
     }
@@ -292,7 +324,8 @@ impl Tree for EngineTree {
         usual: (Posix, i64),
     ) -> Result<Entry> {
         let (entered, guard) = self.enter_to_write().await?;
-        self.engine.shared.catalogue.set_xattr(entered.space.id, node, change, usual, &guard).await
+        let done = self.engine.shared.catalogue.set_xattr(entered.space.id, node, change, usual, &guard).await;
+        done.map(|entry| self.told(entry))
     }
 
     async fn settle(&self) -> Result<()> {
@@ -362,7 +395,13 @@ impl Deferring for EngineTree {
     async fn apply(&self, batch: Batch, durable: Durable) -> Result<Vec<Result<Applied>>> {
         let (entered, guard) = self.enter_to_write().await?;
         if self.far {
-            return self.engine.apply_far((&*self.who, &*entered), batch, &guard, durable).await;
+            let answers = self.engine.apply_far((&*self.who, &*entered), batch, &guard, durable).await?;
+            let told = |applied| match applied {
+                Applied::Made(entry) => Applied::Made(self.told(entry)),
+                Applied::Aside(entry) => Applied::Aside(self.told(entry)),
+                other => other,
+            };
+            return Ok(answers.into_iter().map(|answer| answer.map(told)).collect());
         }
         self.engine.shared.catalogue.apply(entered.space.id, batch, &guard, durable).await
     }

@@ -76,7 +76,7 @@ async fn act(stage: &Stage, pack: PackId, random: u64, step: u64) -> Result<()> 
         source_expect: Expect::Any,
         tags: Vec::new(),
     };
-    match random % 10 {
+    match random % 12 {
         0 | 1 => drop(catalogue.make_folder(stage.space, &some_path(20), &guard).await?),
         2 | 3 => {
             let content = inline(random % 100);
@@ -92,6 +92,7 @@ async fn act(stage: &Stage, pack: PackId, random: u64, step: u64) -> Result<()> 
         }
         6 => drop(catalogue.relocate(&relocation, &guard).await?),
         7 => drop(catalogue.copy(&relocation, &guard).await?),
+        10 | 11 => drop(stage.link(&relocation.from, &relocation.to, &guard).await?),
         8 => {
             drop(catalogue.trash(stage.space, None, 5).await?);
             catalogue.expire(1, 5).await?;

@@ -8,6 +8,7 @@
 
 pub mod accounts;
 pub mod administration;
+pub mod bonds;
 pub mod concurrency;
 pub mod deferred;
 pub mod deferred_names;
@@ -119,6 +120,11 @@ macro_rules! catalogue_conformance {
                 a_link_is_a_file_to_others_and_becomes_one_when_they_write, a_file_is_rewritten_only_from_what_it_is,
                 names_go_as_posix_has_it, a_rename_replaces_refuses_or_exchanges, what_is_open_stays_until_it_is_let_go,
                 extended_attributes_are_set_by_rule_and_bounded;
+            bonds: names_of_a_file_change_together, a_file_keeps_its_number_and_a_name_that_goes_is_another_file,
+                a_link_is_refused_where_it_must_be, a_lock_on_one_name_is_one_on_all,
+                a_folder_that_goes_takes_its_names_out, an_old_version_comes_back_under_all_names,
+                names_of_one_file_are_renamed_as_posix_has_it, a_file_is_held_by_its_last_name,
+                what_a_mount_answered_finds_the_file_by_any_number, a_space_that_goes_takes_its_bonds_with_it;
             deferred: what_is_made_and_written_in_one_batch_is_there_once, going_through_a_journal_again_changes_nothing,
                 one_refusal_spoils_nothing_else, what_was_refused_may_come_again, what_others_did_meanwhile_is_kept_beside,
                 times_of_folders_and_attributes_come_in_order, numbers_are_given_out_once,

@@ -3,14 +3,14 @@
 use super::stage::{Stage, inline, kind};
 use crate::catalogue::Catalogue;
 use crate::types::{
-    Durable, Entry, Leave, NewAttributes, NewContent, NewEntry, NodeKind, Posix, Rename, Rewrite, Special, Taken,
-    Unlink, XATTRS_BYTES_MAX, XattrRule,
+    Durable, Entry, Leave, NewAttributes, NewContent, NewEntry, NewName, NodeKind, Posix, Rename, Rewrite, Special,
+    Taken, Unlink, XATTRS_BYTES_MAX, XattrRule,
 };
 use holdfast_base::{ErrorKind, NodeId, NodeName, Result};
 use std::sync::Arc;
 
-const NOW_NS: i64 = 2_000_123_456;
-const USUAL: Posix = Posix {
+pub(super) const NOW_NS: i64 = 2_000_123_456;
+pub(super) const USUAL: Posix = Posix {
     special: Special::None,
     mode: 0o640,
     uid: 7,
@@ -22,56 +22,78 @@ const USUAL: Posix = Posix {
     xattrs: 0,
 };
 /// Leaves as the space keeps things.
-const LEAVE: Leave = Leave { now_ns: NOW_NS + 5, held_until_ms: None, forget_after_ms: i64::MAX };
+pub(super) const LEAVE: Leave = Leave { now_ns: NOW_NS + 5, held_until_ms: None, forget_after_ms: i64::MAX };
 
-fn name(text: &str) -> NodeName {
+pub(super) fn name(text: &str) -> NodeName {
     NodeName::new(text).expect("a good name")
 }
 
 /// What a mount does, shortly.
-struct Mount {
-    stage: Stage,
-    root: NodeId,
+pub(super) struct Mount {
+    pub(super) stage: Stage,
+    pub(super) root: NodeId,
 }
 
 impl Mount {
-    async fn new(catalogue: &Arc<dyn Catalogue>) -> Self {
+    pub(super) async fn new(catalogue: &Arc<dyn Catalogue>) -> Self {
         let stage = Stage::new(catalogue).await;
         let root = stage.node("").await.expect("a root").id;
         Self { stage, root }
     }
 
-    async fn try_make(&self, parent: NodeId, at: &str, kind: NodeKind, content: NewContent) -> Result<Entry> {
+    pub(super) async fn try_make(
+        &self,
+        parent: NodeId,
+        at: &str,
+        kind: NodeKind,
+        content: NewContent,
+    ) -> Result<Entry> {
         let posix = USUAL.at(NOW_NS);
         let new = NewEntry { parent, name: name(at), kind, posix, content };
         let made = self.stage.catalogue.create_entry(self.stage.space, new, &self.stage.guard(), Durable::Soon).await?;
         Ok(made.expect("misses no blocks"))
     }
 
-    async fn file(&self, parent: NodeId, at: &str, bytes: u64) -> Entry {
+    pub(super) async fn file(&self, parent: NodeId, at: &str, bytes: u64) -> Entry {
         let content = if bytes == 0 { NewContent::Empty } else { inline(bytes) };
         self.try_make(parent, at, NodeKind::File, content).await.expect(at)
     }
 
-    async fn folder(&self, parent: NodeId, at: &str) -> NodeId {
+    pub(super) async fn folder(&self, parent: NodeId, at: &str) -> NodeId {
         self.try_make(parent, at, NodeKind::Folder, NewContent::Empty).await.expect(at).node.id
     }
 
-    async fn unlink(&self, parent: NodeId, at: &str, folder: bool, leave: Leave) -> Result<NodeId> {
+    pub(super) async fn link(&self, node: NodeId, parent: NodeId, at: &str) -> Result<Entry> {
+        let link = NewName { node, parent, name: name(at), now_ns: NOW_NS + 3 };
+        self.stage.catalogue.link(self.stage.space, link, USUAL, &self.stage.guard(), Durable::Soon).await
+    }
+
+    /// A member of the root.
+    pub(super) async fn at(&self, at: &str) -> Entry {
+        let found = self.stage.catalogue.entry_in(self.stage.space, self.root, &name(at)).await.expect("reads");
+        found.expect(at)
+    }
+
+    pub(super) async fn unlink(&self, parent: NodeId, at: &str, folder: bool, leave: Leave) -> Result<NodeId> {
         let unlink = Unlink { parent, name: name(at), folder, leave };
         self.stage.catalogue.unlink(self.stage.space, unlink, &self.stage.guard(), Durable::Soon).await
     }
 
-    async fn rename(&self, from: (NodeId, &str), to: (NodeId, &str), taken: Taken) -> Result<crate::types::Renamed> {
+    pub(super) async fn rename(
+        &self,
+        from: (NodeId, &str),
+        to: (NodeId, &str),
+        taken: Taken,
+    ) -> Result<crate::types::Renamed> {
         let rename = Rename { from: (from.0, name(from.1)), to: (to.0, name(to.1)), taken, leave: LEAVE };
         self.stage.catalogue.rename(self.stage.space, rename, &self.stage.guard(), Durable::Soon).await
     }
 
-    async fn entry(&self, node: NodeId) -> Option<Entry> {
+    pub(super) async fn entry(&self, node: NodeId) -> Option<Entry> {
         self.stage.catalogue.entry(self.stage.space, node).await.expect("reads")
     }
 
-    async fn rewrite(&self, entry: &Entry, bytes: u64, keep: bool) -> Result<Entry> {
+    pub(super) async fn rewrite(&self, entry: &Entry, bytes: u64, keep: bool) -> Result<Entry> {
         let posix = Posix { mtime_ns: NOW_NS + 9, ctime_ns: NOW_NS + 9, ..USUAL };
         let rewrite = Rewrite { node: entry.node.id, base: entry.node.content, content: inline(bytes), posix, keep };
         let guard = self.stage.guard();

@@ -3,10 +3,10 @@
 use crate::catalogue::{Catalogue, Changed, Expect, Guard, Relocation};
 use crate::cluster::InstanceId;
 use crate::types::{
-    Account, HITS_MAX, NewAccount, NewContent, NewLock, NewSlot, Node, NodeKind, Place, Retention, SearchAnswer,
-    SearchQuery, SlotKind, Space, SpaceChange, StagedBlock, StagedRun, Tag, TagChange, Usage,
+    Account, Durable, Entry, HITS_MAX, NewAccount, NewContent, NewLock, NewName, NewSlot, Node, NodeKind, Place, Posix,
+    Retention, SearchAnswer, SearchQuery, SlotKind, Space, SpaceChange, StagedBlock, StagedRun, Tag, TagChange, Usage,
 };
-use holdfast_base::{AccountId, BlockId, DrivePath, ErrorKind, PackId, PackName, Result, SpaceId, Uid};
+use holdfast_base::{AccountId, BlockId, DrivePath, Error, ErrorKind, NodeId, PackId, PackName, Result, SpaceId, Uid};
 use std::sync::Arc;
 
 /// An instance that never joined: what it has is nobody's.
@@ -112,6 +112,20 @@ impl Stage {
     /// Copies a tree without or with overwriting.
     pub async fn copy(&self, from: &str, to: &str, overwrite: bool) -> Result<Changed> {
         self.catalogue.copy(&self.relocation(from, to, overwrite), &self.guard()).await
+    }
+
+    /// Gives the file at a path another name.
+    pub async fn link(&self, from: &DrivePath, to: &DrivePath, guard: &Guard) -> Result<Entry> {
+        let found = self.catalogue.find(self.space, from, false).await?;
+        let node = found.node(from).ok_or_else(|| Error::not_found("there is nothing to be linked"))?.id;
+        let folder = to.parent().unwrap_or_else(DrivePath::root);
+        let found = self.catalogue.find(self.space, &folder, false).await?;
+        // A folder that is not there has a number that nothing has.
+        let parent = found.node(&folder).map_or(NodeId(i64::MAX), |folder| folder.id);
+        let name = to.name().ok_or_else(|| Error::forbidden("the root has no name"))?.clone();
+        let link = NewName { node, parent, name, now_ns: 5 };
+        let usual = Posix { mode: 0o600, ..Posix::default() };
+        self.catalogue.link(self.space, link, usual, guard, Durable::Soon).await
     }
 
     /// A relocation of a whole tree.

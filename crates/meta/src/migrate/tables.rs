@@ -24,7 +24,7 @@ const TAIL_ROWS: usize = 16;
 
 /// Every table, in an order in which no row refers to one that comes later.
 #[rustfmt::skip]
-pub(super) const TABLES: [Table; 43] = [
+pub(super) const TABLES: [Table; 44] = [
     table("account", 1, &["id", "uid", "name", "admin", "disabled", "public_key", "quota_bytes", "generation", "created_ms"]),
     table(
         "space",
@@ -89,6 +89,7 @@ pub(super) const TABLES: [Table; 43] = [
             "has_properties",
         ],
     ),
+    table("bond", 1, &["node_id", "bond_id", "space_id"]),
     table("property", 3, &["node_id", "namespace", "name", "xml"]),
     table(
         "posix",

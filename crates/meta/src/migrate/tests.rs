@@ -44,6 +44,7 @@ async fn furnish(catalogue: &Arc<dyn Catalogue>) -> Stage {
         let done = catalogue.commit_file(stage.space, &path(at), blocks(content), 0, &stage.guard()).await;
         done.expect("commits").expect("misses nothing");
     }
+    stage.link(&path("d/f10-ä"), &path("linked"), &stage.guard()).await.expect("links");
     let lock = stage.new_lock("t", true, false);
     catalogue.lock(stage.space, &path("d/f9-ä"), lock, &stage.guard()).await.expect("locks");
     for name in 1..=20 {
@@ -171,6 +172,7 @@ async fn every_column_of_both_databases_is_copied() {
         "migration",
         "refinery_schema_history",
         "instance",
+        "served_level",
         "lease",
         "sample",
         "word",

@@ -21,7 +21,9 @@ use crate::types::{
     Traffic, TrashEntry, UploadClaim, Version, Visit,
 };
 use crate::types::{Applied, Batch, Standing};
-use crate::types::{Durable, Entry, NewAttributes, NewEntry, Posix, Rename, Renamed, Rewrite, Unlink, XattrRule};
+use crate::types::{
+    Durable, Entry, NewAttributes, NewEntry, NewName, Posix, Rename, Renamed, Rewrite, Unlink, XattrRule,
+};
 use crate::types::{Factors, Identity, NewIdentity, NewPasskey, OpenGrant, Passkey, Ticket};
 use crate::types::{JobBegin, JobEnd, JobRun, NewJobRun, WhichJobRuns};
 use crate::types::{NewSearch, SavedSearch, SearchChange, Tag, WhichSearch};
@@ -709,6 +711,17 @@ impl<E: Engine> Catalogue for E {
         durable: Durable,
     ) -> Result<Entry> {
         Ops(self).set_attributes(space, node, change, usual, guard, durable).await
+    }
+
+    async fn link(
+        &self,
+        space: SpaceId,
+        link: NewName,
+        usual: Posix,
+        guard: &Guard,
+        durable: Durable,
+    ) -> Result<Entry> {
+        Ops(self).link(space, link, usual, guard, durable).await
     }
 
     async fn unlink(&self, space: SpaceId, unlink: Unlink, guard: &Guard, durable: Durable) -> Result<NodeId> {

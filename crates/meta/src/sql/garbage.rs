@@ -7,6 +7,7 @@
 //! it removes may be shared with files that live. What is left of a removed space is locked by administration.
 
 use super::blocks::{Freed, add_all_live, release};
+use super::bonds;
 use super::contents;
 use super::engine::{Engine, Ops, Reading, Scope};
 use super::fault::Done;
@@ -127,6 +128,11 @@ fn remove_files<'l>(tx: &Tx<'_>, space: SpaceId, nodes: impl Iterator<Item = &'l
         Ok(())
     })?;
     contents::release(tx, unused)?;
+    if bonds::has_any(tx, space)? {
+        for node in nodes.clone() {
+            sql::put(tx, "DELETE FROM bond WHERE node_id = ?1", [node.id])?;
+        }
+    }
     for node in nodes {
         if node.has_properties {
             sql::put(tx, "DELETE FROM property WHERE node_id = ?1", [node.id])?;

@@ -5,6 +5,10 @@
 //! can do no harm when it wakes: its uploads are gone, its packs take no new blocks ([`super::blocks`]),
 //! and what it begins is an orphan from the start.
 //!
+//! **Levels.** Two versions of the program may serve beside each other, and the one before knows nothing of what the one after keeps. What it would
+//! spoil is not begun while a node of it is there ([`end_older`]): from then on its level is served no more, and a node of it that was asleep and given up
+//! cannot join again.
+//!
 //! Times are the database's: the clocks of the machines need not agree.
 
 use super::codec::{self, pack_columns, signed};
@@ -20,6 +24,8 @@ use holdfast_base::{ContentId, ErrorKind, Result, SpaceId};
 
 /// The instance of an open pack that was given up: from then on it takes no new blocks, though its end is yet to be found.
 const GIVEN_UP: i64 = -1;
+/// What this program knows, as it says when it joins: 1 is hard links.
+const LEVEL: i64 = 1;
 
 impl<E: Engine> Ops<'_, E> {
     pub(super) async fn join(&self, new: NewInstance) -> Result<Joined> {
@@ -140,12 +146,33 @@ fn join(tx: &Tx<'_>, new: &NewInstance) -> Done<Joined> {
     let left = orphans(tx)?;
     let id = tx.new_id()?;
     let sql = format!(
-        "INSERT INTO instance (id, uid, name, addresses, version, started_ms, seen_ms) \
-         SELECT ?1, ?2, ?3, '', ?4, at, at FROM (SELECT {} AS at) AS clock",
+        "INSERT INTO instance (id, uid, name, addresses, version, started_ms, seen_ms, level) \
+         SELECT ?1, ?2, ?3, '', ?4, at, at, CAST(?5 AS BIGINT) FROM (SELECT {} AS at) AS clock",
         now(tx)
     );
-    sql::put(tx, &sql, (id, &new.uid.0, new.name.as_str(), new.version.as_str()))?;
+    sql::put(tx, &sql, (id, &new.uid.0, new.name.as_str(), new.version.as_str(), LEVEL))?;
     Ok(Joined { id: InstanceId(id), left })
+}
+
+/// Programs of a level below this one's serve no more: `Unsupported` while one of them does.
+pub(super) fn end_older(tx: &Tx<'_>) -> Done<()> {
+    if tx.dialect() == Dialect::Sqlite {
+        // One process, which holds the data directory; a program of before does not open what this one has opened.
+        return Ok(());
+    }
+    let served = "SELECT 1 FROM served_level WHERE id < ?1 LIMIT 1";
+    if sql::first(tx, served, [LEVEL], |_| Ok(()))?.is_none() {
+        return Ok(());
+    }
+    let sql = "SELECT name FROM instance WHERE level < ?1 ORDER BY name LIMIT 1";
+    if let Some(name) = sql::first(tx, sql, [LEVEL], |row| row.get::<String>(0))? {
+        let message = format!(
+            "the node {name} runs an older program, which would spoil this: it can be done when all nodes are of this version"
+        );
+        return refuse(ErrorKind::Unsupported, message);
+    }
+    // One that joins at this moment refers to what this removes: one of the two fails.
+    sql::put(tx, "DELETE FROM served_level WHERE id < ?1", [LEVEL])
 }
 
 /// Gives up every upload that is nobody's (a resumable one, of number [`RESUMABLE`](super::resumable::RESUMABLE), has its time), and answers the open packs that are nobody's.

@@ -4,8 +4,11 @@
 //! does so for everything below. A protected thing may be changed by who submits the token of *one* of the locks that
 //! cover it and holds that lock (more than one can only be when all are shared). A space without locks pays one comparison.
 //!
+//! A lock on one name of a file is one on all: whoever changes the file is looked at under each of its names, with the folders those are in.
+//!
 //! Locks on things below a folder are found through `lock_above`, which lists every ancestor of each locked node.
 
+use super::bonds;
 use super::fault::{Done, refuse};
 use super::query::{self as sql, in_lists};
 use super::seam::Row;
@@ -45,6 +48,19 @@ pub(super) fn check(tx: &Tx<'_>, space: &mut SpaceState, spot: &Spot<'_>, change
     if space.locks == 0 {
         return Ok(());
     }
+    check_one(tx, spot, change, guard)?;
+    if change == Change::Modify
+        && let Some(node) = &spot.node
+    {
+        for other in bonds::other_names(tx, space, node.id)? {
+            check_one(tx, &other.spot(), change, guard)?;
+        }
+    }
+    Ok(())
+}
+
+/// The same under one name, with locks that have not lapsed.
+fn check_one(tx: &Tx<'_>, spot: &Spot<'_>, change: Change, guard: &Guard) -> Done<()> {
     let mut nodes = spot.above.clone();
     nodes.extend(spot.node.as_ref().map(|node| node.id.0));
     let locks = on_nodes(tx, &nodes)?;

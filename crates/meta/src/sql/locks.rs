@@ -1,5 +1,6 @@
 //! Taking, renewing, releasing and listing locks.
 
+use super::bonds;
 use super::codec::rows;
 use super::engine::{Engine, Ops, Reading, Scope};
 use super::fault::{Done, refuse};
@@ -108,6 +109,10 @@ fn lock(tx: &Tx<'_>, space: SpaceId, path: &DrivePath, new: &NewLock, guard: &Gu
     let node = spot.existing()?.clone();
     if state.locks > 0 {
         no_conflict(tx, space, &spot, node.id.0, new, guard.now_ms)?;
+        // A lock on another name of the file is one on this.
+        for other in bonds::other_names(tx, &state, node.id)? {
+            no_conflict(tx, space, &other.spot(), other.node.id.0, new, guard.now_ms)?;
+        }
     }
     no_flood(tx, guard.account, node.id.0)?;
     let lock = insert(tx, &spot, &node, new, guard.account)?;

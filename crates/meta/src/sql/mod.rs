@@ -10,7 +10,8 @@
 //! other content is a `manifest` of block ids, and `block` says where each lies and how many manifest places refer to it.
 //! `space_sum` and `pack.live_bytes` are sums over these, changed in the same transaction, and constraints keep them from
 //! going below zero. What is deleted is re-parented (`remove`), what is purged stops counting, and its rows go step by step
-//! (`garbage`). What a mount knows of a node besides lies beside it (`posix`). `check` proves every sum and reference. Words of names and tags are indexed later than they are written
+//! (`garbage`). What a mount knows of a node besides lies beside it (`posix`), and nodes that are one file
+//! share a row there (`bonds`). `check` proves every sum and reference. Words of names and tags are indexed later than they are written
 //! (`index`), and `search` finds nodes by them.
 //!
 //! **Limits.** An operation's memory is bounded by its request; copying, and purging a folder nobody measured, cost O(nodes) time,
@@ -20,6 +21,7 @@
 mod accounts;
 pub(crate) mod audit;
 mod blocks;
+mod bonds;
 mod catalogue_impl;
 pub(crate) mod chain;
 pub(crate) mod check;

@@ -18,30 +18,39 @@ use super::state::SpaceState;
 use super::tx::Tx;
 use super::walk::Spot;
 use crate::catalogue::Guard;
-use crate::types::{Entry, Node, NodeKind, Posix, Special, Standing};
+use crate::types::{Bond, Entry, Node, NodeKind, Posix, Special, Standing};
 use holdfast_base::limits::PATH_DEPTH_MAX;
 use holdfast_base::{DrivePath, Error, ErrorKind, NodeId, NodeName, Result, SpaceId};
 use std::sync::LazyLock;
 
-/// Columns of [`entry`], from `node LEFT JOIN posix`, after `SELECT`.
+/// Columns of [`entry`], from [`entry_tables`], after `SELECT`.
 macro_rules! entry_columns {
     () => {
         concat!(
             super::codec::node_columns!("node."),
-            ", posix.kind, mode, uid, gid, rdev, atime_ns, mtime_ns, ctime_ns, xattrs"
+            ", posix.kind, mode, uid, gid, rdev, atime_ns, mtime_ns, ctime_ns, xattrs, bond.bond_id, \
+             (SELECT count(*) FROM bond AS name WHERE name.space_id = bond.space_id AND name.bond_id = bond.bond_id)"
         )
     };
 }
 
+/// Where they come from.
+macro_rules! entry_tables {
+    () => {
+        " FROM node LEFT JOIN posix ON posix.node_id = node.id LEFT JOIN bond ON bond.node_id = node.id WHERE "
+    };
+}
+
 /// How many [`entry_columns`] there are.
-const ENTRY_COLUMNS: usize = NODE_COLUMNS + 9;
+const ENTRY_COLUMNS: usize = NODE_COLUMNS + 11;
 
 /// Says whether a row of SQLite is what was written; see [`child`].
 macro_rules! sound {
     () => {
         "node.sum = row_sum(node.parent_id, node.name, node.id, node.space_id, node.kind, node.content_id, node.size, \
          node.seq, node.created_ms, node.modified_ms, node.has_properties) AND (posix.sum IS NULL OR posix.sum = \
-         row_sum(posix.node_id, posix.kind, mode, uid, gid, rdev, atime_ns, mtime_ns, ctime_ns, xattrs))"
+         row_sum(posix.node_id, posix.kind, mode, uid, gid, rdev, atime_ns, mtime_ns, ctime_ns, xattrs)) AND \
+         (bond.sum IS NULL OR bond.sum = row_sum(bond.node_id, bond.bond_id, bond.space_id))"
     };
 }
 
@@ -54,27 +63,38 @@ macro_rules! one {
         }
     };
     ($sound:expr, $condition:literal,) => {
-        concat!(
-            "SELECT ",
-            entry_columns!(),
-            ", ",
-            $sound,
-            " FROM node LEFT JOIN posix ON posix.node_id = node.id WHERE ",
-            $condition
-        )
+        concat!("SELECT ", entry_columns!(), ", ", $sound, entry_tables!(), $condition)
     };
 }
 
-/// One node by its number, if it has a name.
+/// One node by its number, or that of its file, if it has a name.
 pub(super) fn by_id(link: &dyn Link, space: SpaceId, id: NodeId) -> Done<Option<Entry>> {
-    let sql = one!(link, "node.id = ?1 AND node.space_id = ?2 AND node.parent_id >= 0");
-    let found = one(link, sql, (id.0, space.0))?;
-    Ok(found.filter(|entry| entry.node.id == id))
+    // Without a folder are the root, whose name is empty, and what is in the limbo, which has names of its own.
+    Ok(anywhere(link, space, id)?.filter(|entry| entry.node.parent.is_some() || entry.node.name.is_empty()))
 }
 
-/// One node by its number, in the tree or not.
+/// The same, in the tree or not.
 pub(super) fn anywhere(link: &dyn Link, space: SpaceId, id: NodeId) -> Done<Option<Entry>> {
-    one(link, one!(link, "node.id = ?1 AND node.space_id = ?2"), (id.0, space.0))
+    match by_node(link, space, id)? {
+        None => by_bond(link, space, id),
+        entry => Ok(entry),
+    }
+}
+
+/// One node by its own number, in the tree or not.
+pub(super) fn by_node(link: &dyn Link, space: SpaceId, id: NodeId) -> Done<Option<Entry>> {
+    let sql = one!(link, "node.id = ?1 AND node.space_id = ?2");
+    Ok(one(link, sql, (id.0, space.0))?.filter(|entry| entry.node.id == id))
+}
+
+/// A node of the file of this number: what the file was known by has left it, and any name will do.
+pub(super) fn by_bond(link: &dyn Link, space: SpaceId, id: NodeId) -> Done<Option<Entry>> {
+    let sql = one!(
+        link,
+        "node.id = (SELECT min(name.node_id) FROM bond AS name WHERE name.space_id = ?2 AND name.bond_id = ?1) \
+         AND node.space_id = ?2"
+    );
+    Ok(one(link, sql, (id.0, space.0))?.filter(|entry| entry.number() == id))
 }
 
 /// One member of a folder.
@@ -113,8 +133,8 @@ pub(super) fn members(
     let sql = concat!(
         "SELECT ",
         entry_columns!(),
-        " FROM node LEFT JOIN posix ON posix.node_id = node.id \
-          WHERE node.parent_id = ?1 AND node.name > ?2 AND node.space_id = ?4 ORDER BY node.name LIMIT ?3"
+        entry_tables!(),
+        "node.parent_id = ?1 AND node.name > ?2 AND node.space_id = ?4 ORDER BY node.name LIMIT ?3"
     );
     // No name is empty, so every name comes after the empty one.
     let after = after.map_or("", |name| name.as_str());
@@ -138,7 +158,11 @@ fn entry(row: &Row<'_>) -> Done<Entry> {
             xattrs: row.get(AT + 8)?,
         }),
     };
-    Ok(Entry { node, posix })
+    let bond = match row.get::<Option<i64>>(AT + 9)? {
+        None => None,
+        Some(number) => Some(Bond { number: NodeId(number), names: row.get(AT + 10)? }),
+    };
+    Ok(Entry { node, posix, bond })
 }
 
 /// Part of the file format.
@@ -301,7 +325,7 @@ impl End {
     }
 }
 
-/// A node that is to be changed: in the tree, and no lock in the way.
+/// A node, by its number or that of its file, that is to be changed: in the tree, and no lock in the way.
 pub(super) fn for_change(tx: &Tx<'_>, state: &mut SpaceState, node: NodeId, guard: &Guard) -> Done<Entry> {
     let missing = || Error::not_found("there is no such file or folder any more");
     let entry = by_id(tx, state.id, node)?.ok_or_else(missing)?;

@@ -231,7 +231,11 @@ impl Run<'_, '_> {
         match change {
             Deferred::Create { id, new, content_id } => {
                 self.refuse_number(id.0)?;
-                let there = posix::anywhere(self.tx, self.state.id, *id)?;
+                // Nearly always there is none: without bonds in the space, that is one question.
+                let there = match posix::by_node(self.tx, self.state.id, *id)? {
+                    None if self.state.bonds => posix::by_bond(self.tx, self.state.id, *id)?,
+                    there => there,
+                };
                 match (there, save) {
                     (None, Some(Deferred::Save { rewrite, content_id, .. })) => {
                         let made = new;

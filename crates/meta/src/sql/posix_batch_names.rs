@@ -12,6 +12,7 @@
 //!
 //! Two nodes change places only if both are still where they were.
 
+use super::bonds;
 use super::chain::child;
 use super::fault::Done;
 use super::posix::by_id;
@@ -47,7 +48,9 @@ impl Run<'_, '_> {
         node: NodeId,
         other: Option<(NodeId, Option<ContentId>)>,
     ) -> Done<Applied> {
-        let Some(entry) = by_id(self.tx, self.state.id, node)? else { return Ok(Applied::Late) };
+        // Where the node left a file that has other names, those are not meant.
+        let there = by_id(self.tx, self.state.id, node)?.filter(|entry| entry.node.id == node);
+        let Some(entry) = there else { return Ok(Applied::Late) };
         let Some(folder) = entry.node.parent else { return Ok(Applied::Late) };
         if !self.find_place(folder)? {
             return Ok(Applied::Late);
@@ -60,6 +63,11 @@ impl Run<'_, '_> {
             return Ok(Applied::Aside(entry));
         }
         let target = child(self.tx, to.0.0, to.1.as_str())?;
+        if let Some(target) = &target
+            && bonds::are_one(self.tx, &self.state, node, target.id)?
+        {
+            return Ok(Applied::Made(entry));
+        }
         if rename.taken == Taken::Exchange {
             let expected = other.map(|(other, _)| other);
             let same = from == rename.from && target.as_ref().map(|target| target.id) == expected && target.is_some();

@@ -1,5 +1,6 @@
 //! Taking names away and giving others, and what becomes of a node that somebody has open.
 
+use super::bonds;
 use super::engine::{Engine, Ops, Scope};
 use super::fault::{Done, refuse};
 use super::index::note;
@@ -7,7 +8,7 @@ use super::lock_check::{Change, end_locks};
 use super::posix::{End, anywhere, by_id, touch};
 use super::posix_write::refusal;
 use super::query as sql;
-use super::remove::{discard, discard_always, purge, reparent};
+use super::remove::{detach, discard_always, discard_detached, purge, reparent};
 use super::state::SpaceState;
 use super::subtree::sizes_of;
 use super::trash::purge_entry;
@@ -49,8 +50,9 @@ impl<E: Engine> Ops<'_, E> {
 
     pub(super) async fn hold(&self, space: SpaceId, nodes: Vec<NodeId>, until_ms: i64) -> Result<()> {
         let work = move |tx: &Tx<'_>| {
-            let sql = "UPDATE held SET until_ms = ?2 WHERE node_id = ?1";
-            nodes.iter().try_for_each(|node| sql::put(tx, sql, (node.0, until_ms)))
+            let sql = "UPDATE held SET until_ms = ?2 WHERE node_id = ?1 OR node_id IN \
+                       (SELECT bond.node_id FROM bond WHERE space_id = ?3 AND bond_id = ?1)";
+            nodes.iter().try_for_each(|node| sql::put(tx, sql, (node.0, until_ms, space.0)))
         };
         self.0.write("hold", Scope::Space(space), work).await
     }
@@ -96,18 +98,19 @@ fn refuse_members(tx: &Tx<'_>, node: &Node) -> Done<()> {
 
 /// Takes what is at `spot` out of the tree. Locks were checked.
 pub(super) fn leave(tx: &Tx<'_>, state: &mut SpaceState, spot: &Spot<'_>, leave: &Leave, guard: &Guard) -> Done<()> {
+    let (spot, stays) = &detach(tx, state, spot, leave.now_ns)?;
     let node = spot.existing()?;
     let forget = node.created_ms > leave.forget_after_ms || (node.kind == NodeKind::File && node.size == 0);
-    if let Some(until_ms) = leave.held_until_ms {
+    // Whoever has a file open has it by the names that stay.
+    if let Some(until_ms) = leave.held_until_ms.filter(|_| !stays) {
         discard_always(tx, state, spot, guard)?;
         let sql = "INSERT INTO held (node_id, until_ms, forget) VALUES (?1, ?2, ?3) ON CONFLICT (node_id) DO UPDATE SET \
                    until_ms = excluded.until_ms, forget = excluded.forget";
         return sql::put(tx, sql, (node.id.0, until_ms, forget));
     }
     if !forget {
-        return discard(tx, state, spot, guard).map(drop);
+        return discard_detached(tx, state, spot, guard).map(drop);
     }
-    end_locks(tx, state, node.id.0)?;
     let sizes = sizes_of(tx, node.id.0)?;
     reparent(tx, node, spot.parent()?, state.limbo(), &format!("g{}", node.id))?;
     purge(tx, state, node.id.0, sizes)
@@ -115,14 +118,17 @@ pub(super) fn leave(tx: &Tx<'_>, state: &mut SpaceState, spot: &Spot<'_>, leave:
 
 /// Nobody has the node open any more. One that was put back meanwhile stays where it is.
 fn let_go(tx: &Tx<'_>, space: SpaceId, node: NodeId) -> Done<()> {
-    let sql = "DELETE FROM held WHERE node_id = ?1 RETURNING forget";
-    let Some(forget) = sql::first(tx, sql, [node.0], |row| row.get::<bool>(0))? else { return Ok(()) };
+    // It had lost its last name, by which its file may be known or not.
+    let sql = "DELETE FROM held WHERE node_id = ?1 OR node_id IN \
+               (SELECT bond.node_id FROM bond WHERE space_id = ?2 AND bond_id = ?1) RETURNING forget, node_id";
+    let held = sql::first(tx, sql, (node.0, space.0), |row| Ok((row.get::<bool>(0)?, row.get::<i64>(1)?)))?;
+    let Some((forget, node)) = held else { return Ok(()) };
     let mut state = SpaceState::load(tx, space)?;
     if !forget && state.retention.days != 0 {
         return Ok(());
     }
     let sql = "SELECT id FROM trash WHERE node_id = ?1 AND space_id = ?2";
-    if let Some(entry) = sql::first(tx, sql, (node.0, space.0), |row| row.get::<i64>(0))? {
+    if let Some(entry) = sql::first(tx, sql, (node, space.0), |row| row.get::<i64>(0))? {
         purge_entry(tx, &mut state, entry)?;
         state.save(tx)?;
     }
@@ -138,6 +144,13 @@ fn move_entry(tx: &Tx<'_>, space: SpaceId, rename: &Rename, guard: &Guard) -> Do
     let target = to.spot(tx, &mut state, there, guard)?;
     let node = source.existing()?;
     if rename.from == rename.to {
+        return ended(tx, space, node.id, None);
+    }
+    if let Some(other) = &target.node
+        && rename.taken != Taken::Refuse
+        && bonds::are_one(tx, &state, node.id, other.id)?
+    {
+        // As POSIX has it: both names stay.
         return ended(tx, space, node.id, None);
     }
     if to.is_below(node.id) {
@@ -157,13 +170,21 @@ fn move_entry(tx: &Tx<'_>, space: SpaceId, rename: &Rename, guard: &Guard) -> Do
         }
         (other, _) => other.as_ref().map(|other| other.id),
     };
+    // What is replaced is told as it was; of what changes places it is told where it is.
+    let replaced = match other {
+        Some(other) if rename.taken == Taken::Replace => anywhere(tx, space, other)?,
+        _ => None,
+    };
     carry(tx, &mut state, (&source, &target), rename, guard)?;
     touch(tx, rename.from.0, rename.leave.now_ns)?;
     if rename.from.0 != rename.to.0 {
         touch(tx, rename.to.0, rename.leave.now_ns)?;
     }
     state.save(tx)?;
-    ended(tx, space, node.id, other)
+    match replaced {
+        Some(replaced) => Ok(Renamed { other: Some(replaced), ..ended(tx, space, node.id, None)? }),
+        None => ended(tx, space, node.id, other),
+    }
 }
 
 /// Moves what is at one spot to the other, and what is there out of the tree or back. It was tested that this can be done. The caller notes that the
@@ -200,7 +221,7 @@ fn replaceable(tx: &Tx<'_>, node: &Node, other: &Node) -> Done<()> {
 fn rehang(tx: &Tx<'_>, state: &mut SpaceState, node: NodeId, spot: &Spot<'_>, now_ns: i64) -> Done<()> {
     let sql = "UPDATE node SET parent_id = ?2, name = ?3, seq = ?4 WHERE id = ?1";
     sql::put(tx, sql, (node.0, spot.parent()?, spot.name(), state.next_seq()))?;
-    sql::put(tx, "UPDATE posix SET ctime_ns = ?2 WHERE node_id = ?1", (node.0, now_ns))?;
+    bonds::stamp(tx, state, node, now_ns)?;
     note(tx, state.id, node.0)
 }
 

@@ -1,5 +1,6 @@
 //! Making nodes and changing them by number.
 
+use super::bonds;
 use super::codec::signed;
 use super::contents::{self, Bytes};
 use super::engine::{Engine, Ops, Scope};
@@ -111,7 +112,7 @@ pub(super) fn add_entry(
     };
     new_node(tx, &node)?;
     put(tx, node.id, &new.posix)?;
-    Ok(Entry { node, posix: Some(new.posix) })
+    Ok(Entry::new(node, Some(new.posix)))
 }
 
 fn rewrite_file(tx: &Tx<'_>, space: SpaceId, rewrite: &Rewrite, guard: &Guard) -> Done<Entry> {
@@ -133,7 +134,7 @@ fn rewrite_file(tx: &Tx<'_>, space: SpaceId, rewrite: &Rewrite, guard: &Guard) -
 pub(super) fn replace_content(
     tx: &Tx<'_>,
     state: &mut SpaceState,
-    Entry { node: old, posix }: Entry,
+    Entry { node: old, posix, bond }: Entry,
     rewrite: &Rewrite,
     bytes: Bytes,
     guard: &Guard,
@@ -150,7 +151,10 @@ pub(super) fn replace_content(
     let xattrs = posix.map_or(0, |posix| posix.xattrs);
     let posix = Posix { xattrs, special: Special::None, ..rewrite.posix };
     put(tx, node.id, &posix)?;
-    Ok(Entry { node, posix: Some(posix) })
+    for other in bonds::follow(tx, state, &node, rewrite.keep, guard)? {
+        put(tx, other.id, &posix)?;
+    }
+    Ok(Entry { node, posix: Some(posix), bond })
 }
 
 /// Changes attributes. The caller saves the state.
@@ -164,6 +168,7 @@ pub(super) fn change_attributes(
 ) -> Done<Entry> {
     let mut entry = for_change(tx, state, node, guard)?;
     let posix = change.of(entry.attributes(usual));
+    let node = entry.node.id;
     put(tx, node, &posix)?;
     entry.posix = Some(posix);
     let modified_ms = to_ms(posix.mtime_ns);
@@ -171,6 +176,7 @@ pub(super) fn change_attributes(
         entry.node.modified_ms = modified_ms;
         sql::put(tx, "UPDATE node SET modified_ms = ?2 WHERE id = ?1", (node.0, modified_ms))?;
     }
+    bonds::follow_attributes(tx, state, &entry)?;
     // Those who follow the space look again; the entity tag of the content stays.
     state.next_seq();
     Ok(entry)

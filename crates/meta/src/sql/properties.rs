@@ -1,5 +1,6 @@
 //! Dead properties and the modification time.
 
+use super::bonds;
 use super::engine::{Engine, Ops, Scope};
 use super::fault::{Done, refuse};
 use super::index::note;
@@ -90,6 +91,13 @@ fn change(tx: &Tx<'_>, space: SpaceId, path: &DrivePath, changes: &[PropertyChan
     node.seq = state.next_seq();
     let sql = "UPDATE node SET modified_ms = ?2, has_properties = ?3, seq = ?4 WHERE id = ?1";
     sql::put(tx, sql, (node.id.0, node.modified_ms, node.has_properties, node.seq))?;
+    if changes.iter().any(|change| matches!(change, PropertyChange::Modified(_))) {
+        // Properties are of a name, times of the file.
+        for other in bonds::others(tx, &state, node.id)? {
+            bonds::follow_time(tx, node.modified_ms, &other)?;
+            state.is_of_more();
+        }
+    }
     if tagged {
         note(tx, space, node.id.0)?;
     }

@@ -1,5 +1,6 @@
 //! Removing: whatever it is, it is one re-parenting and one row in the trash.
 
+use super::bonds;
 use super::codec::node_kind_number;
 use super::engine::{Engine, Ops, Scope};
 use super::fault::Done;
@@ -10,7 +11,7 @@ use super::subtree::{Sizes, sizes_of};
 use super::tx::Tx;
 use super::walk::{Spot, walk};
 use crate::catalogue::Guard;
-use crate::types::{Node, NodeKind};
+use crate::types::{Node, NodeKind, to_ns};
 use holdfast_base::{DrivePath, Result, SpaceId};
 
 impl<E: Engine> Ops<'_, E> {
@@ -35,8 +36,18 @@ impl<E: Engine> Ops<'_, E> {
 /// Puts what is at `spot` into the trash and answers the entry, or purges it in a space that keeps nothing. Locks were checked; they
 /// end here.
 pub(super) fn discard(tx: &Tx<'_>, state: &mut SpaceState, spot: &Spot<'_>, guard: &Guard) -> Done<Option<i64>> {
+    let (spot, _) = detach(tx, state, spot, to_ns(guard.now_ms))?;
+    discard_detached(tx, state, &spot, guard)
+}
+
+/// The same for what was detached.
+pub(super) fn discard_detached(
+    tx: &Tx<'_>,
+    state: &mut SpaceState,
+    spot: &Spot<'_>,
+    guard: &Guard,
+) -> Done<Option<i64>> {
     let node = spot.existing()?;
-    end_locks(tx, state, node.id.0)?;
     if state.retention.days == 0 {
         let sizes = sizes_of(tx, node.id.0)?;
         reparent(tx, node, spot.parent()?, state.limbo(), &format!("g{}", node.id))?;
@@ -46,10 +57,23 @@ pub(super) fn discard(tx: &Tx<'_>, state: &mut SpaceState, spot: &Spot<'_>, guar
     discard_always(tx, state, spot, guard).map(Some)
 }
 
-/// Puts what is at `spot` into the trash, whatever the space keeps. Locks were checked; they end here.
+/// Ends locks, and bonds with names that stay: what comes first where something is taken out of the tree. Answers the spot from then on, and whether it was a file that
+/// has other names. The caller saves the state.
+pub(super) fn detach<'p>(tx: &Tx<'_>, state: &mut SpaceState, spot: &Spot<'p>, now_ns: i64) -> Done<(Spot<'p>, bool)> {
+    let mut node = spot.existing()?.clone();
+    end_locks(tx, state, node.id.0)?;
+    let left = match node.kind {
+        NodeKind::File => bonds::leave(tx, state, node.id, now_ns)?,
+        NodeKind::Folder => bonds::leave_below(tx, state, node.id, now_ns).map(|()| None)?,
+    };
+    node.id = left.unwrap_or(node.id);
+    let spot = Spot { path: spot.path, above: spot.above.clone(), has_parent: spot.has_parent, node: Some(node) };
+    Ok((spot, left.is_some()))
+}
+
+/// Puts what is at `spot`, and detached, into the trash, whatever the space keeps.
 pub(super) fn discard_always(tx: &Tx<'_>, state: &mut SpaceState, spot: &Spot<'_>, guard: &Guard) -> Done<i64> {
     let node = spot.existing()?;
-    end_locks(tx, state, node.id.0)?;
     // Trash is listed newest first, and so by ids that grow.
     let newest = "SELECT coalesce(max(id), 0) FROM trash WHERE space_id = ?1";
     let entry = tx.new_id_after(|| sql::only(tx, newest, [state.id.0], |row| row.get(0)))?;

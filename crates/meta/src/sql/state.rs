@@ -33,6 +33,8 @@ pub(super) struct SpaceState {
     /// Rows in `node_lock`, live or lapsed.
     pub(super) locks: i64,
     pub(super) versions_dropped: i64,
+    /// Whether any file has, or had, several names.
+    pub(super) bonds: bool,
     before: i64,
     seq_before: i64,
     /// The mount that asks, or 0.
@@ -80,7 +82,8 @@ impl SpaceState {
                    account.quota_bytes, seq, used_bytes, version_bytes, reserved_bytes, raw_bytes, sealed_bytes, locks, \
                    versions_dropped, \
                    (SELECT role FROM member WHERE member.space_id = space.id AND member.account_id = ?2), \
-                   (SELECT disabled FROM account AS writer WHERE writer.id = ?2) \
+                   (SELECT disabled FROM account AS writer WHERE writer.id = ?2), \
+                   EXISTS (SELECT 1 FROM bond WHERE bond.space_id = space.id) \
                    FROM space JOIN space_sum ON space_id = space.id JOIN account ON account.id = owner_id \
                    WHERE space.id = ?1";
         sql::first(tx, sql, (id.0, who.0), |row| {
@@ -101,6 +104,7 @@ impl SpaceState {
                 sealed: row.get(12)?,
                 locks: row.get(13)?,
                 versions_dropped: row.get(14)?,
+                bonds: row.get(17)?,
                 before: used + reserved,
                 by: 0,
             };
@@ -113,6 +117,11 @@ impl SpaceState {
     pub(super) const fn next_seq(&mut self) -> i64 {
         self.seq += 1;
         self.seq
+    }
+
+    /// What changes is more than it is said to be about: whoever asked must look again as all others do.
+    pub(super) const fn is_of_more(&mut self) {
+        self.by = 0;
     }
 
     /// Parent number under which the space's trash, purged subtrees and nodes in the middle of a move hang.

@@ -6,7 +6,7 @@ use super::seam::Link;
 use holdfast_base::Error;
 
 /// Folders above a node before they are taken for a circle: far more than moves can pile up.
-const LEVELS_MAX: i64 = 1 << 20;
+pub(super) const LEVELS_MAX: i64 = 1 << 20;
 
 /// Where the chain of folders above a node ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

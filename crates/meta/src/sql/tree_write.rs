@@ -1,5 +1,6 @@
 //! Making folders and writing files.
 
+use super::bonds;
 use super::codec::{node_kind_number, signed};
 use super::contents;
 use super::engine::{Engine, Ops, Scope};
@@ -105,6 +106,7 @@ pub(super) fn commit_file(
         let node = Node { content: bytes.content, size: bytes.size, seq, modified_ms, ..old.clone() };
         versions::supersede(tx, state, old, guard)?;
         set_content(tx, &node)?;
+        bonds::follow(tx, state, &node, true, guard)?;
         Ok(Changed { node, created: false })
     } else {
         let node = Node {

@@ -7,6 +7,7 @@
 //! Making an old version current *moves* it: its row goes and the version it replaces becomes one, so usage stays as it
 //! was and restoring works in a space that is full.
 
+use super::bonds;
 use super::codec::{self, signed};
 use super::contents::{self, Bytes};
 use super::engine::{Engine, Ops, Reading, Scope};
@@ -139,6 +140,30 @@ fn restore(tx: &Tx<'_>, space: SpaceId, path: &DrivePath, seq: i64, guard: &Guar
     supersede(tx, &mut state, old, guard)?;
     let node = Node { content: bytes.content, size: bytes.size, seq: state.next_seq(), modified_ms, ..old.clone() };
     set_content(tx, &node)?;
+    restore_others(tx, &mut state, &node, guard)?;
     state.save(tx)?;
     Ok(node)
+}
+
+/// Gives the other names of a file the version that was made current under one of them: their own of it, as far as they have it.
+fn restore_others(tx: &Tx<'_>, state: &mut SpaceState, now: &Node, guard: &Guard) -> Done<()> {
+    let others = bonds::others(tx, state, now.id)?;
+    for old in &others {
+        let sql = "SELECT seq FROM version WHERE node_id = ?1 AND content_id = ?2 ORDER BY seq DESC LIMIT 1";
+        let content = now.content.map(|content| content.0);
+        let own = sql::first(tx, sql, (old.id.0, content), |row| row.get::<i64>(0))?;
+        if let Some(seq) = own {
+            sql::put(tx, "DELETE FROM version WHERE node_id = ?1 AND seq = ?2", (old.id.0, seq))?;
+            state.version -= signed(now.size);
+        } else {
+            contents::add_refs(tx, now.content.into_iter())?;
+            state.used += signed(now.size);
+        }
+        supersede(tx, state, old, guard)?;
+        bonds::follow_one(tx, now, old)?;
+    }
+    if !others.is_empty() {
+        state.is_of_more();
+    }
+    Ok(())
 }

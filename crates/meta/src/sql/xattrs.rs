@@ -1,5 +1,6 @@
 //! Extended attributes: small values by name, of any node.
 
+use super::bonds;
 use super::engine::{Engine, Ops, Scope};
 use super::fault::{Done, refuse};
 use super::posix::{for_change, put};
@@ -25,10 +26,13 @@ impl<E: Engine> Ops<'_, E> {
         let work = move |tx: &Tx<'_>| {
             let mut state = SpaceState::load_for(tx, space, &guard)?;
             let mut entry = for_change(tx, &mut state, node, &guard)?;
-            let xattrs = set(tx, node, &name, value.as_deref(), rule)?;
+            let xattrs = set(tx, entry.node.id, &name, value.as_deref(), rule)?;
             let posix = Posix { xattrs, ctime_ns: now_ns, ..entry.attributes(&usual) };
-            put(tx, node, &posix)?;
+            put(tx, entry.node.id, &posix)?;
             entry.posix = Some(posix);
+            for other in bonds::follow_attributes(tx, &mut state, &entry)? {
+                write(tx, other.id, &name, value.as_deref())?;
+            }
             state.next_seq();
             state.save(tx)?;
             Ok(entry)
@@ -52,7 +56,7 @@ fn set(tx: &Tx<'_>, node: NodeId, name: &str, value: Option<&[u8]>, rule: XattrR
         if !there {
             return Err(Error::not_found("there is no such extended attribute").into());
         }
-        sql::put(tx, "DELETE FROM xattr WHERE node_id = ?1 AND name = ?2", (node.0, name))?;
+        write(tx, node, name, None)?;
         return Ok(count - 1);
     };
     match rule {
@@ -68,8 +72,16 @@ fn set(tx: &Tx<'_>, node: NodeId, name: &str, value: Option<&[u8]>, rule: XattrR
             format!("extended attributes of a node can have {XATTRS_BYTES_MAX} bytes in all"),
         );
     }
+    write(tx, node, name, Some(value))?;
+    Ok(count + u32::from(!there))
+}
+
+/// Writes one, or takes it away.
+fn write(tx: &Tx<'_>, node: NodeId, name: &str, value: Option<&[u8]>) -> Done<()> {
+    let Some(value) = value else {
+        return sql::put(tx, "DELETE FROM xattr WHERE node_id = ?1 AND name = ?2", (node.0, name));
+    };
     let sql = "INSERT INTO xattr (node_id, name, value) VALUES (?1, ?2, ?3) \
                ON CONFLICT (node_id, name) DO UPDATE SET value = excluded.value";
-    sql::put(tx, sql, (node.0, name, value))?;
-    Ok(count + u32::from(!there))
+    sql::put(tx, sql, (node.0, name, value))
 }

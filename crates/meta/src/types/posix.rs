@@ -10,6 +10,9 @@ const NS_PER_MS: i64 = 1_000_000;
 /// that Linux hands over (`XATTR_SIZE_MAX`).
 pub const XATTRS_BYTES_MAX: usize = 64 * 1_024;
 
+/// Names that a file may have: `LINK_MAX` as the C library tells it of file systems that it does not know. A change writes a row for each.
+pub const FILE_NAMES_MAX: u32 = 127;
+
 /// What a node is to a mount, beyond file and folder. To every other face all of these are files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Special {
@@ -64,6 +67,11 @@ pub const fn to_ms(ns: i64) -> i64 {
     ns.div_euclid(NS_PER_MS)
 }
 
+/// A time of other faces in nanoseconds.
+pub(crate) const fn to_ns(ms: i64) -> i64 {
+    ms.saturating_mul(NS_PER_MS)
+}
+
 /// A node with its attributes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Entry {
@@ -71,12 +79,38 @@ pub struct Entry {
     pub node: Node,
     /// Its attributes; none if it came another way than through a mount and nobody gave it any.
     pub posix: Option<Posix>,
+    /// What ties it to the other names of its file; none if it is the only one and has a number of its own.
+    pub bond: Option<Bond>,
+}
+
+/// What the names of one file have in common.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Bond {
+    /// The file's number: that of one of its nodes, or of none.
+    pub number: NodeId,
+    /// How many names it has.
+    pub names: u32,
 }
 
 impl Entry {
+    /// A node that has one name and no other.
+    pub const fn new(node: Node, posix: Option<Posix>) -> Self {
+        Self { node, posix, bond: None }
+    }
+
+    /// The number of the file or folder, which all its names have.
+    pub fn number(&self) -> NodeId {
+        self.bond.map_or(self.node.id, |bond| bond.number)
+    }
+
+    /// How many names it has.
+    pub fn names(&self) -> u32 {
+        self.bond.map_or(1, |bond| bond.names)
+    }
+
     /// Its attributes; where it has none, those of `usual`. Times are those of the last change, whichever face made it.
     pub fn attributes(&self, usual: &Posix) -> Posix {
-        let node_ns = self.node.modified_ms.saturating_mul(NS_PER_MS);
+        let node_ns = to_ns(self.node.modified_ms);
         match self.posix {
             // Another face writes milliseconds only, and does not know of these.
             Some(posix) if to_ms(posix.mtime_ns) == self.node.modified_ms => posix,
@@ -115,6 +149,19 @@ pub struct NewEntry {
     pub posix: Posix,
     /// Content of a file.
     pub content: NewContent,
+}
+
+/// A further name of a file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NewName {
+    /// The file; a folder is `WrongKind`. With [`FILE_NAMES_MAX`] names it is `TooLarge`.
+    pub node: NodeId,
+    /// The folder.
+    pub parent: NodeId,
+    /// The name there; one that is taken is `AlreadyExists`.
+    pub name: NodeName,
+    /// When.
+    pub now_ns: i64,
 }
 
 /// New content of a file that is known by its number.

@@ -50,7 +50,7 @@ fn made(id: NodeId, new: &NewEntry, content_id: ContentId, space: SpaceId) -> En
         modified_ms: new.posix.mtime_ns.div_euclid(1_000_000),
         has_properties: false,
     };
-    Entry { node, posix: Some(new.posix) }
+    Entry::new(node, Some(new.posix))
 }
 
 fn saved(mut entry: Entry, rewrite: &Rewrite, content_id: ContentId) -> Entry {
@@ -91,5 +91,5 @@ fn lost(id: NodeId, space: SpaceId, at: &(NodeId, NodeName)) -> Entry {
         modified_ms: 0,
         has_properties: false,
     };
-    Entry { node, posix: None }
+    Entry::new(node, None)
 }

@@ -1,5 +1,8 @@
 //! Answering changes: what has to be told at once is looked up, and then the change waits.
 //!
+//! A file of several names is changed in the usual way: what waits is about nodes, and would be seen under one of its names. A look-up from before a link was made here
+//! says nothing ([`Shared::links`]).
+//!
 //! Programs that change the same folder come one after the other, for the kernel holds the folder's lock meanwhile. What other faces do between the look-up
 //! and the handing over is met there.
 
@@ -48,8 +51,24 @@ impl Shared {
         self.answer(&mut state, change, (None, None))
     }
 
-    /// Answers that a file is saved; none if that must be asked for.
-    pub(super) fn defer_save(&self, save: &Save, content: NewContent, there: Option<Entry>) -> Result<Option<Entry>> {
+    /// How many links this mount began or made. With another number, what was looked up may have another name by now.
+    pub(super) fn links(&self) -> u64 {
+        self.state.lock().links
+    }
+
+    /// A link begins, or was made or refused.
+    pub(super) fn note_link(&self) {
+        self.state.lock().links += 1;
+    }
+
+    /// Answers that a file, which was looked up after so many links, is saved; none if that must be asked for.
+    pub(super) fn defer_save(
+        &self,
+        save: &Save,
+        content: NewContent,
+        there: Option<Entry>,
+        links: u64,
+    ) -> Result<Option<Entry>> {
         let mut state = self.state.lock();
         if state.view.is_gone(save.node) {
             return Err(gone());
@@ -62,7 +81,7 @@ impl Shared {
             return Err(Error::new(ErrorKind::PreconditionFailed, "the file was changed meanwhile"));
         }
         let Some(parent) = there.node.parent else { return Ok(None) };
-        if !state.may_defer(size_of(&content)) {
+        if !state.may_defer(size_of(&content)) || !state.has_one_name(&there, links) {
             return Ok(None);
         }
         let content_id = if content == NewContent::Empty { Some(0) } else { state.number() };
@@ -91,15 +110,16 @@ impl Shared {
         if self.may_be_locked(node).await? {
             return Ok(None);
         }
+        let links = self.links();
         let there = self.entry(node).await?.ok_or_else(gone)?;
         let mut state = self.state.lock();
         if state.view.is_gone(node) {
             return Err(gone());
         }
-        if !state.may_defer(0) || state.direct.contains_key(&node) {
+        let there = state.view.shown(node).unwrap_or(there);
+        if !state.may_defer(0) || !state.has_one_name(&there, links) {
             return Ok(None);
         }
-        let there = state.view.shown(node).unwrap_or(there);
         self.answer(&mut state, Deferred::Attributes { node, change, usual }, (Some(there), None))
     }
 
@@ -109,6 +129,7 @@ impl Shared {
         if self.inner.has_locks().await? {
             return Ok(None);
         }
+        let links = self.links();
         let found = self.lookup(unlink.parent, &unlink.name).await?;
         let there = found.ok_or_else(|| missing(&unlink.name))?;
         let is_folder = there.node.kind == NodeKind::Folder;
@@ -123,7 +144,7 @@ impl Shared {
         let mut state = self.state.lock();
         let there = state.view.shown(node).unwrap_or(there);
         let change = Deferred::Unlink { unlink: unlink.clone(), node, content: there.node.content };
-        if !state.may_take(&change)? {
+        if !state.may_take(&change)? || !state.has_one_name(&there, links) {
             return Ok(None);
         }
         let answered = self.answer(&mut state, change, (Some(there), None))?;
@@ -140,6 +161,7 @@ impl Shared {
         if self.inner.has_locks().await? {
             return Ok(None);
         }
+        let links = self.links();
         let there = self.lookup(from.0, &from.1).await?.ok_or_else(|| missing(&from.1))?;
         if from == to {
             return Ok(Some(Renamed { entry: there, other: None }));
@@ -151,7 +173,8 @@ impl Shared {
         let other = other.map(|other| state.view.shown(other.node.id).unwrap_or(other));
         let is_other = other.as_ref().map(|other| (other.node.id, other.node.content));
         let change = Deferred::Rename { rename: rename.clone(), node: there.node.id, other: is_other };
-        if !state.may_take(&change)? {
+        let nodes = || std::iter::once(&there).chain(&other);
+        if !state.may_take(&change)? || !nodes().all(|node| state.has_one_name(node, links)) {
             return Ok(None);
         }
         state.absent.remove(&key_of(to.0, to.1.as_str()));

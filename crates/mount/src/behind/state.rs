@@ -4,7 +4,7 @@ use super::journal::{self, Journal};
 use super::view::{After, View};
 use super::{NUMBERS_FRESH, PARKED_MAX, ROOM_BYTES, WAITING_MAX};
 use holdfast_base::{Error, ErrorKind, NodeId, Result};
-use holdfast_drive::{Deferred, HeldUp};
+use holdfast_drive::{Deferred, Entry, HeldUp};
 use std::collections::{HashMap, VecDeque};
 use std::ops::Range;
 use std::time::Instant;
@@ -41,6 +41,8 @@ pub(super) struct State {
     /// Bytes written since.
     pub(super) since_bytes: u64,
     pub(super) absent: HashMap<u64, Instant>,
+    /// See [`super::Shared::links`].
+    pub(super) links: u64,
 }
 
 /// What went wrong with a change after it was answered.
@@ -76,6 +78,7 @@ impl State {
             free_bytes,
             since_bytes: 0,
             absent: HashMap::new(),
+            links: 0,
         }
     }
 
@@ -116,6 +119,11 @@ impl State {
     pub(super) fn may_defer(&self, bytes: u64) -> bool {
         let claimed = self.since_bytes.saturating_add(bytes).saturating_add(ROOM_BYTES);
         self.parked.len() < PARKED_MAX && self.free_bytes.is_none_or(|free| free > claimed)
+    }
+
+    /// Whether a node that was looked up after so many links is a file of one name, and stays so until what is done in the usual way is done.
+    pub(super) fn has_one_name(&self, there: &Entry, links: u64) -> bool {
+        there.bond.is_none() && self.links == links && !self.direct.contains_key(&there.node.id)
     }
 
     /// Whether a name may be taken away or given first; an error if what was refused before has to be made before it.

@@ -8,8 +8,8 @@ use futures_util::{StreamExt, TryStreamExt, stream};
 use holdfast_base::{ByteRange, ContentId, Error, ErrorKind, NodeId, NodeName, Result};
 use holdfast_drive::posix_locks::Locking;
 use holdfast_drive::{
-    Change, Condition, ContentStream, Durable, Entry, NewAttributes, NewNode, OpenContent, Pinning, Posix, Rename,
-    Renamed, Room, Save, Tree, Unlink, XattrRule,
+    Change, Condition, ContentStream, Durable, Entry, NewAttributes, NewName, NewNode, OpenContent, Pinning, Posix,
+    Rename, Renamed, Room, Save, Tree, Unlink, XattrRule,
 };
 use std::sync::Arc;
 use tokio::sync::broadcast;
@@ -87,8 +87,9 @@ impl Tree for Behind {
         let plain = plain.await?;
         if let Some(sealed) = self.shared.inner.seal_small(&plain)? {
             self.shared.make_ready().await?;
+            let links = self.shared.links();
             let there = self.shared.entry(save.node).await?;
-            if let Some(entry) = self.shared.defer_save(&save, sealed, there)? {
+            if let Some(entry) = self.shared.defer_save(&save, sealed, there, links)? {
                 return Ok(entry);
             }
         }
@@ -114,6 +115,21 @@ impl Tree for Behind {
             shared.inner.set_attributes(node, change, usual).await
         };
         shared.directly(&[], work).await
+    }
+
+    async fn link(&self, link: NewName, usual: Posix) -> Result<Entry> {
+        let (shared, node, parent, name) = (&self.shared, link.node, link.parent, link.name.clone());
+        let work = async {
+            shared.refuse_parked(node)?;
+            shared.refuse_parked(parent)?;
+            shared.forget_absent(parent, &name);
+            shared.inner.link(link, usual).await
+        };
+        shared.note_link();
+        let done = shared.directly(&[node], work).await;
+        shared.note_link();
+        shared.forget_absent(parent, &name);
+        done
     }
 
     async fn unlink(&self, unlink: Unlink) -> Result<NodeId> {

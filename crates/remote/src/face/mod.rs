@@ -26,7 +26,7 @@ use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt, BodyStream, Full};
 use lanes::Lanes;
 use parking_lot::Mutex;
-use seat::Seats;
+use seat::{Mount, Seats};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::watch;
@@ -99,12 +99,12 @@ impl WireFace {
             return Err(Error::forbidden("the visitor of a link cannot mount what it leads to"));
         }
         let space = space_of(request.uri().query())?.unwrap_or_else(|| who.name.clone());
-        let mount = mount_of(request.headers())?;
+        let mount = (mount_of(request.headers())?, request.headers().contains_key(wire::BONDS));
         match (request.uri().path(), request.method()) {
             (wire::CALL, &Method::POST) => self.call(who, (&space, mount), request.into_body()).await,
             (wire::EVENTS, &Method::GET) => {
                 let seat = self.seat(who, &space, mount).await?;
-                let stream = events::stream(seat, mount, self.0.stopping.subscribe()).await?;
+                let stream = events::stream(seat, mount.0, self.0.stopping.subscribe()).await?;
                 Ok(answer(StatusCode::OK, UnsyncBoxBody::new(http_body_util::StreamBody::new(stream))))
             }
             (wire::CALL | wire::EVENTS, method) => {
@@ -117,7 +117,7 @@ impl WireFace {
         }
     }
 
-    async fn call<B>(&self, who: Arc<Session>, (space, mount): (&str, u64), body: B) -> Result<Response<Answer>>
+    async fn call<B>(&self, who: Arc<Session>, (space, mount): (&str, Mount), body: B) -> Result<Response<Answer>>
     where
         B: Body<Data = Bytes, Error = Error> + Send + Unpin + 'static,
     {
@@ -166,12 +166,12 @@ impl WireFace {
         Ok(answered)
     }
 
-    async fn seat(&self, who: Arc<Session>, space: &str, mount: u64) -> Result<Arc<seat::Seat>> {
+    async fn seat(&self, who: Arc<Session>, space: &str, mount: Mount) -> Result<Arc<seat::Seat>> {
         let known = self.0.seats.lock().find(&who, space, mount);
         let seat = if let Some(seat) = known {
             seat
         } else {
-            let tree = self.0.engine.far_tree(who.clone(), space, mount).await?;
+            let tree = self.0.engine.far_tree(who.clone(), space, mount.0, mount.1).await?;
             self.0.seats.lock().take(who, (space, mount), tree)
         };
         seat.look().await?;

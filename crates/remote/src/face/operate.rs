@@ -35,6 +35,7 @@ pub(super) async fn operate(seat: &Seat, call: Call, mut body: ContentStream) ->
         Call::Create(new, content, durable) => tree.create(new, content, durable).await.map(done),
         Call::Save(_) => Err(Error::internal("a save was not saved")),
         Call::SetAttributes(node, change, usual) => tree.set_attributes(node, change, usual).await.map(done),
+        Call::Link(link, usual) => tree.link(link, usual).await.map(done),
         Call::Unlink(unlink) => tree.unlink(unlink).await.map(done),
         Call::Rename(rename) => tree.rename(rename).await.map(done),
         Call::Hold(nodes, until_ms) if nodes.len() <= HOLD_MAX => tree.hold(nodes, until_ms).await.map(done),
@@ -197,6 +198,7 @@ pub(super) fn did(call: &Call, space: &str) -> Option<Did> {
             Some(Did { action: "file.write", object: format!("{space} upload {upload}"), refused: None })
         }
         Call::SetAttributes(node, ..) | Call::SetXattr(node, ..) => numbered("file.properties", *node),
+        Call::Link(link, _) => named("file.link", link.parent, &link.name),
         Call::Unlink(unlink) => named("file.remove", unlink.parent, &unlink.name),
         Call::Rename(rename) => named("file.move", rename.from.0, &rename.from.1),
         // If it fails as a whole; otherwise each change is noted.

@@ -66,19 +66,22 @@ impl Seat {
     }
 }
 
-/// What a seat is found by: session, space, and how the mount names itself.
-type Key = (usize, String, u64);
+/// How a mount names itself, and whether it knows that a file may have several names.
+pub(super) type Mount = (u64, bool);
+
+/// What a seat is found by: session, space and mount.
+type Key = (usize, String, Mount);
 
 /// All seats. Sign-in gives the same session to the same credential as long as that is valid.
 #[derive(Default)]
 pub(super) struct Seats(HashMap<Key, Arc<Seat>>);
 
-fn key(who: &Arc<Session>, space: &str, mount: u64) -> Key {
+fn key(who: &Arc<Session>, space: &str, mount: Mount) -> Key {
     (Arc::as_ptr(who).addr(), space.to_owned(), mount)
 }
 
 impl Seats {
-    pub(super) fn find(&self, who: &Arc<Session>, space: &str, mount: u64) -> Option<Arc<Seat>> {
+    pub(super) fn find(&self, who: &Arc<Session>, space: &str, mount: Mount) -> Option<Arc<Seat>> {
         self.0.get(&key(who, space, mount)).cloned()
     }
 
@@ -86,7 +89,7 @@ impl Seats {
     pub(super) fn take(
         &mut self,
         who: Arc<Session>,
-        (space, mount): (&str, u64),
+        (space, mount): (&str, Mount),
         tree: Arc<dyn Deferring>,
     ) -> Arc<Seat> {
         self.sweep();

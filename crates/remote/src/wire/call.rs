@@ -8,8 +8,8 @@ use holdfast_base::{
 };
 use holdfast_drive::posix_locks::{Held, Kept, LockAsk, LockKey};
 use holdfast_drive::{
-    Applied, Batch, Compression, Content, Durable, Entry, Expect, NameTaken, NewAttributes, NewNode, Posix, Rename,
-    Save, Unlink, XattrRule,
+    Applied, Batch, Compression, Content, Durable, Entry, Expect, NameTaken, NewAttributes, NewName, NewNode, Posix,
+    Rename, Save, Unlink, XattrRule,
 };
 
 /// Defines [`Call`] with its encoding, so that an operation is one line here: its number, its name, its fields.
@@ -158,11 +158,13 @@ calls! {
     /// As [`Self::Continue`], with some of the part's entries, each numbered, while other requests bring the others: those under the same random number.
     /// The first goes on with the upload and answers [`Sent`], the others nothing.
     44 Lane(upload: Uid, offset: u64, part: u64, is_first: bool);
+    /// Another name for a file; attributes of what has none. Answers its entry.
+    45 Link(link: NewName, usual: Posix);
 }
 
 impl Call {
     /// The number of the last operation.
-    pub const LAST: u64 = 44;
+    pub const LAST: u64 = 45;
 }
 
 /// What a client is told first.

@@ -46,6 +46,8 @@ pub const CALL_BYTES_MAX: usize = BLOCK_BYTES + (256 << 10);
 pub const ANSWER_BYTES_MAX: usize = 2 << 20;
 /// Header by which a mount names itself: a random number, in decimal.
 pub const MOUNT: &str = "holdfast-mount";
+/// Header by which a client says that it knows that a file may have several names: `1`. To others each name is a file.
+pub const BONDS: &str = "holdfast-bonds";
 /// Numbers that are given out with one call at most.
 pub const NUMBERS_MAX: u32 = 8_192;
 /// Members of a folder in an answer at most.

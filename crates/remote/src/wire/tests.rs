@@ -2,8 +2,8 @@ use super::*;
 use holdfast_base::{BlockId, ByteRange, ContentId, DrivePath, NodeId, NodeName, SpaceId, Uid};
 use holdfast_drive::posix_locks::{Held, Kept, LockAnswer, LockAsk, LockKey, Patience};
 use holdfast_drive::{
-    Applied, Batch, Deferred, Durable, Entry, Expect, Leave, NameTaken, NewAttributes, NewContent, NewEntry, NewNode,
-    Node, NodeKind, Posix, Rename, Rewrite, Save, Special, Taken, Unlink, XattrRule,
+    Applied, Batch, Bond, Deferred, Durable, Entry, Expect, Leave, NameTaken, NewAttributes, NewContent, NewEntry,
+    NewName, NewNode, Node, NodeKind, Posix, Rename, Rewrite, Save, Special, Taken, Unlink, XattrRule,
 };
 use proptest::prelude::*;
 
@@ -78,6 +78,7 @@ fn calls() -> Vec<Call> {
         Call::Create(new, Bytes::from_static(b"target"), Durable::Now),
         Call::Save(save.clone()),
         Call::SetAttributes(NodeId(3), change, posix()),
+        Call::Link(NewName { node: NodeId(3), parent: NodeId(1), name: name("l"), now_ns: 7 }, posix()),
         Call::Unlink(unlink),
         Call::Rename(Rename { from, to, taken: Taken::Exchange, leave }),
         Call::Hold(vec![NodeId(1), NodeId(2)], 9),
@@ -167,9 +168,13 @@ fn the_bytes_of_version_1_stay_what_they_are() {
             has_properties: false,
         },
         posix: None,
+        bond: None,
     };
     assert_eq!(hex(&frame(&entry)), "0000000f828b0201f6616101090a030420f4f6");
     assert_eq!(whole::<Entry>(&frame(&entry)).expect("reads"), entry);
+    let linked = Entry { bond: Some(Bond { number: NodeId(7), names: 2 }), ..entry };
+    assert_eq!(hex(&frame(&linked)), "00000012838b0201f6616101090a030420f4f6820702");
+    assert_eq!(whole::<Entry>(&frame(&linked)).expect("reads"), linked);
 }
 
 #[test]

@@ -4,8 +4,8 @@ use super::cbor::{Reader, Writer};
 use bytes::Bytes;
 use holdfast_base::{BlockId, ByteRange, ContentId, DrivePath, Error, NodeId, NodeName, Result, SpaceId};
 use holdfast_drive::{
-    Content, Durable, Entry, Expect, Leave, ManifestChunk, NameTaken, NewAttributes, NewNode, Node, NodeKind, Posix,
-    Rename, Renamed, Room, Save, Special, Taken, Unlink, XattrRule,
+    Bond, Content, Durable, Entry, Expect, Leave, ManifestChunk, NameTaken, NewAttributes, NewName, NewNode, Node,
+    NodeKind, Posix, Rename, Renamed, Room, Save, Special, Taken, Unlink, XattrRule,
 };
 
 /// Items that room is made for before they are read.
@@ -182,6 +182,28 @@ impl Value for Content {
     }
 }
 
+/// That of a file with several names has what they have in common as well. It is told to those only who say that they know it ([`super::BONDS`]).
+impl Value for Entry {
+    fn put(&self, out: &mut Writer) {
+        out.array(if self.bond.is_some() { 3 } else { 2 });
+        self.node.put(out);
+        self.posix.put(out);
+        if let Some(bond) = &self.bond {
+            bond.put(out);
+        }
+    }
+
+    fn get(from: &mut Reader<'_>) -> Result<Self> {
+        let items = from.array()?;
+        let (node, posix) = (Value::get(from)?, Value::get(from)?);
+        match items {
+            2 => Ok(Self { node, posix, bond: None }),
+            3 => Ok(Self { node, posix, bond: Some(Value::get(from)?) }),
+            _ => Err(Error::invalid("an entry has two parts or three")),
+        }
+    }
+}
+
 impl Value for Expect {
     fn put(&self, out: &mut Writer) {
         match self {
@@ -207,7 +229,8 @@ record! {
     ManifestChunk: 3 { index, blocks, tag }
     Node: 11 { id, space, parent, name, kind, content, size, seq, created_ms, modified_ms, has_properties }
     Posix: 9 { special, mode, uid, gid, rdev, atime_ns, mtime_ns, ctime_ns, xattrs }
-    Entry: 2 { node, posix }
+    Bond: 2 { number, names }
+    NewName: 4 { node, parent, name, now_ns }
     Room: 2 { used_bytes, free_bytes }
     NewNode: 4 { parent, name, kind, posix }
     Save: 7 { node, base, body, size, posix, keep, durable }

@@ -2,11 +2,12 @@
 
 mod bulk;
 mod deferring;
+mod links;
 mod rig;
 
 use bytes::Bytes;
 use holdfast_base::{ByteRange, ErrorKind, NodeId};
-use holdfast_drive::{Durable, NewAttributes, Posix, Rename, Save, Taken, Tree, Unlink, XattrRule};
+use holdfast_drive::{Durable, NewAttributes, NewName, Posix, Rename, Save, Taken, Tree, Unlink, XattrRule};
 use http_body_util::{BodyExt, Full};
 use rig::{Rig, body, bytes, leave, named, new_file, posix};
 use std::sync::atomic::Ordering;
@@ -98,6 +99,14 @@ async fn an_operation_whose_answer_is_lost_is_done_once() {
         remote.set_attributes(a.node.id, change, posix()).await.expect("changed");
         let xattr = ("user.x".to_owned(), Some(vec![1]), XattrRule::Create);
         remote.set_xattr(a.node.id, xattr, (posix(), 1)).await.expect("set");
+        let third = named(&format!("three{round}"));
+        let link = NewName { node: a.node.id, parent: root, name: third.clone(), now_ns: posix().ctime_ns };
+        let linked = remote.link(link.clone(), posix()).await.expect("linked");
+        assert_eq!((linked.number(), linked.names()), (a.node.id, 2));
+        let taken = remote.link(NewName { now_ns: posix().ctime_ns, ..link }, posix()).await.expect_err("taken");
+        assert_eq!(taken.kind(), ErrorKind::AlreadyExists);
+        let unlink = Unlink { parent: root, name: third, folder: false, leave: leave() };
+        remote.unlink(unlink).await.expect("removed");
         let rename = |taken| Rename { from: (root, one.clone()), to: (root, two.clone()), taken, leave: leave() };
         // An exchange that is done twice is undone.
         let done = remote.rename(rename(Taken::Exchange)).await.expect("exchanged");

@@ -17,7 +17,7 @@ use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::time::Duration;
 use tokio::net::TcpListener;
 use tokio::sync::Notify;
@@ -47,6 +47,8 @@ pub(crate) struct Harm {
     pub(crate) calls: AtomicU64,
     /// Answers nothing any more, and keeps the connection.
     pub(crate) silent: AtomicU64,
+    /// Whoever asks does not say that it knows of several names of a file, as clients before that.
+    pub(crate) is_older: AtomicBool,
 }
 
 impl Rig {
@@ -114,6 +116,10 @@ async fn serve(face: WireFace, who: Arc<Session>, harm: Arc<Harm>) -> SocketAddr
                         let count = harm.calls.fetch_add(u64::from(is_call), Ordering::SeqCst);
                         if harm.silent.load(Ordering::SeqCst) > 0 {
                             std::future::pending::<()>().await;
+                        }
+                        let mut request = request;
+                        if harm.is_older.load(Ordering::SeqCst) {
+                            request.headers_mut().remove("holdfast-bonds");
                         }
                         let request = request
                             .map(|body| body.map_err(|error| Error::unavailable(error.to_string())).boxed_unsync());

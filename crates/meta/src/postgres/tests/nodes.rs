@@ -2,10 +2,12 @@
 
 use super::{connect, new_database};
 use crate::catalogue::{Catalogue, Relocation};
-use crate::conformance::{Stage, blocks, claimed, finish, guard_of, inline, path, written};
+use crate::cluster::NewInstance;
+use crate::conformance::{Stage, blocks, claimed, finish, guard_of, inline, kind, path, written};
 use crate::postgres::Options;
 use crate::types::AccountChange;
 use holdfast_base::{ErrorKind, PackId, Result};
+use holdfast_testkit::postgres::PostgresServer;
 use std::sync::Arc;
 
 /// Callers on each node, and what each does.
@@ -126,7 +128,7 @@ async fn act(stage: &Stage, pack: PackId, dice: &mut Dice) -> Result<()> {
     let (from, to) = (path(NAMES[dice.roll(NAMES.len())]), path(NAMES[dice.roll(NAMES.len())]));
     let relocation = Relocation { overwrite: dice.roll(2) == 0, ..stage.relocation("x", "y", true) };
     let relocation = Relocation { from: from.clone(), to, ..relocation };
-    match dice.roll(12) {
+    match dice.roll(14) {
         0 | 1 => drop(catalogue.make_folder(stage.space, &from, &guard).await?),
         2 | 3 => {
             let size = u64::try_from(dice.roll(3_000)).unwrap_or(0);
@@ -148,7 +150,8 @@ async fn act(stage: &Stage, pack: PackId, dice: &mut Dice) -> Result<()> {
             drop(catalogue.lock(stage.space, &from, lock, &guard).await?);
             catalogue.unlock(stage.space, &from, &token, &guard).await?;
         }
-        10 => {
+        10 | 11 => drop(stage.link(&from, &relocation.to, &guard).await?),
+        12 => {
             drop(catalogue.trash(stage.space, None, 5).await?);
             catalogue.expire(1, 5).await?;
             catalogue.release_garbage(20).await?;
@@ -163,6 +166,37 @@ async fn act(stage: &Stage, pack: PackId, dice: &mut Dice) -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// While an upgrade goes on, a node of the version before would change one name of a file and not the others.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nothing_is_linked_while_a_node_serves_that_knows_nothing_of_it() {
+    let url = new_database().await;
+    let nodes = [connect(&url, &Options::default()).await, connect(&url, &Options::default()).await];
+    let join = |node: usize| {
+        let uid = holdfast_base::Uid([u8::try_from(node).unwrap_or(0); 16]);
+        nodes[node].join(NewInstance { uid, name: format!("node{node}"), version: "1".into() })
+    };
+    let (first, second) = (join(0).await.expect("joins").id, join(1).await.expect("joins").id);
+    let stage = Stage::new(&(Arc::clone(&nodes[0]) as Arc<dyn Catalogue>)).await;
+    stage.write("a", 5).await;
+    let (a, b) = (path("a"), path("b"));
+    // What the program before says when it joins is all but its level.
+    let server = PostgresServer::shared().expect("runs");
+    let sql = |sql: &str| server.sql(url.rsplit_once('/').expect("a path").1, sql);
+    sql(&format!("UPDATE instance SET level = DEFAULT WHERE id = {second}", second = second.0)).expect("writes");
+    let refused = stage.link(&a, &b, &stage.guard()).await.expect_err("it waits for that node");
+    assert_eq!((refused.kind(), refused.message().contains("node1")), (ErrorKind::Unsupported, true));
+    nodes[1].leave(second).await.expect("leaves");
+    stage.link(&a, &b, &stage.guard()).await.expect("links");
+    // One that slept meanwhile cannot come back, and one of this version can.
+    let older = "INSERT INTO instance (id, uid, name, addresses, version, started_ms, seen_ms) \
+                 SELECT 999999, '\\x00', 'old', '', '0', 0, 0";
+    assert!(sql(older).is_err());
+    join(1).await.expect("joins");
+    assert!(nodes[0].beat(first, "").await.expect("is told"));
+    assert_eq!(kind(stage.link(&a, &b, &stage.guard()).await), ErrorKind::AlreadyExists);
+    finish(&stage.catalogue).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -8,7 +8,8 @@ pub(super) fn check(checker: &mut Checker<'_>) -> Done<()> {
     let sql = "SELECT coalesce(max(id), 0) FROM (SELECT max(id) AS id FROM node UNION ALL SELECT max(id) FROM content \
                UNION ALL SELECT max(id) FROM account UNION ALL SELECT max(id) FROM space UNION ALL SELECT max(id) FROM slot \
                UNION ALL SELECT max(id) FROM passkey UNION ALL SELECT max(id) FROM identity \
-               UNION ALL SELECT max(id) FROM trash UNION ALL SELECT max(id) FROM pack UNION ALL SELECT max(id) FROM node_lock) \
+               UNION ALL SELECT max(id) FROM trash UNION ALL SELECT max(id) FROM pack UNION ALL SELECT max(id) FROM node_lock \
+               UNION ALL SELECT max(bond_id) FROM bond) \
                AS used";
     let highest = checker.ids(sql)?.first().copied().unwrap_or(0);
     if next > highest {

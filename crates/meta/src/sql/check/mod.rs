@@ -3,11 +3,12 @@
 //! A check without repair reads one state on a scanning connection, beside running writers. With repair, each part is looked at
 //! like that first; what was found is looked for again and set right in one operation of the writer, so that nothing changes
 //! in between. So writers wait for the parts that are damaged only. Parts are in an order in which later ones rely on what
-//! earlier ones repaired: the database's own, ids, tree, contents, manifests, blocks, packs, the sums, and the index of words last.
+//! earlier ones repaired: the database's own, ids, tree, bonds, contents, manifests, blocks, packs, the sums, and the index of words last.
 //!
 //! Memory is bounded: references are counted in passes over ranges of ids ([`contents`], [`blocks`]).
 
 mod blocks;
+mod bonds;
 mod contents;
 mod ids;
 mod locks;
@@ -32,10 +33,11 @@ const FINDINGS_MAX: usize = 10_000;
 pub(crate) type Part = fn(&mut Checker<'_>) -> Done<()>;
 
 /// The parts after the database's own, in order.
-const PARTS: [Part; 9] = [
+const PARTS: [Part; 10] = [
     ids::check,
     tree::check,
     trash::check,
+    bonds::check,
     locks::check,
     contents::check,
     manifests::check,

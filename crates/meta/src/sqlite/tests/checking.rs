@@ -18,6 +18,10 @@ async fn furnished() -> Place {
     stage.write("d/sub/g", 5).await;
     stage.write("gone", 7).await;
     stage.remove("gone").await.expect("removes");
+    stage.write("h1", 4).await;
+    for to in ["h2", "h3"] {
+        stage.link(&path("h1"), &path(to), &stage.guard()).await.expect("links");
+    }
     let pack = stage.pack(1).await;
     for (at, content) in [("one", vec![written(1, pack), written(2, pack)]), ("two", vec![claimed(2)])] {
         let done = catalogue.commit_file(stage.space, &path(at), blocks(content), 0, &stage.guard()).await;
@@ -104,6 +108,29 @@ async fn orphans_are_found_and_put_away() {
     breaks("INSERT INTO version (node_id, seq, space_id, size, modified_ms, superseded_ms, by_id) VALUES (77777, 1, 2, 4, 0, 0, 0)", &["version-orphan", "usage-sum"]).await;
     breaks("INSERT INTO manifest (content_id, chunk, tag, blocks) VALUES (77777, 0, x'00', x'')", &["manifest-orphan"])
         .await;
+}
+
+#[tokio::test]
+async fn names_of_a_file_that_do_not_fit_are_files_of_their_own() {
+    breaks("DELETE FROM bond WHERE node_id = bond_id", &["bond-number"]).await;
+    breaks("UPDATE bond SET bond_id = node_id", &["bond-alone"]).await;
+    breaks("INSERT INTO bond (node_id, bond_id, space_id) VALUES (77777, 1, 2)", &["bond-orphan"]).await;
+    breaks(
+        "UPDATE node SET size = 20, content_id = (SELECT content_id FROM node WHERE name = 'f') WHERE name = 'h2'",
+        &["bond-content", "content-refs", "usage-sum"],
+    )
+    .await;
+    breaks("UPDATE posix SET mode = 1 WHERE node_id = (SELECT id FROM node WHERE name = 'h2')", &["bond-attributes"])
+        .await;
+    breaks("DELETE FROM posix WHERE node_id = (SELECT id FROM node WHERE name = 'h1')", &["bond-attributes"]).await;
+    breaks("UPDATE node SET modified_ms = 1 WHERE name = 'h3'", &["bond-attributes"]).await;
+    breaks("UPDATE node SET parent_id = -space_id, name = 't0' WHERE name = 'h1'", &["node-limbo", "bond-removed"])
+        .await;
+    breaks(
+        "DELETE FROM node WHERE name = 'h1'",
+        &["posix-orphan", "bond-orphan", "content-refs", "usage-sum", "word-orphan"],
+    )
+    .await;
 }
 
 #[tokio::test]

@@ -37,7 +37,7 @@ impl Stage {
             modified_ms: 0,
             has_properties: false,
         };
-        self.there.insert(NodeId(id), Entry { node, posix: Some(Posix::default()) });
+        self.there.insert(NodeId(id), Entry::new(node, Some(Posix::default())));
         NodeId(id)
     }
 
