@@ -50,7 +50,7 @@ fn on_the_line(content: usize) -> u64 {
 #[test]
 fn where_much_is_lost_it_goes_by_quic_and_what_a_trial_finds_is_remembered_for_an_hour() -> Outcome {
     as_root("where_much_is_lost_it_goes_by_quic_and_what_a_trial_finds_is_remembered_for_an_hour", || {
-        let lossy = Impairments { loss: Loss::Random(Chance::percent(8.0)), ..link(40, DELAY) };
+        let lossy = Impairments { loss: Loss::Random(Chance::percent(16.0)), ..link(20, DELAY) };
         let far = Far::new(lossy)?;
         let small = far.stock("small", 3 * MIB)?;
         let (ended, back) = pull(&far, "small", "first", &[])?;
@@ -61,7 +61,7 @@ fn where_much_is_lost_it_goes_by_quic_and_what_a_trial_finds_is_remembered_for_a
         assert_eq!(far.remembered()?, None, "nothing was found out");
 
         // Long enough for a trial, of a push.
-        let large = far.make("large", 128 * MIB)?;
+        let large = far.make("large", 64 * MIB)?;
         let ended = far.run(&["push", &shown(&large), &far.url("")])?;
         assert_eq!(network(&ended), is("quic", "compared", false), "{ended}");
         assert_eq!(far.remembered()?.map(|[plane, why, _]| (plane, why)), Some(("quic".into(), "compared".into())));
@@ -240,7 +240,9 @@ fn moves(plane: &str) -> Outcome {
     assert_eq!((network(&ended).0.as_str(), &ended["files"]), (plane, &1.into()), "{ended}");
     let [_, to_far] = far.came();
     let came = to_far.tcp.bytes + to_far.udp.bytes;
-    assert!(came < on_the_line(bytes + 6 * MIB), "{came} of {bytes}: {to_far:?}");
+    // How often TCP begins anew, at what the server has in one piece by then, is a matter of when both ends give the old connections up.
+    let again = if plane == "tcp" { bytes } else { 6 * MIB };
+    assert!(came < on_the_line(bytes + again), "{came} of {bytes}: {to_far:?}");
 
     let to = far.rig.scratch().join("back");
     let before = far.came()[0];

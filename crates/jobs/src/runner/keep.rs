@@ -309,7 +309,7 @@ impl Keeper {
         let stops = Stops { stop: &stopping, quit: &quit, cancel: &cancelled };
         let windowed = wanted.trigger != Trigger::Api;
         let performed = tokio::select! {
-            performed = perform(&self.host, set, job, &wanted, hears, &stops) => performed,
+            performed = Box::pin(perform(&self.host, set, job, &wanted, hears, &stops)) => performed,
             never = async { loop { while told.recv().await.is_some() {} } } => never,
             never = until_over(&self.host, job, (self.stop.clone(), cancelled.clone()), windowed, stop) => match never {},
             never = until_cancelled(&mut id, self.wishes.clone(), cancel) => match never {},

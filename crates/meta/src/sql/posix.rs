@@ -23,7 +23,7 @@ use holdfast_base::limits::PATH_DEPTH_MAX;
 use holdfast_base::{DrivePath, Error, ErrorKind, NodeId, NodeName, Result, SpaceId};
 use std::sync::LazyLock;
 
-/// Columns of [`entry`], from [`entry_tables`], after `SELECT`.
+/// Columns of [`entry`], from the tables of `entry_tables`, after `SELECT`.
 macro_rules! entry_columns {
     () => {
         concat!(

@@ -22,7 +22,7 @@ fn a_short_queue_is_no_reason_to_lose_the_link_or_to_flood_it() {
 fn a_policer_is_not_flooded_however_little_it_lets_pass() {
     for (policed, floor) in [(400e3, 0.6), (1e6, 0.7), (4e6, 0.7), (10e6, 0.7)] {
         for loss in [0.0, 0.08] {
-            let network = Network { policed, loss, ..CLEAN };
+            let network = Network { loss, policed, ..CLEAN };
             for seed in 1..=3 {
                 let mebibytes = if policed < 4e6 { 24 } else { 128 };
                 let (share, statistics) = share(network, mebibytes, seed);
