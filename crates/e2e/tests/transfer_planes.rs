@@ -240,9 +240,7 @@ fn moves(plane: &str) -> Outcome {
     assert_eq!((network(&ended).0.as_str(), &ended["files"]), (plane, &1.into()), "{ended}");
     let [_, to_far] = far.came();
     let came = to_far.tcp.bytes + to_far.udp.bytes;
-    // Over TCP: what was in the windows of several connections, and what is begun anew until both ends have given those up.
-    let again = if plane == "tcp" { bytes } else { 6 * MIB };
-    assert!(came < on_the_line(bytes + again), "{came} of {bytes}: {to_far:?}");
+    assert!(came < on_the_line(bytes + 6 * MIB), "{came} of {bytes}: {to_far:?}");
 
     let to = far.rig.scratch().join("back");
     let before = far.came()[0];

@@ -11,9 +11,10 @@ use holdfast_plane::quic::{self, EndpointError, Settings};
 use hyper::client::conn::http2::{Builder, SendRequest};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use parking_lot::Mutex;
-use socket2::SockRef;
+use socket2::{SockRef, Socket};
 use std::io;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, Shutdown, SocketAddr, UdpSocket};
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -93,7 +94,7 @@ impl Dial {
         // What is asked for must not wait behind megabytes of content in the kernel.
         SockRef::from(&socket).set_tcp_notsent_lowat(UNSENT_BYTES).map_err(away)?;
         metrics::counter!("holdfast_remote_connections_total").increment(1);
-        let from = socket.local_addr().map_err(away)?.ip();
+        let from = Origin::of(&socket).map_err(away)?;
         let Some(tls) = &self.tls else { return self.speak(socket, Some(from)).await };
         let secured = tls.connect(self.target.server_name()?, socket).await.map_err(|error| {
             let is_ours = error
@@ -128,7 +129,7 @@ impl Dial {
     }
 
     /// HTTP/2 over what was connected, from this address of the machine if it is bound to one.
-    async fn speak<S>(&self, socket: S, from: Option<IpAddr>) -> Result<SendRequest<Body>>
+    async fn speak<S>(&self, socket: S, from: Option<Origin>) -> Result<SendRequest<Body>>
     where
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
@@ -152,11 +153,17 @@ impl Dial {
             Error::unavailable(format!("{}: it does not speak HTTP/2", self.target)).with_source(error)
         })?;
         tokio::spawn(async move {
-            tokio::select! {
-                ended = connection => if let Err(error) = ended {
-                    tracing::debug!(%error, "the connection ended");
-                },
-                from = gone(from) => tracing::info!(%from, "a connection is given up with the address it came from"),
+            let mut connection = pin!(connection);
+            let ended = tokio::select! {
+                ended = &mut connection => ended,
+                from = gone(from.as_ref()) => {
+                    tracing::info!(from = %from.address, "a connection is given up with the address it came from");
+                    from.end();
+                    connection.await
+                }
+            };
+            if let Err(error) = ended {
+                tracing::debug!(%error, "the connection ended");
             }
         });
         Ok(sender)
@@ -189,12 +196,31 @@ impl Dial {
     }
 }
 
-/// Waits until this address is no longer this machine's, and answers it; for ever without one.
-async fn gone(from: Option<IpAddr>) -> IpAddr {
+/// Where a connection over TCP comes from.
+struct Origin {
+    address: IpAddr,
+    /// The connection's, by another descriptor.
+    socket: Socket,
+}
+
+impl Origin {
+    fn of(socket: &TcpStream) -> io::Result<Self> {
+        Ok(Self { address: socket.local_addr()?.ip(), socket: SockRef::from(socket).try_clone()? })
+    }
+
+    /// Ends the connection: who waits for an answer by it is told so. Nothing but that ends requests under way, not even when the connection's task is dropped.
+    fn end(&self) {
+        // It may have ended by itself.
+        let _ = self.socket.shutdown(Shutdown::Both);
+    }
+}
+
+/// Waits until the address is no longer this machine's; for ever without one.
+async fn gone(from: Option<&Origin>) -> &Origin {
     let Some(from) = from else { return std::future::pending().await };
     loop {
         sleep(PING_EVERY).await;
-        let bound = UdpSocket::bind((from, 0));
+        let bound = UdpSocket::bind((from.address, 0));
         if bound.is_err_and(|error| error.kind() == io::ErrorKind::AddrNotAvailable) {
             return from;
         }
@@ -206,12 +232,19 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn an_address_that_nobody_has_is_gone_and_one_of_this_machine_is_not() {
-        // One for documentation (RFC 5737).
-        let nobodys = IpAddr::from([192, 0, 2, 77]);
-        assert_eq!(gone(Some(nobodys)).await, nobodys);
-        for ours in [Some(Ipv4Addr::LOCALHOST.into()), None] {
-            assert!(timeout(Duration::from_mins(1), gone(ours)).await.is_err(), "{ours:?}");
+    async fn a_connection_from_an_address_that_nobody_has_is_ended_and_one_from_this_machine_is_not() {
+        let listener = std::net::TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port");
+        let ours = TcpStream::connect(listener.local_addr().expect("it is bound")).await.expect("it listens");
+        let (mut theirs, _) = listener.accept().expect("somebody connects");
+        let mut origin = Origin::of(&ours).expect("it is connected");
+        for stays in [Some(&origin), None] {
+            assert!(timeout(Duration::from_mins(1), gone(stays)).await.is_err());
         }
+        // One for documentation (RFC 5737).
+        origin.address = IpAddr::from([192, 0, 2, 77]);
+        gone(Some(&origin)).await.end();
+        assert_eq!(io::Read::read(&mut theirs, &mut [0]).expect("it ends"), 0);
+        ours.readable().await.expect("it is told so");
+        assert_eq!(ours.try_read(&mut [0]).expect("it ends"), 0);
     }
 }
