@@ -156,6 +156,8 @@ describe('a saved search', () => {
   });
 
   test('follows what is removed from it and put back, renamed, and changed elsewhere', async () => {
+    const list = await page.$('[role=grid]');
+    const usage = page.waitForResponse(`${drive.url}/api/v1/me`);
     await page.$eval(`${row('Invoice April.pdf')} input`, (box) => box.click());
     await press(page, 'Delete', '[role=toolbar] button');
     await gone(page, 'Invoice April.pdf', '[role=grid]');
@@ -172,6 +174,9 @@ describe('a saved search', () => {
     await api('POST', '/tags', { items: [{ space: 'ana', path: '/Projects/Invoice of April.pdf' }], add: [], remove: ['paid'] });
     await page.evaluate(() => document.dispatchEvent(new Event('visibilitychange')));
     await gone(page, 'Invoice of April.pdf', '[role=grid]');
+    await usage;
+    await page.evaluate(() => new Promise(requestAnimationFrame));
+    assert.ok(await list.evaluate((element) => element.isConnected), 'the list stays when usage is asked for again');
   });
 
   test('gets another name, folder and query', async () => {

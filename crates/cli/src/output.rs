@@ -25,10 +25,17 @@ pub(crate) fn show<T: Serialize>(json: bool, value: &T, words: impl FnOnce(&T) -
     Ok(())
 }
 
+/// A text of others on one line, with escapes for what would speak to the terminal: names and commands are whatever somebody made them.
+pub(crate) fn plain(text: &str) -> String {
+    let one = |letter: char| if letter.is_control() { letter.escape_default().to_string() } else { letter.to_string() };
+    text.chars().map(one).collect()
+}
+
 /// A table with a heading, its columns as wide as they need to be.
 pub(crate) fn table(heading: &[&str], rows: &[Vec<String>]) -> String {
+    let rows: Vec<Vec<String>> = rows.iter().map(|row| row.iter().map(|cell| plain(cell)).collect()).collect();
     let mut widths: Vec<usize> = heading.iter().map(|cell| cell.chars().count()).collect();
-    for row in rows {
+    for row in &rows {
         for (width, cell) in widths.iter_mut().zip(row) {
             *width = (*width).max(cell.chars().count());
         }
@@ -77,6 +84,12 @@ mod tests {
     fn tables_line_up_and_have_no_blanks_at_the_end() {
         let text = table(&["NAME", "SIZE"], &[vec!["é".into(), "1".into()], vec!["longer".into(), String::new()]]);
         assert_eq!(text, "NAME    SIZE\né       1\nlonger\n");
+    }
+
+    #[test]
+    fn names_keep_to_their_line_and_do_not_speak_to_the_terminal() {
+        assert_eq!(plain("/a\u{1b}[2J\n b é"), "/a\\u{1b}[2J\\n b é");
+        assert_eq!(table(&["NAME", "N"], &[vec!["a\nb".into(), "1".into()]]), "NAME  N\na\\nb  1\n");
     }
 
     #[test]

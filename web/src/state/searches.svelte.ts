@@ -82,8 +82,9 @@ export async function remove(saved: SavedSearch): Promise<void> {
 }
 
 $effect.root(() => {
+  // Of its own: what the session knows of the account changes with each change of a file, and a list that is loaded anew is empty for a while.
+  const name = $derived(session.status === 'in' ? session.me?.name : undefined);
   $effect(() => {
-    const name = session.status === 'in' ? session.me?.name : undefined;
     all = null;
     if (name !== undefined) void loadSearches();
   });

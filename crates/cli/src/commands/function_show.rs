@@ -1,7 +1,7 @@
 //! What is told of functions and their calls.
 
 use super::function::LogsArgs;
-use crate::output::{self, table};
+use crate::output::{self, plain, table};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use holdfast_base::{Error, Result};
@@ -136,9 +136,7 @@ fn words(record: &Record) -> String {
     }
     text.push('\n');
     for line in record.log.lines() {
-        // What a program writes is not to steer a terminal.
-        let shown: String = line.chars().map(|c| if c.is_control() && c != '\t' { '\u{fffd}' } else { c }).collect();
-        let _ = writeln!(text, "    {shown}");
+        let _ = writeln!(text, "    {}", plain(&line.replace('\t', "    ")));
     }
     if record.log_cut {
         text.push_str("    … (more was written than is kept)\n");

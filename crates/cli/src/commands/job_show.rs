@@ -1,7 +1,7 @@
 //! What `holdfast job` says, in words and in JSON.
 
-use super::transfer_words::{printable, time_words};
-use crate::output::{table, time};
+use super::transfer_words::time_words;
+use crate::output::{plain, table, time};
 use holdfast_base::size::format_bytes;
 use holdfast_jobs::file::{Job, Set};
 use holdfast_jobs::preview::next_times;
@@ -128,7 +128,7 @@ pub(super) fn history_words(runs: &[RunRow]) -> String {
     let mut text = table(&["RUN", "JOB", "WHY", "BEGAN", "ENDED", "RESULT", "DONE"], &rows);
     for run in runs {
         for error in run.errors.iter().chain(&run.step_errors).take(ERRORS_SHOWN) {
-            let _ = writeln!(text, "{}: {}", run.id, printable(error));
+            let _ = writeln!(text, "{}: {}", run.id, plain(error));
         }
     }
     text
@@ -139,7 +139,7 @@ pub(super) fn ended_words(run: &RunRow) -> String {
     let mut text =
         format!("{} run {}: {result}: {}, {} were there already.", run.job, run.id, moved(run), run.done.same);
     for error in run.errors.iter().chain(&run.step_errors).take(ERRORS_SHOWN) {
-        let _ = write!(text, "\n  {}", printable(error));
+        let _ = write!(text, "\n  {}", plain(error));
     }
     text
 }
@@ -149,12 +149,12 @@ pub(super) fn notice_words(notice: &Notice) -> String {
         Notice::Ready(jobs) => format!("Keeping {} jobs: {}", jobs.len(), jobs.join(", ")),
         Notice::Reloaded(jobs) => format!("Read anew; keeping {} jobs: {}", jobs.len(), jobs.join(", ")),
         Notice::NotReloaded(error) => {
-            format!("Not all could be read anew, and what was said before stays: {}", printable(error.message()))
+            format!("Not all could be read anew, and what was said before stays: {}", plain(error.message()))
         }
         Notice::Began(run) => format!("{} run {}: began ({})", run.job, run.id, run.trigger.word()),
         Notice::Progress(run) => format!("{} run {}: {}", run.job, run.id, progress_words(run)),
         Notice::Ended(run) => ended_words(run),
-        Notice::Trouble(job, error) => format!("{job}: {}; trying again", printable(error.message())),
+        Notice::Trouble(job, error) => format!("{job}: {}; trying again", plain(error.message())),
     }
 }
 

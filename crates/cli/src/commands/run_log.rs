@@ -1,6 +1,6 @@
 //! `holdfast run logs`: what a confined program was refused so far, and what happens from now on. And what another policy has ended.
 
-use crate::output;
+use crate::output::{self, plain};
 use holdfast_base::Error;
 use holdfast_confine::control::{self, Log, Reply, Request, Seen};
 use holdfast_confine::{Decided, Ended, Revoked};
@@ -92,20 +92,4 @@ pub(crate) fn ended(revoked: &Revoked) -> String {
     let line = |one: &Ended| format!("ended {} {}: {}\n", one.pid, plain(&one.program), plain(&one.had.join("; ")));
     let more = if revoked.more > 0 { format!("and {} more\n", revoked.more) } else { String::new() };
     revoked.ended.iter().map(line).collect::<String>() + &more
-}
-
-/// Names are the program's, and must not speak to the terminal.
-fn plain(text: &str) -> String {
-    let one = |letter: char| if letter.is_control() { letter.escape_default().to_string() } else { letter.to_string() };
-    text.chars().map(one).collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn names_do_not_speak_to_the_terminal() {
-        assert_eq!(plain("/a\u{1b}[2J\n b é"), "/a\\u{1b}[2J\\n b é");
-    }
 }

@@ -2,9 +2,9 @@
 
 use super::transfer_metrics::Metrics;
 use super::transfer_words::{
-    end_json, end_words, event_json, per_second, printable, progress_json, time_words, trouble_words, would_words,
+    end_json, end_words, event_json, per_second, progress_json, time_words, trouble_words, would_words,
 };
-use crate::output;
+use crate::output::{self, plain};
 use holdfast_base::size::format_bytes;
 use holdfast_transfer::{Counts, Event, Network, Progress, Report, Site, UnderWay};
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
@@ -193,12 +193,7 @@ impl Bars {
         for (index, bar) in self.files.iter().enumerate() {
             bar.set_message(under_way.get(index).map_or_else(String::new, |file| {
                 let arrived = file.arrived.load(Ordering::Relaxed);
-                format!(
-                    "{} {} of {}",
-                    printable(&file.path.to_string()),
-                    format_bytes(arrived),
-                    format_bytes(file.size)
-                )
+                format!("{} {} of {}", plain(&file.path.to_string()), format_bytes(arrived), format_bytes(file.size))
             }));
         }
     }

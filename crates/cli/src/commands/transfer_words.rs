@@ -1,5 +1,6 @@
 //! What `push`, `pull` and `sync` say, in words and in JSON.
 
+use crate::output::plain;
 use holdfast_base::size::format_bytes;
 use holdfast_transfer::{Act, Counts, Event, Failure, Report, UnderWay, What};
 use serde_json::{Value, json};
@@ -15,13 +16,8 @@ pub(super) fn per_second(bytes: u64, time: Duration) -> u64 {
     u64::try_from(rate).unwrap_or(u64::MAX)
 }
 
-/// Names come from elsewhere, and a terminal obeys some characters; names of a drive have none of those, what was refused may.
-pub(super) fn printable(text: &str) -> String {
-    text.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
-}
-
 pub(super) fn failed_words(failure: &Failure) -> String {
-    printable(&format!("{}: {}", failure.path, failure.message))
+    plain(&format!("{}: {}", failure.path, failure.message))
 }
 
 /// Of what a person should hear while it goes on.
@@ -30,21 +26,21 @@ pub(super) fn trouble_words(event: &Event) -> Option<String> {
         Event::Failed(failure) => Some(failed_words(failure)),
         Event::Retry { path, why, wait } => {
             let again = time_words(*wait);
-            Some(printable(&format!("{path}: {why}; trying again in {again}")))
+            Some(plain(&format!("{path}: {why}; trying again in {again}")))
         }
         _ => None,
     }
 }
 
 pub(super) fn would_words(act: &Act, root: &str) -> String {
-    let path = printable(&format!("{root}{}", act.path));
+    let path = plain(&format!("{root}{}", act.path));
     match &act.what {
         What::Folder => format!("make folder    {path}"),
         What::File { bytes, replaces: false } => format!("copy           {path} ({})", format_bytes(*bytes)),
         What::File { bytes, replaces: true } => format!("replace        {path} ({})", format_bytes(*bytes)),
-        What::Link { to, .. } => format!("link           {path} -> {}", printable(to)),
+        What::Link { to, .. } => format!("link           {path} -> {}", plain(to)),
         What::Delete => format!("delete         {path}"),
-        What::DeleteSource => format!("delete source  {}", printable(&act.path.to_string())),
+        What::DeleteSource => format!("delete source  {}", plain(&act.path.to_string())),
     }
 }
 
@@ -183,7 +179,7 @@ mod tests {
 
     #[test]
     fn names_from_elsewhere_do_not_steer_a_terminal() {
-        assert_eq!(printable("a\u{1b}[2Jb\r"), "a\u{fffd}[2Jb\u{fffd}");
+        assert_eq!(plain("a\u{1b}[2Jb\r"), "a\u{fffd}[2Jb\u{fffd}");
     }
 
     #[test]
