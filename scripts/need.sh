@@ -40,7 +40,8 @@ for tool in "$@"; do
         if ! command -v "$tool" >/dev/null && [[ ! -x ${CARGO_HOME:-$HOME/.cargo}/bin/$tool ]]; then
             [[ $tool != pjdfstest ]] || "$0" libacl1-dev
             echo "need: building $tool (once; it is kept in ${CARGO_HOME:-$HOME/.cargo}/bin)"
-            cargo install --locked "$tool"
+            # Unoptimised: each is run for seconds, and compiling it well takes minutes.
+            CARGO_PROFILE_RELEASE_OPT_LEVEL=0 cargo install --locked "$tool"
         fi
         continue
     fi

@@ -11,7 +11,7 @@
 //
 //   HOLDFAST_BIN  the program under test (default: target/ci/holdfast)
 //   SUITES_JOBS   how many run at once (default: as many as there are processors)
-//   SUITES_LOG    a folder for what each said and a table of how long each took
+//   SUITES_LOG    a folder for what each said and a table: seconds each took, seconds of processors, name, exit code
 //
 // One that takes longer than its bound is ended with all it started and counts as failed. Of a few that failed, each is run once more when
 // nothing else runs: what passes then is told by name as a matter of time, not of right and wrong. The last line says how many tests passed and failed.
@@ -162,11 +162,19 @@ if (log) mkdirSync(log, { recursive: true });
 /** More than these at a time are no matter of a busy machine. */
 const AGAIN_MAX = 8;
 
+/** Seconds of processors that ended children took, with all that they waited for (proc_pid_stat(5): cutime and cstime, in hundredths). */
+function spent() {
+    const fields = readFileSync("/proc/self/stat", "utf8").split(") ")[1].split(" ");
+    return (Number(fields[13]) + Number(fields[14])) / 100;
+}
+let spentBefore = spent();
+
 /** Runs a suite and tells how it went: whether it passed, and its tests that passed, failed and were left out. */
 async function tell(suite, name = suite.name) {
     const begun = performance.now();
     const { code, said } = await suite.start();
     const seconds = (performance.now() - begun) / 1000;
+    const [before, now] = [spentBefore, (spentBefore = spent())];
     const counted = count(said);
     // One that was ended, or never began, has no closing line.
     if (code !== 0 && counted.failed === 0) counted.failed = 1;
@@ -175,7 +183,7 @@ async function tell(suite, name = suite.name) {
     if (code !== 0) console.log(said);
     if (log) {
         writeFileSync(join(log, `${name.replaceAll(/[^\w]+/g, "-")}.log`), said);
-        table.push(`${seconds.toFixed(1)}\t${name}\t${code}`);
+        table.push(`${seconds.toFixed(1)}\t${(now - before).toFixed(1)}\t${name}\t${code}`);
         writeFileSync(join(log, "times.tsv"), `${table.join("\n")}\n`);
     }
     return { suite, ok: code === 0, counted };

@@ -22,6 +22,7 @@
 //! | [`older`] | a server that is older than the program |
 //! | [`sftp`] | a server of SFTP, and transfers with it |
 //! | [`locker`] | a program that locks files as it is told |
+//! | [`wait`] | how long it takes until something is so |
 //! | [`knob`] | sizes of tests, small by default and set by environment variables |
 //!
 //! The program is `HOLDFAST_BIN`, else the newest `holdfast` in `target/release`, `target/ci` and `target/debug`; a test fails if there
@@ -51,6 +52,7 @@ pub mod older;
 pub mod others;
 pub mod rig;
 pub mod sftp;
+pub mod wait;
 
 /// What a test returns.
 pub type Outcome<T = ()> = Result<T, Box<dyn std::error::Error + Send + Sync>>;

@@ -5,7 +5,7 @@ use std::fs::{self, File};
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;
 use std::process::Command;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use holdfast_e2e::Outcome;
 use holdfast_e2e::care::expect_clean;
@@ -15,6 +15,7 @@ use holdfast_e2e::mounted::{Ground, Mount, run};
 use holdfast_e2e::networked::Net;
 use holdfast_e2e::older::Older;
 use holdfast_e2e::rig::{HOME, NAME, PASSWORD};
+use holdfast_e2e::wait::until;
 use holdfast_testkit::rng::Prng;
 use holdfast_testkit::services::need;
 
@@ -198,18 +199,6 @@ fn other_faces_see_files_and_change_them_under_all_names() -> Outcome {
     })
 }
 
-/// How long it takes until something is so.
-fn until(what: &str, so: impl Fn() -> bool) -> Outcome<Duration> {
-    let began = Instant::now();
-    while !so() {
-        if began.elapsed() > SOON {
-            return Err(format!("within {SOON:?} it is not so that {what}").into());
-        }
-        std::thread::sleep(Duration::from_millis(2));
-    }
-    Ok(began.elapsed())
-}
-
 /// Two mounts, each of which works under its own name of a file.
 fn two_mounts(mounts: [Mount; 2]) -> Outcome {
     let [here, there] = mounts.each_ref().map(|mount| mount.at().to_owned());
@@ -218,28 +207,28 @@ fn two_mounts(mounts: [Mount; 2]) -> Outcome {
     for round in 0..knob("HOLDFAST_MOUNT_NET_ROUNDS", 8) {
         let (a, b) = (format!("a{round}"), format!("b{round}"));
         fs::write(here.join(&a), "one")?;
-        took.push(until("it was made", || is(&there.join(&a), "one"))?);
+        took.push(until("it was made", SOON, || is(&there.join(&a), "one"))?);
         fs::hard_link(there.join(&a), there.join(&b))?;
         let has = |at: &Path, name: &str, names: u64| number(&at.join(name)).is_ok_and(|(_, found)| found == names);
-        took.push(until("it has two names", || has(&here, &a, 2) && has(&here, &b, 2))?);
+        took.push(until("it has two names", SOON, || has(&here, &a, 2) && has(&here, &b, 2))?);
         assert_eq!(number(&here.join(&a))?.0, number(&here.join(&b))?.0);
         let open = File::open(here.join(&a))?;
         fs::write(there.join(&b), "under the other name")?;
         // At once by the other name of the mount that wrote, and soon there.
         assert!(is(&there.join(&a), "under the other name"));
-        took.push(until("it was changed", || is(&here.join(&a), "under the other name"))?);
+        took.push(until("it was changed", SOON, || is(&here.join(&a), "under the other name"))?);
         let mut content = [0; 9];
-        took.push(until("who has it open sees it", || open.metadata().is_ok_and(|found| found.len() == 20))?);
+        took.push(until("who has it open sees it", SOON, || open.metadata().is_ok_and(|found| found.len() == 20))?);
         open.read_exact_at(&mut content, 0)?;
         assert_eq!(&content, b"under the");
         fs::set_permissions(here.join(&a), std::os::unix::fs::PermissionsExt::from_mode(0o640))?;
-        took.push(until("its mode changed", || {
+        took.push(until("its mode changed", SOON, || {
             fs::metadata(there.join(&b)).is_ok_and(|found| found.mode() & 0o777 == 0o640)
         })?);
         fs::remove_file(here.join(&a))?;
-        took.push(until("it lost a name", || !there.join(&a).exists() && has(&there, &b, 1))?);
+        took.push(until("it lost a name", SOON, || !there.join(&a).exists() && has(&there, &b, 1))?);
         fs::write(here.join(&b), "to the end")?;
-        took.push(until("it is changed by its last name", || is(&there.join(&b), "to the end"))?);
+        took.push(until("it is changed by its last name", SOON, || is(&there.join(&b), "to the end"))?);
     }
     took.sort();
     let at = |part: usize| took[(took.len() - 1) * part / 100];
@@ -272,7 +261,7 @@ fn a_file_that_loses_its_name_here_while_it_gets_another_there_is_written_under_
     for round in 0..rounds {
         let (f, g) = (format!("f{round}"), format!("g{round}"));
         fs::write(here.join(&f), "before")?;
-        until("it was made", || fs::read(there.join(&f)).is_ok_and(|found| found == b"before"))?;
+        until("it was made", SOON, || fs::read(there.join(&f)).is_ok_and(|found| found == b"before"))?;
         let open = File::options().read(true).write(true).open(here.join(&f))?;
         fs::remove_file(here.join(&f))?;
         open.write_all_at(b"at once", 0)?;
@@ -283,10 +272,10 @@ fn a_file_that_loses_its_name_here_while_it_gets_another_there_is_written_under_
             continue;
         };
         linked += 1;
-        until("it is known to have that name", || open.metadata().is_ok_and(|found| found.nlink() == 1))?;
+        until("it is known to have that name", SOON, || open.metadata().is_ok_and(|found| found.nlink() == 1))?;
         open.write_all_at(b"and later", 7)?;
         open.sync_all()?;
-        until("that is there", || fs::read(there.join(&g)).is_ok_and(|found| found == b"at onceand later"))?;
+        until("that is there", SOON, || fs::read(there.join(&g)).is_ok_and(|found| found == b"at onceand later"))?;
         drop(open);
         assert_eq!(fs::read(here.join(&g))?, b"at onceand later");
         assert!(!there.join(&f).exists() && !here.join(&f).exists());

@@ -13,23 +13,12 @@ use holdfast_e2e::knob::knob;
 use holdfast_e2e::mounted::Mount;
 use holdfast_e2e::networked::Net;
 use holdfast_e2e::rig::{HOME, NAME};
+use holdfast_e2e::wait::until;
 use holdfast_testkit::rng::Prng;
 use rustix::process::Signal;
 
 /// Longest that a test waits for what should come soon, on a machine that does other things as well.
 const SOON: Duration = Duration::from_secs(20);
-
-/// How long it takes until something is so.
-fn until(what: &str, so: impl Fn() -> bool) -> Outcome<Duration> {
-    let began = Instant::now();
-    while !so() {
-        if began.elapsed() > SOON {
-            return Err(format!("within {SOON:?} it is not so that {what}").into());
-        }
-        std::thread::sleep(Duration::from_millis(2));
-    }
-    Ok(began.elapsed())
-}
 
 /// Ends mount and server, and has the drive prove itself.
 fn end(net: &mut Net, mounts: Vec<Mount>) -> Outcome {
@@ -69,7 +58,7 @@ fn what_one_mount_changes_another_sees_soon() -> Outcome {
     let (here, there) = (one.at(), two.at());
     let mut took = Vec::new();
     let mut see = |what: &str, so: &dyn Fn() -> bool| -> Outcome {
-        took.push(until(what, so)?);
+        took.push(until(what, SOON, so)?);
         Ok(())
     };
     let is = |path: &Path, content: &str| fs::read_to_string(path).is_ok_and(|found| found == content);
@@ -214,7 +203,7 @@ fn a_frozen_server_ends_operations_with_an_error_and_leaves_what_is_here() -> Ou
     assert!(took < SOON, "{took:?}");
     read?;
     assert!(again == content, "what is read is what was written");
-    let healed = until("it heals", || fs::write(mount.at().join("after"), "x").is_ok())?;
+    let healed = until("it heals", SOON, || fs::write(mount.at().join("after"), "x").is_ok())?;
     println!("healed after {healed:?}");
     drop(open);
     // It says that operations failed, so it does not end in silence.
@@ -232,8 +221,8 @@ fn a_token_that_is_revoked_ends_what_a_mount_may_do() -> Outcome {
     let id = listed[0]["id"].as_i64().ok_or("a number")?.to_string();
     net.rig.server.options().run_ok(&["token", "revoke", NAME, &id], b"")?;
     let refused = |result: std::io::Result<()>| result.is_err_and(|error| error.raw_os_error() == Some(libc::EACCES));
-    let writing = until("writing is refused", || refused(fs::write(mount.at().join("g"), "x")))?;
-    let reading = until("looking is refused", || refused(fs::metadata(mount.at().join("f")).map(drop)))?;
+    let writing = until("writing is refused", SOON, || refused(fs::write(mount.at().join("g"), "x")))?;
+    let reading = until("looking is refused", SOON, || refused(fs::metadata(mount.at().join("f")).map(drop)))?;
     println!("refused after {writing:?} and {reading:?}");
     let said = mount.stop().err().map(|error| error.to_string()).unwrap_or_default();
     assert!(said.contains("no longer accepts the app token"), "{said}");

@@ -18,23 +18,13 @@ use holdfast_e2e::knob::knob;
 use holdfast_e2e::mounted::Mount;
 use holdfast_e2e::networked::Net;
 use holdfast_e2e::rig::{HOME, NAME};
+use holdfast_e2e::wait::until;
 use holdfast_testkit::rng::Prng;
 
 /// Writers beside each other.
 const WRITERS: u64 = 4;
 /// Longest that a test waits for what should come soon, on a machine that does other things as well.
 const SOON: Duration = Duration::from_mins(1);
-
-fn until(what: &str, mut so: impl FnMut() -> bool) -> Outcome<Duration> {
-    let began = Instant::now();
-    while !so() {
-        if began.elapsed() > SOON {
-            return Err(format!("within {SOON:?} it is not so that {what}").into());
-        }
-        std::thread::sleep(Duration::from_millis(5));
-    }
-    Ok(began.elapsed())
-}
 
 fn end(net: &mut Net, mount: Mount) -> Outcome {
     mount.stop()?;
@@ -84,7 +74,7 @@ fn a_small_file_is_far_less_than_a_request_and_another_mount_sees_it_soon() -> O
     };
     // In a folder that the mount made, and in one that was there before.
     net.client().mkcol(&format!("{HOME}/theirs"))?.expect_status(201)?;
-    until("the folder is seen", || mount.at().join("theirs").is_dir())?;
+    until("the folder is seen", SOON, || mount.at().join("theirs").is_dir())?;
     for name in ["ours", "theirs"] {
         let folder = mount.at().join(name);
         if name == "ours" {
@@ -98,7 +88,7 @@ fn a_small_file_is_far_less_than_a_request_and_another_mount_sees_it_soon() -> O
         println!("{name}: {calls} requests for {made} files in {took:?}: {each:.3} each");
         assert!(each <= 1.2, "{calls} requests for {made} files");
     }
-    let seen = until("the other mount sees all", || {
+    let seen = until("the other mount sees all", SOON, || {
         fs::read_dir(other.at().join("ours")).is_ok_and(|all| all.count() as u64 == WRITERS * files)
     })?;
     println!("seen by another mount after {seen:?}");
@@ -107,7 +97,7 @@ fn a_small_file_is_far_less_than_a_request_and_another_mount_sees_it_soon() -> O
         let name = format!("seen{round}");
         assert!(!other.at().join(&name).exists());
         fs::write(mount.at().join(&name), "x")?;
-        took.push(until("a file is seen", || fs::read(other.at().join(&name)).is_ok_and(|found| found == b"x"))?);
+        took.push(until("a file is seen", SOON, || fs::read(other.at().join(&name)).is_ok_and(|found| found == b"x"))?);
     }
     took.sort();
     println!("a file is seen after {:?} at the median, {:?} at most", took[10], took[19]);
@@ -216,7 +206,7 @@ fn writers_go_on_while_the_server_is_away_and_all_is_there_when_it_is_back() -> 
     let progress = net.rig.scratch().join("progress");
     let count = || fs::read_to_string(&progress).ok().and_then(|text| text.parse::<u64>().ok()).unwrap_or(0);
     let writers = python("write", mount.at(), &progress.display().to_string()).spawn()?;
-    until("they write", || count() > 50)?;
+    until("they write", SOON, || count() > 50)?;
     net.rig.server.kill_9()?;
     // For some seconds it is not known that it will not answer.
     std::thread::sleep(Duration::from_secs(6));
@@ -230,7 +220,7 @@ fn writers_go_on_while_the_server_is_away_and_all_is_there_when_it_is_back() -> 
     let counts = said(writers)?;
     println!("{}", counts.trim());
     let file = File::open(mount.at())?;
-    until("what waits is on the server", || file.sync_all().is_ok())?;
+    until("what waits is on the server", SOON, || file.sync_all().is_ok())?;
     drop(file);
     let total: u64 = serde_json::from_str::<serde_json::Value>(&counts)?["counts"]
         .as_array()
@@ -280,7 +270,7 @@ fn without_its_server_a_sync_fails_in_time_and_writers_wait_when_the_journal_is_
     assert!((3_500..=4_200).contains(&closed.len()), "8,192 changes wait at most");
     assert_eq!(error.kind(), ErrorKind::TimedOut);
     net.rig.start_again()?;
-    let healed = until("writing goes on", || fs::write(folder.join("after"), "x").is_ok())?;
+    let healed = until("writing goes on", SOON, || fs::write(folder.join("after"), "x").is_ok())?;
     println!("healed after {healed:?}");
     let _ = mount.stop();
     let mount = net.mount("mnt", &[])?;
@@ -347,7 +337,7 @@ fn renames_and_removals_are_far_less_than_a_request_each_and_go_on_while_the_ser
     let calls = net.calls()? - before;
     println!("{renamed} requests for {files} renames, {} for {} removals", calls - renamed, files / 2);
     assert!(calls * 4 < files + files / 2, "{calls} requests");
-    until("the other mount sees all", || {
+    until("the other mount sees all", SOON, || {
         let seen = fs::read_dir(other.at().join("d")).map(|all| all.flatten().map(|entry| entry.file_name()).collect());
         seen.is_ok_and(|seen: Vec<_>| {
             seen.len() as u64 == files / 2 && seen.iter().all(|name| name.to_string_lossy().starts_with('g'))
@@ -363,7 +353,7 @@ fn renames_and_removals_are_far_less_than_a_request_each_and_go_on_while_the_ser
     }
     net.rig.start_again()?;
     let file = File::open(mount.at())?;
-    until("what waits is on the server", || file.sync_all().is_ok())?;
+    until("what waits is on the server", SOON, || file.sync_all().is_ok())?;
     drop(file);
     let _ = mount.stop();
     let mount = net.mount("mnt", &[])?;
@@ -448,7 +438,7 @@ fn what_is_refused_after_it_was_answered_is_told_and_made_when_it_can_be() -> Ou
     assert_eq!(fs::read(&path)?, vec![1; 3_000], "and kept");
     set_quota(&net, "1GiB")?;
     let mut client = net.client();
-    until("the server has it", || {
+    until("the server has it", SOON, || {
         client.get(&format!("{HOME}/late")).is_ok_and(|got| got.status == 200 && got.body == vec![1; 3_000])
     })?;
     let _ = mount.stop();

@@ -293,6 +293,12 @@ impl Core {
         Ok((self.shown_open(&file), handle))
     }
 
+    /// Whether nothing waits for a handle's going: no content to be saved, no name that is lost, no locks.
+    pub(crate) fn is_quick_to_release(&self, number: u64) -> bool {
+        let Some(Handle { file, .. }) = self.files.handle(number) else { return true };
+        file.is_saved() && !self.locks.as_ref().is_some_and(|locks| locks.knows(file.id))
+    }
+
     /// A handle goes, and locks with it.
     pub(crate) async fn release(self: &Arc<Self>, number: u64) {
         let node = self.files.handle(number).map(|handle| handle.file.id);

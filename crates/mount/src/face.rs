@@ -356,12 +356,18 @@ impl Filesystem for Face {
         _: bool,
         reply: ReplyEmpty,
     ) {
+        let op = self.op(Kind::Release, request, ino, None);
+        let quick = self.core.is_quick_to_release(fh.0);
         let core = self.core.clone();
         let work = async move {
             core.release(fh.0).await;
             Ok(())
         };
-        self.later(self.op(Kind::Release, request, ino, None), work, move |done| Self::answer_empty(done, reply));
+        if quick {
+            Self::answer_empty(self.now(op, work), reply);
+        } else {
+            self.later(op, work, move |done| Self::answer_empty(done, reply));
+        }
     }
 
     fn link(&self, request: &Request, ino: INodeNo, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {

@@ -84,6 +84,12 @@ impl OpenFile {
         self.shown.lock().clone()
     }
 
+    /// Whether it has a name and nothing waits to be saved.
+    pub(crate) fn is_saved(&self) -> bool {
+        let shown = self.shown.lock();
+        !shown.unnamed && !shown.waiting && shown.unsaved_bytes.is_none()
+    }
+
     /// It has another name now, this or this no more.
     pub(crate) fn renamed(&self, entry: &Entry) {
         let mut shown = self.shown.lock();

@@ -7,7 +7,10 @@ use crate::meter::{Kind, Op};
 use fuser::{Errno, FileHandle, FopenFlags, Generation, INodeNo, ReplyEmpty, ReplyEntry, ReplyXattr, Request};
 use holdfast_drive::{Durable, Entry};
 use std::ffi::OsStr;
+use std::future::poll_fn;
+use std::pin::pin;
 use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 use tokio::runtime::Handle as Runtime;
 
@@ -35,10 +38,13 @@ impl Face {
 
     /// How a file is open: whoever only writes does so past the kernel's cache. That saves a copy, and a question before the first write to
     /// each file: for `security.capability`, which writing through the cache takes away. What has extended attributes is written through it.
+    /// Whoever only reads has nothing to be saved at a close, which then needs no request (Linux 5.16), unless it lets go of locks here.
     pub(crate) fn opened(&self, flags: i32, keep: bool, xattrs: u32) -> FopenFlags {
         let mut how = if keep { FopenFlags::FOPEN_KEEP_CACHE } else { FopenFlags::empty() };
-        let only_writes = flags & libc::O_ACCMODE == libc::O_WRONLY;
-        how.set(FopenFlags::FOPEN_DIRECT_IO, self.past_cache && only_writes && xattrs == 0);
+        let access = flags & libc::O_ACCMODE;
+        how.set(FopenFlags::FOPEN_DIRECT_IO, self.past_cache && access == libc::O_WRONLY && xattrs == 0);
+        let only_reads = access == libc::O_RDONLY && flags & libc::O_TRUNC == 0;
+        how.set(FopenFlags::FOPEN_NOFLUSH, only_reads && self.core.locks.is_none());
         how
     }
 
@@ -47,10 +53,22 @@ impl Face {
         self.core.meter.begin(kind, request.pid(), ino.0, name)
     }
 
-    /// Works a request out here.
+    /// Works a request out here. Most are answered without waiting for anything: then a deadline, and somebody to be woken, would cost more than
+    /// many an answer.
     pub(crate) fn now<T>(&self, op: Op, work: impl Future<Output = Answer<T>>) -> Answer<T> {
-        let work = async { tokio::time::timeout(DEADLINE, work).await.unwrap_or(Err(Errno::ETIMEDOUT)) };
-        self.runtime.block_on(op.run(work))
+        let work = async {
+            let mut work = pin!(work);
+            match poll_fn(|context| Poll::Ready(work.as_mut().poll(context))).await {
+                Poll::Ready(answer) => answer,
+                Poll::Pending => tokio::time::timeout(DEADLINE, work).await.unwrap_or(Err(Errno::ETIMEDOUT)),
+            }
+        };
+        let _within = self.runtime.enter();
+        let mut work = pin!(op.run(work));
+        match work.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+            Poll::Ready(answer) => answer,
+            Poll::Pending => self.runtime.block_on(work),
+        }
     }
 
     /// Works a request out while this thread takes others, and then answers.

@@ -156,17 +156,19 @@ impl Decompressor {
 
 /// Whether a block is likely to shrink.
 fn worth_compressing(plain: &[u8]) -> bool {
+    if plain.len() <= SAMPLE_BYTES * SAMPLES {
+        return is_uneven(plain);
+    }
     let mut sample = [0u8; SAMPLE_BYTES * SAMPLES];
-    let sample = if plain.len() <= sample.len() {
-        plain
-    } else {
-        let stride = (plain.len() - SAMPLE_BYTES) / (SAMPLES - 1);
-        for (number, part) in sample.chunks_exact_mut(SAMPLE_BYTES).enumerate() {
-            let start = number * stride;
-            part.copy_from_slice(&plain[start..start + SAMPLE_BYTES]);
-        }
-        &sample
-    };
+    let stride = (plain.len() - SAMPLE_BYTES) / (SAMPLES - 1);
+    for (number, part) in sample.chunks_exact_mut(SAMPLE_BYTES).enumerate() {
+        let start = number * stride;
+        part.copy_from_slice(&plain[start..start + SAMPLE_BYTES]);
+    }
+    is_uneven(&sample)
+}
+
+fn is_uneven(sample: &[u8]) -> bool {
     // A short sample of even bytes measures fewer bits (n bytes cannot show more than log2 n), so it is always tried.
     if sample.len() < SAMPLE_BYTES || bits_per_byte(sample) < EVEN_BITS {
         return true;

@@ -178,11 +178,6 @@ mod tests {
     }
 
     #[test]
-    fn names_from_elsewhere_do_not_steer_a_terminal() {
-        assert_eq!(plain("a\u{1b}[2Jb\r"), "a\u{fffd}[2Jb\u{fffd}");
-    }
-
-    #[test]
     fn rates_and_times_are_what_was_seen() {
         assert_eq!(per_second(3_000, Duration::from_millis(1_500)), 2_000);
         assert_eq!(time_words(Duration::from_millis(1_500)), "1.5 s");

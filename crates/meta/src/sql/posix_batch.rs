@@ -1,4 +1,5 @@
-//! Changes that a mount answered before they came here: many in one transaction, each in a savepoint of its own.
+//! Changes that a mount answered before they came here: many in one transaction. If one of them is refused, which is rare, all are made once
+//! more, each in a savepoint of its own: SQLite keeps the pages of each beside, and PostgreSQL is asked twice more for each.
 //!
 //! **Again is harmless.** Each change has a number in its mount's journal, and the row of that journal says which were answered well: the
 //! greatest number, and those before it that were refused or left out. A mount that was killed sends what is in its journal once more. Beyond
@@ -63,6 +64,24 @@ impl<E: Engine> Ops<'_, E> {
 }
 
 fn apply(tx: &Tx<'_>, space: SpaceId, batch: &Batch, guard: &Guard) -> Done<Vec<Result<Applied>>> {
+    sql::put(tx, "SAVEPOINT batch", ())?;
+    if let Some(answers) = attempt(tx, space, batch, guard, false)? {
+        sql::put(tx, "RELEASE SAVEPOINT batch", ())?;
+        return Ok(answers);
+    }
+    sql::put(tx, "ROLLBACK TO SAVEPOINT batch", ())?;
+    sql::put(tx, "RELEASE SAVEPOINT batch", ())?;
+    attempt(tx, space, batch, guard, true)?.ok_or_else(|| Error::internal("a batch was given up twice").into())
+}
+
+/// Makes all changes, with `apart` each in a savepoint of its own. Without, the first that is refused leaves none of them well: none then.
+fn attempt(
+    tx: &Tx<'_>,
+    space: SpaceId,
+    batch: &Batch,
+    guard: &Guard,
+    apart: bool,
+) -> Done<Option<Vec<Result<Applied>>>> {
     let state = SpaceState::load_for(tx, space, guard)?;
     let mut journal = Journal::load(tx, space, batch.journal, guard.now_ms)?;
     journal.leave_out(&batch.changes.iter().map(|(number, _)| *number).collect())?;
@@ -80,7 +99,15 @@ fn apply(tx: &Tx<'_>, space: SpaceId, batch: &Batch, guard: &Guard) -> Done<Vec<
         }
         let with = Run::save_of(&batch.changes, at, &journal);
         let save = with.map(|with| &batch.changes[with].1);
-        let answer = run.guarded(change, save)?;
+        let answer = if apart {
+            run.guarded(change, save)?
+        } else {
+            match run.whole(change, save) {
+                Ok(applied) => Ok(applied),
+                Err(Fault::Refused(_)) => return Ok(None),
+                Err(fault) => return Err(fault),
+            }
+        };
         if let Some(with) = with {
             journal.note(batch.changes[with].0, answer.is_ok())?;
             answers[with] = Some(again(&answer));
@@ -91,7 +118,7 @@ fn apply(tx: &Tx<'_>, space: SpaceId, batch: &Batch, guard: &Guard) -> Done<Vec<
     run.touch_all()?;
     run.state.save(tx)?;
     journal.save(tx, guard.now_ms)?;
-    Ok(answers.into_iter().flatten().collect())
+    Ok(Some(answers.into_iter().flatten().collect()))
 }
 
 /// The same answer once more.
@@ -208,8 +235,7 @@ impl Run<'_, '_> {
         }
         let before = (self.state.clone(), self.touched.clone());
         sql::put(self.tx, "SAVEPOINT change", ())?;
-        let done = self.one(change, save).and_then(|applied| self.state.admit(self.tx).map(|()| applied));
-        match done {
+        match self.whole(change, save) {
             Ok(applied) => {
                 sql::put(self.tx, "RELEASE SAVEPOINT change", ())?;
                 Ok(Ok(applied))
@@ -225,6 +251,13 @@ impl Run<'_, '_> {
             }
             Err(fault) => Err(fault),
         }
+    }
+
+    /// Makes a change, if there is room for it.
+    fn whole(&mut self, change: &Deferred, save: Option<&Deferred>) -> Done<Applied> {
+        let applied = self.one(change, save)?;
+        self.state.admit(self.tx)?;
+        Ok(applied)
     }
 
     fn one(&mut self, change: &Deferred, save: Option<&Deferred>) -> Done<Applied> {
