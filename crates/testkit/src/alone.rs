@@ -8,10 +8,21 @@ use std::process::Command;
 /// Set in the process that [`alone`] starts.
 const MARK: &str = "HOLDFAST_TEST_ALONE";
 
+/// Takes mounts of FUSE and those below a folder (its first word) out of the table of mounts, and then runs a program (the others). Odd characters
+/// of a path are octal numbers in the table (proc_pid_mounts(5)).
+const OWN_TABLE: &str = r#"
+temporary=$1; shift
+cat /proc/self/mounts | while read -r _ at type _; do
+    case $type:$at in fuse:* | fuse.*:* | *":$temporary/"*) umount -l "$(printf %b "$at")" 2>/dev/null || true ;; esac
+done
+mount --make-rshared / && exec "$@"
+"#;
+
 /// Runs the test of that whole name once more in a process of its own and answers `false`; in that process it answers `true`.
 ///
 /// For root the process has a table of mounts of its own as well. Mounts of others do not come into it, but whatever is mounted below it and not kept
-/// apart does, as on any machine (`mount_namespaces(7)`, "shared subtrees").
+/// apart does, as on any machine (`mount_namespaces(7)`, "shared subtrees"). Those that other tests have when it begins are taken out of it: it would keep
+/// their servers from ending, and they would go with the folders they are on.
 ///
 /// # Errors
 ///
@@ -24,7 +35,7 @@ pub fn alone(test: &str) -> io::Result<bool> {
     let mut command = if rustix::process::geteuid().is_root() {
         let mut command = Command::new("unshare");
         command.args(["--mount", "--propagation", "private", "sh", "-c"]);
-        command.args(["mount --make-rshared / && exec \"$@\"", "sh"]).arg(program);
+        command.args([OWN_TABLE, "sh"]).arg(env::temp_dir()).arg(program);
         command
     } else {
         Command::new(program)

@@ -88,6 +88,8 @@ export async function send(method: string, path: string, call: Call = {}): Promi
       headers,
       body,
       signal: call.signal ?? null,
+      // What is given up or removed is so even if the page is left at once.
+      keepalive: method === 'DELETE',
       credentials: 'same-origin',
       cache: 'no-store',
     });

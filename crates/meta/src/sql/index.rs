@@ -14,12 +14,12 @@
 
 use super::codec::rows;
 use super::engine::{Engine, Ops, Reading, Scope};
-use super::fault::Done;
+use super::fault::{Done, Fault};
 use super::query::{self as sql, in_lists, in_lists_after, insertion};
 use super::seam::{Link, Value};
 use super::tags;
 use super::tx::Tx;
-use crate::types::Node;
+use crate::types::{Durable, Node};
 use crate::words::{Folded, cut};
 use holdfast_base::{Result, SpaceId};
 use std::collections::{BTreeSet, HashMap};
@@ -57,7 +57,7 @@ impl<E: Engine> Ops<'_, E> {
         for of_space in waiting.chunk_by(|one, other| one.0 == other.0) {
             for step in of_space.chunks(STEP_NODES) {
                 let (space, nodes) = (step[0].0, step.iter().map(|(_, node)| *node).collect::<Vec<_>>());
-                self.0.write("index_words", Scope::Space(space), move |tx| index(tx, space, &nodes)).await?;
+                self.index_step(space, move |tx| index(tx, space, &nodes)).await?;
             }
         }
         if waiting.len() == BATCH_NODES {
@@ -92,7 +92,7 @@ impl<E: Engine> Ops<'_, E> {
                     return Ok(true);
                 }
                 left -= 1;
-                match self.index_step(space).await {
+                match self.index_step(space, move |tx| index_next(tx, space)).await {
                     Ok(STEP_NODES) => {}
                     Ok(_) => break,
                     // A disk that takes nothing must not keep anybody from finding what is there.
@@ -106,8 +106,14 @@ impl<E: Engine> Ops<'_, E> {
         Ok(reindexing)
     }
 
-    async fn index_step(&self, space: SpaceId) -> Result<usize> {
-        self.0.write("index_words", Scope::Space(space), move |tx| index_next(tx, space)).await
+    /// One step. Nobody waits for it to be on the disk: what a power cut takes back waits in the queue again.
+    async fn index_step<T: Send + 'static>(
+        &self,
+        space: SpaceId,
+        step: impl Fn(&Tx<'_>) -> Done<T> + Send + 'static,
+    ) -> Result<T> {
+        let refusal = |fault: Fault| Err(fault.into());
+        self.0.submit_when("index_words", Scope::Space(space), step, refusal, Durable::Soon).await
     }
 }
 

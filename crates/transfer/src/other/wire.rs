@@ -101,13 +101,16 @@ impl Moving {
         self.bytes.load(Ordering::Relaxed)
     }
 
+    /// So many bytes moved, or turned out to be there.
+    pub(crate) fn moved(&self, bytes: u64) {
+        self.bytes.fetch_add(bytes, Ordering::Relaxed);
+        self.signs.lock().alive();
+    }
+
     /// What a body tells when some of it moves.
     pub(crate) fn watch(&self) -> Arc<dyn Fn(u64) + Send + Sync> {
         let moving = self.clone();
-        Arc::new(move |bytes| {
-            moving.bytes.fetch_add(bytes, Ordering::Relaxed);
-            moving.signs.lock().alive();
-        })
+        Arc::new(move |bytes| moving.moved(bytes))
     }
 }
 

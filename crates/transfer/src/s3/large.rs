@@ -1,13 +1,13 @@
 //! An object of many parts on its way: a multipart upload, whose parts go side by side and are made one object at the end.
 //!
-//! Which upload is whose is in a [`super::journal`] of this machine; what stands of it the service knows: its parts from the first on, each
-//! of which it took with its MD5. An answer 200 to the last request may still hold an error, since services keep the connection alive while they put
+//! Which upload is whose is in a [`super::journal`] of this machine; what stands of it the service knows: its parts, each of
+//! which it took with its MD5. An answer 200 to the last request may still hold an error, since services keep the connection alive while they put
 //! the parts together.
 
 use super::bucket::{Head, TEXT_BYTES_MAX, There, is_encrypted, is_other_md5, timed};
 use super::failure::About;
 use super::journal::{self, Begun, Journal};
-use super::parts::{Part, in_order, parts_of, parts_xml};
+use super::parts::{Part, parts_of, parts_xml, that_fit};
 use super::{Inner, body_of};
 use crate::other::wire::Moving;
 use crate::site::{Incoming, Item, Wanted};
@@ -69,9 +69,9 @@ impl Large {
             journal.write(&begun).await;
             (begun, BTreeMap::new())
         };
-        let sent = in_order(sent, begun.part_bytes, wanted.size);
-        let stands = sent.values().map(|part| part.bytes).sum();
-        let next = u32::try_from(sent.len()).unwrap_or(u32::MAX) + 1;
+        let sent = that_fit(sent, begun.part_bytes, wanted.size);
+        let first = sent.iter().zip(1..).take_while(|((number, _), due)| *number == due);
+        let (next, stands) = first.fold((1, 0), |(_, sum), ((number, part), _)| (number + 1, sum + part.bytes));
         let (moving, wanted) = (Moving::from(stands), wanted.clone());
         let (gathered, sending) = (Vec::new(), JoinSet::new());
         Ok(Self {
@@ -90,8 +90,14 @@ impl Large {
         })
     }
 
-    /// Sends what was gathered, once there is a place for it.
+    /// Sends what was gathered, once there is a place for it. A part that was sent before one that is missing stands already.
     async fn send(&mut self) -> Result<()> {
+        if let Some(part) = self.sent.get(&self.next) {
+            self.moving.moved(part.bytes);
+            self.gathered.clear();
+            (self.next, self.gathered_bytes) = (self.next + 1, 0);
+            return Ok(());
+        }
         let at_once = (BYTES_AT_ONCE / self.begun.part_bytes).clamp(1, PARTS_AT_ONCE);
         while self.sending.len() as u64 >= at_once {
             self.one_sent().await?;

@@ -56,15 +56,14 @@ fn parse_parts(xml: &[u8]) -> Result<(Vec<(u32, Part)>, bool)> {
     if is_list { Ok((parts, more)) } else { Err(Error::damaged("the service's answer is not the list it should be")) }
 }
 
-/// Parts from the first on that are what they should be.
-pub(super) fn in_order(parts: BTreeMap<u32, Part>, part_bytes: u64, size: u64) -> BTreeMap<u32, Part> {
-    let mut at = 0;
-    let due = parts.into_iter().zip(1..).take_while(|((number, part), due)| {
-        let fits = number == due && !part.etag.is_empty() && part.bytes > 0 && part.bytes == part_bytes.min(size - at);
-        at += if fits { part.bytes } else { 0 };
-        fits
+/// Parts that are as long as they should be: of `part_bytes`, the last of what is left of `size`.
+pub(super) fn that_fit(mut parts: BTreeMap<u32, Part>, part_bytes: u64, size: u64) -> BTreeMap<u32, Part> {
+    parts.retain(|number, part| {
+        let left =
+            u64::from(*number).checked_sub(1).and_then(|before| size.checked_sub(before.checked_mul(part_bytes)?));
+        !part.etag.is_empty() && part.bytes > 0 && left.is_some_and(|left| part.bytes == part_bytes.min(left))
     });
-    due.map(|(part, _)| part).collect()
+    parts
 }
 
 /// The body of `CompleteMultipartUpload`.
@@ -83,7 +82,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_stands_is_the_parts_from_the_first_that_are_whole() {
+    fn what_stands_is_the_parts_that_are_whole() {
         let xml = r"<ListPartsResult><IsTruncated>false</IsTruncated>
 <Part><PartNumber>1</PartNumber><ETag>&quot;a&quot;</ETag><Size>8</Size></Part>
 <Part><PartNumber>2</PartNumber><ETag>&quot;b&quot;</ETag><Size>8</Size></Part>
@@ -91,9 +90,11 @@ mod tests {
         let (parts, more) = parse_parts(xml.as_bytes()).expect("a list");
         let parts: BTreeMap<u32, Part> = parts.into_iter().collect();
         assert!(!more && parts.len() == 3);
-        assert_eq!(in_order(parts.clone(), 8, 100).keys().copied().collect::<Vec<_>>(), [1, 2]);
-        assert_eq!(in_order(parts.clone(), 8, 16).len(), 2);
-        assert_eq!(in_order(parts.clone(), 8, 12).len(), 1, "the second is too long");
-        assert_eq!(in_order(parts, 4, 100).len(), 0);
+        let that_fit = |part_bytes, size| that_fit(parts.clone(), part_bytes, size).into_keys().collect::<Vec<_>>();
+        assert_eq!(that_fit(8, 100), [1, 2, 4]);
+        assert_eq!(that_fit(8, 32), [1, 2, 4]);
+        assert_eq!(that_fit(8, 31), [1, 2], "the fourth is too long");
+        assert_eq!(that_fit(8, 24), [1, 2], "there is no fourth");
+        assert!(that_fit(4, 100).is_empty());
     }
 }

@@ -113,7 +113,7 @@ async fn a_push_that_ended_in_the_middle_sends_only_what_is_missing() {
         let source = rig.source();
         let pushing = moved((&source, "/"), (&rig.site, &rig.at), options());
         let until = async {
-            // Four are sent side by side, so five have arrived, the first one among them.
+            // Four are sent side by side, so five have arrived.
             while parts(&proxy) < 9 {
                 tokio::time::sleep(Duration::from_millis(1)).await;
             }
@@ -126,8 +126,8 @@ async fn a_push_that_ended_in_the_middle_sends_only_what_is_missing() {
     let counts = done((&rig.source(), "/"), (&site, &rig.at), options()).await;
     let all = parts(&proxy);
     println!("{before} parts were begun before the end, {} after it, {} bytes stood", all - before, counts.stood_bytes);
-    assert!(counts.stood_bytes > 0);
-    assert_eq!((all - before) as u64, 16 - counts.stood_bytes / PART_BYTES);
+    // Of those begun all but four were there, in whatever order they came to an end, and were not sent again.
+    assert!((16 - before..=16 - (before - 4)).contains(&(all - before)), "{} of 16", all - before);
     let back = tempfile::tempdir().expect("a folder");
     done((&rig.site, &rig.at), (&local(back.path()), "/"), options()).await;
     assert_same(rig.here.path(), back.path(), 1);

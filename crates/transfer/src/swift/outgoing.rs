@@ -70,13 +70,21 @@ impl Outgoing {
             inner.make_segments_container().await?;
             sent = what_stands(&inner, &key, wanted).await?;
         }
-        let stands = sent.values().map(|segment| segment.bytes).sum();
-        let (next, wanted) = (sent.len() as u64, wanted.clone());
+        let first = sent.iter().zip(0..).take_while(|((number, _), due)| *number == due);
+        let (next, stands) = first.fold((0, 0), |(_, sum), ((number, segment), _)| (number + 1, sum + segment.bytes));
+        let wanted = wanted.clone();
         let (gathered, sending, moving) = (Vec::new(), JoinSet::new(), Moving::from(stands));
         Ok(Self { inner, key, name, wanted, stands, sent, gathered, gathered_bytes: 0, next, sending, moving })
     }
 
+    /// Sends what was gathered, once there is a place for it. A segment that was sent before one that is missing stands already.
     async fn send(&mut self) -> Result<()> {
+        if let Some(segment) = self.sent.get(&self.next) {
+            self.moving.moved(segment.bytes);
+            self.gathered.clear();
+            (self.next, self.gathered_bytes) = (self.next + 1, 0);
+            return Ok(());
+        }
         while self.sending.len() >= AT_ONCE {
             self.one_sent().await?;
         }
@@ -157,10 +165,10 @@ impl Outgoing {
     }
 }
 
-/// Segments of this content that the service has, from the first on.
+/// Segments of this content that the service has, as long as they should be.
 async fn what_stands(inner: &Inner, key: &str, wanted: &Wanted) -> Result<BTreeMap<u64, Segment>> {
     let prefix = format!("{}{}/", segments_of(key), sum(&wanted.key));
-    let (mut stands, mut at, mut after) = (BTreeMap::new(), 0, None::<String>);
+    let (mut stands, mut after) = (BTreeMap::new(), None::<String>);
     loop {
         let page = inner.container.page(Target::Segments, &prefix, (false, PAGE), after.as_deref()).await?;
         let full = page.len() >= PAGE;
@@ -168,13 +176,15 @@ async fn what_stands(inner: &Inner, key: &str, wanted: &Wanted) -> Result<BTreeM
             let (Some(name), Some(bytes), Some(etag)) = (entry.name, entry.bytes, entry.hash) else {
                 return Ok(stands);
             };
-            let number = stands.len() as u64;
-            if name != format!("{prefix}{number:08}") || bytes == 0 || bytes != SEGMENT_BYTES.min(wanted.size - at) {
-                return Ok(stands);
-            }
-            at += bytes;
             after = Some(name.clone());
-            stands.insert(number, Segment { key: name, bytes, etag });
+            // Manifests of segments are there as well.
+            let Some(number) = name.strip_prefix(&prefix).and_then(|number| number.parse::<u64>().ok()) else {
+                continue;
+            };
+            let left = number.checked_mul(SEGMENT_BYTES).and_then(|before| wanted.size.checked_sub(before));
+            if bytes > 0 && left.is_some_and(|left| bytes == SEGMENT_BYTES.min(left)) {
+                stands.insert(number, Segment { key: name, bytes, etag });
+            }
         }
         if !full {
             return Ok(stands);
