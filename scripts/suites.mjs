@@ -29,10 +29,12 @@ const JOBS = Number(process.env.SUITES_JOBS ?? availableParallelism());
 /** No suite needs a quarter of it on two busy processors, at the size CI gives them. */
 const MINUTES_MAX = Number(process.env.SUITES_MINUTES ?? 25);
 
-/** Seconds of suites that take long: what is begun last keeps the others waiting. The rest counts as one. */
+/** Seconds of suites that take long beside others: what is begun last keeps the rest waiting. The rest counts as one. */
 const SECONDS = {
-    chaos: 163, balancers: 97, jobs_served: 89, cluster: 71, flips: 56, "auth/all": 53, crash_disk: 43, kill: 40, mount_first: 36, io_faults: 32,
-    transfer_planes: 120, model: 30, "blob/faults": 28, "cli/all": 25, bad_input: 25, meanwhile: 20, mount_care: 17, mount: 16, "blob/swift": 15, cluster_web: 12,
+    "cli/all": 230, "meta/lib": 230, third_party: 210, "transfer/lib": 190, transfer_planes: 180, slow_clients: 170, "blob/swift": 170, chaos: 160,
+    "gate/all": 160, flips: 110, balancers: 110, jobs_served: 100, transfer: 100, io_faults: 100, crash_disk: 90, mount_locks: 90, "function/all": 80,
+    transfer_objects: 80, space: 70, model: 70, cluster: 70, "broker/all": 70, mount_net_first: 70, kill: 70, mount_first: 60, mount_quic: 60,
+    bad_input: 60, "blob/faults": 50, transfer_drive: 50, run_gate: 50, function: 50, transfer_sftp: 50, mount_links: 50, transfer_imap: 40, cluster_web: 40,
 };
 
 /** Sizes for a build machine. What the store has no part in is tried on files, what the disk has none in on object stores. */

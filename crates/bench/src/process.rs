@@ -159,6 +159,11 @@ mod tests {
         let mut line = String::new();
         BufReader::new(shell.stdout.take().expect("its output")).read_line(&mut line).expect("it says so");
         let below: u32 = line.trim().parse().expect("a number");
+        // Before it sleeps, it is a copy of the shell, or has next to nothing.
+        let stat = || std::fs::read_to_string(format!("/proc/{below}/stat")).expect("it lives");
+        while !stat().contains("(sleep) S") {
+            std::thread::sleep(std::time::Duration::from_millis(1));
+        }
         let all = rss_bytes_besides(shell.id(), u32::MAX);
         let (without_below, without_shell) =
             (rss_bytes_besides(shell.id(), below), rss_bytes_besides(shell.id(), shell.id()));

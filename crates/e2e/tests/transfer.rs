@@ -98,6 +98,38 @@ fn stands(folder: &Path) -> Outcome<u64> {
     Ok(0)
 }
 
+/// Whoever has a timer run it wants silence, and a file that says how it went.
+#[test]
+fn quiet_says_what_fails_alone_and_a_file_of_counters_how_it_went() -> Outcome {
+    let folder = tempfile::tempdir()?;
+    let (from, to, counters) = (folder.path().join("from"), folder.path().join("to"), folder.path().join("push.prom"));
+    fs::create_dir(&from)?;
+    for name in ["a", "b", "c"] {
+        fs::write(from.join(name), "12345")?;
+    }
+    let push = ["push", text(&from)?, text(&to)?, "--quiet", "--metrics-file", text(&counters)?];
+    let expect = |lines: [&str; 4]| -> Outcome {
+        let said = fs::read_to_string(&counters)?;
+        for line in lines {
+            assert!(said.lines().any(|one| one == format!("holdfast_transfer_{line}")), "{line} in {said}");
+        }
+        Ok(())
+    };
+    let output = run(&push)?;
+    assert!(output.status.success() && output.stdout.is_empty() && output.stderr.is_empty(), "{output:?}");
+    expect(["files_total 3", "moved_bytes_total 15", "success 1", "running 0"])?;
+    // A folder with something in it has the place of one, and another is new.
+    fs::remove_file(to.join("from/a"))?;
+    fs::create_dir_all(to.join("from/a/kept"))?;
+    fs::write(from.join("d"), "123")?;
+    let output = run(&push)?;
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.code() == Some(PARTIAL) && output.stdout.is_empty(), "{output:?}");
+    assert!(errors.lines().any(|line| line.contains("/a")) && !errors.contains("/d"), "{errors}");
+    assert!(to.join("from/a/kept").is_dir() && to.join("from/d").is_file());
+    expect(["files_total 1", "failed_total 1", "success 0", "running 0"])
+}
+
 /// Kills come while content is on its way; `HOLDFAST_TRANSFER_KILLS` sets how many.
 #[test]
 fn a_transfer_that_is_killed_fifty_times_arrives_and_sends_next_to_nothing_twice() -> Outcome {

@@ -267,11 +267,18 @@ impl Upload {
         self.sealing.push_back(tokio::spawn(storing));
     }
 
+    /// Takes the first of those on their way. If it failed, those after it are given up: each would get the place of the one before it.
     async fn settle_one(&mut self) -> Result<()> {
         let Some(sealing) = self.sealing.front_mut() else { return Ok(()) };
         let done = sealing.await.map_err(|error| Error::internal("sealing a block failed").with_source(error));
         self.sealing.pop_front();
-        self.push(done??).await
+        match done.flatten() {
+            Ok(stored) => self.push(stored).await,
+            Err(error) => {
+                self.sealing.drain(..).for_each(|later| later.abort());
+                Err(error)
+            }
+        }
     }
 
     /// Waits for something of the client's, and stages meanwhile what is due.
@@ -354,7 +361,6 @@ impl Upload {
     /// The same up to the first block that was refused, which is the error.
     pub(super) async fn stage_good(&mut self) -> Result<()> {
         let settled = self.settle().await;
-        self.sealing.drain(..).for_each(|later| later.abort());
         self.stage_all().await?;
         settled
     }

@@ -268,6 +268,20 @@ async fn lies_about_blocks_are_refused_and_what_came_before_them_is_kept() {
         assert_eq!((again.upload, again.offset), (begun.upload, BLOCK_BYTES as u64), "{what}");
         space.abandon(begun.upload).await.expect("given up");
     }
+    // Those after it are on their way when it is refused, and get nobody's place but their own.
+    let long = bytes(5, 12 * BLOCK_BYTES);
+    let begun = space.begin(begin("kept", long.len()), &[]).await.expect("begun");
+    send(&space, &begun, entries(&space, &long).await).await.expect("sent");
+    let mut lie = vec![good[0].clone(), Sending::held(BlockId([9; 32]))];
+    for block in long.chunks(BLOCK_BYTES).skip(2) {
+        lie.push(Sending::held(identify(block.to_vec()).await.expect("hashed").id));
+    }
+    let begun = space.begin(begin("file", long.len()), &[]).await.expect("begun");
+    let refused = send(&space, &begun, lie).await.expect_err("refused");
+    assert_eq!(refused.kind(), ErrorKind::Conflict, "{refused}");
+    let again = space.begin(begin("file", long.len()), &[]).await.expect("found");
+    assert_eq!((again.upload, again.offset), (begun.upload, BLOCK_BYTES as u64));
+    space.abandon(begun.upload).await.expect("given up");
     assert_eq!(space.has_blocks(vec![a.id]).await.expect("told"), [false]);
     // More than it is to have.
     let begun = space.begin(begin("file", LENGTH), &[]).await.expect("begun");
