@@ -9,7 +9,7 @@ use std::process::Command;
 const MARK: &str = "HOLDFAST_TEST_ALONE";
 
 /// Takes mounts of FUSE and those below a folder (its first word) out of the table of mounts, and then runs a program (the others). Odd characters
-/// of a path are octal numbers in the table (proc_pid_mounts(5)).
+/// of a path are octal numbers in the table (`proc_pid_mounts(5)`).
 const OWN_TABLE: &str = r#"
 temporary=$1; shift
 cat /proc/self/mounts | while read -r _ at type _; do
