@@ -231,3 +231,8 @@ pub(super) fn md5_of(etag: &str) -> Option<&str> {
 pub(super) fn is_other_md5(etag: &str, md5: &str) -> bool {
     md5_of(etag).is_some_and(|told| !told.eq_ignore_ascii_case(md5))
 }
+
+/// Whether a tag says this MD5.
+pub(super) fn has_md5(etag: &str, md5: &str) -> bool {
+    md5_of(etag).is_some_and(|told| told.eq_ignore_ascii_case(md5))
+}

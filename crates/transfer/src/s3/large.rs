@@ -4,7 +4,7 @@
 //! which it took with its MD5. An answer 200 to the last request may still hold an error, since services keep the connection alive while they put
 //! the parts together.
 
-use super::bucket::{Head, TEXT_BYTES_MAX, There, is_encrypted, is_other_md5, timed};
+use super::bucket::{Head, TEXT_BYTES_MAX, There, has_md5, is_encrypted, is_other_md5, timed};
 use super::failure::About;
 use super::journal::{self, Begun, Journal};
 use super::parts::{Part, parts_of, parts_xml, that_fit};
@@ -40,6 +40,8 @@ pub(super) struct Large {
     journal: Journal,
     stands: u64,
     sent: BTreeMap<u32, Part>,
+    /// Parts that stand behind one that is missing.
+    stand_apart: BTreeMap<u32, Part>,
     /// The part that comes next, as far as it was written.
     gathered: Vec<Bytes>,
     gathered_bytes: u64,
@@ -69,9 +71,10 @@ impl Large {
             journal.write(&begun).await;
             (begun, BTreeMap::new())
         };
-        let sent = that_fit(sent, begun.part_bytes, wanted.size);
-        let first = sent.iter().zip(1..).take_while(|((number, _), due)| *number == due);
-        let (next, stands) = first.fold((1, 0), |(_, sum), ((number, part), _)| (number + 1, sum + part.bytes));
+        let mut sent = that_fit(sent, begun.part_bytes, wanted.size);
+        let next = (1..u32::MAX).find(|number| !sent.contains_key(number)).unwrap_or(u32::MAX);
+        let stand_apart = sent.split_off(&next);
+        let stands = sent.values().map(|part| part.bytes).sum();
         let (moving, wanted) = (Moving::from(stands), wanted.clone());
         let (gathered, sending) = (Vec::new(), JoinSet::new());
         Ok(Self {
@@ -82,6 +85,7 @@ impl Large {
             journal,
             stands,
             sent,
+            stand_apart,
             gathered,
             gathered_bytes: 0,
             next,
@@ -90,14 +94,8 @@ impl Large {
         })
     }
 
-    /// Sends what was gathered, once there is a place for it. A part that was sent before one that is missing stands already.
+    /// Sends what was gathered, once there is a place for it, unless it stands behind a part that is missing.
     async fn send(&mut self) -> Result<()> {
-        if let Some(part) = self.sent.get(&self.next) {
-            self.moving.moved(part.bytes);
-            self.gathered.clear();
-            (self.next, self.gathered_bytes) = (self.next + 1, 0);
-            return Ok(());
-        }
         let at_once = (BYTES_AT_ONCE / self.begun.part_bytes).clamp(1, PARTS_AT_ONCE);
         while self.sending.len() as u64 >= at_once {
             self.one_sent().await?;
@@ -105,7 +103,9 @@ impl Large {
         let (number, parts) = (self.next, std::mem::take(&mut self.gathered));
         (self.next, self.gathered_bytes) = (self.next + 1, 0);
         let (inner, begun, moving) = (Arc::clone(&self.inner), self.begun.clone(), self.moving.clone());
-        self.sending.spawn(async move { Ok((number, upload(&inner, &begun, number, parts, &moving).await?)) });
+        let stands = self.stand_apart.remove(&number);
+        self.sending
+            .spawn(async move { Ok((number, upload(&inner, &begun, number, (parts, stands), &moving).await?)) });
         Ok(())
     }
 
@@ -177,9 +177,20 @@ async fn create(inner: &Inner, key: &str, wanted: &Wanted) -> Result<String> {
     id.ok_or_else(|| Error::damaged("the service began an upload without naming it"))
 }
 
-async fn upload(inner: &Inner, begun: &Begun, number: u32, parts: Vec<Bytes>, moving: &Moving) -> Result<Part> {
+/// Sends a part, unless one `stands` that has its sum.
+async fn upload(
+    inner: &Inner,
+    begun: &Begun,
+    number: u32,
+    (parts, stands): (Vec<Bytes>, Option<Part>),
+    moving: &Moving,
+) -> Result<Part> {
     let body = body_of(&inner.bucket, parts, moving).await?;
     let (bytes, md5) = (body.payload.bytes(), hex(&body.md5));
+    if let Some(part) = stands.filter(|part| part.bytes == bytes && has_md5(&part.etag, &md5)) {
+        moving.moved(bytes);
+        return Ok(part);
+    }
     let call = Call::new(Method::PUT).key(&begun.key).query("partNumber", &number.to_string());
     let reply = inner.bucket.send(call.query("uploadId", &begun.upload).body(body)).await?;
     if reply.answer.status != StatusCode::OK {

@@ -13,7 +13,7 @@ use bytes::Bytes;
 use holdfast_base::limits::BLOCK_BYTES;
 use holdfast_base::{Error, ErrorKind, NodeName, Result};
 use holdfast_blob::http::Payload;
-use holdfast_blob::object::Body;
+use holdfast_blob::object::{Body, hex};
 use holdfast_blob::swift::{Call, Target};
 use http::Method;
 use serde_json::{Value, json};
@@ -46,6 +46,8 @@ pub(super) struct Outgoing {
     wanted: Wanted,
     stands: u64,
     sent: BTreeMap<u64, Segment>,
+    /// Segments that stand behind one that is missing.
+    stand_apart: BTreeMap<u64, Segment>,
     gathered: Vec<Bytes>,
     gathered_bytes: u64,
     next: u64,
@@ -70,21 +72,29 @@ impl Outgoing {
             inner.make_segments_container().await?;
             sent = what_stands(&inner, &key, wanted).await?;
         }
-        let first = sent.iter().zip(0..).take_while(|((number, _), due)| *number == due);
-        let (next, stands) = first.fold((0, 0), |(_, sum), ((number, segment), _)| (number + 1, sum + segment.bytes));
+        let next = (0..u64::MAX).find(|number| !sent.contains_key(number)).unwrap_or(u64::MAX);
+        let stand_apart = sent.split_off(&next);
+        let stands = sent.values().map(|segment| segment.bytes).sum();
         let wanted = wanted.clone();
         let (gathered, sending, moving) = (Vec::new(), JoinSet::new(), Moving::from(stands));
-        Ok(Self { inner, key, name, wanted, stands, sent, gathered, gathered_bytes: 0, next, sending, moving })
+        Ok(Self {
+            inner,
+            key,
+            name,
+            wanted,
+            stands,
+            sent,
+            stand_apart,
+            gathered,
+            gathered_bytes: 0,
+            next,
+            sending,
+            moving,
+        })
     }
 
-    /// Sends what was gathered, once there is a place for it. A segment that was sent before one that is missing stands already.
+    /// Sends what was gathered, once there is a place for it, unless it stands behind a segment that is missing.
     async fn send(&mut self) -> Result<()> {
-        if let Some(segment) = self.sent.get(&self.next) {
-            self.moving.moved(segment.bytes);
-            self.gathered.clear();
-            (self.next, self.gathered_bytes) = (self.next + 1, 0);
-            return Ok(());
-        }
         while self.sending.len() >= AT_ONCE {
             self.one_sent().await?;
         }
@@ -92,9 +102,16 @@ impl Outgoing {
         (self.next, self.gathered_bytes) = (self.next + 1, 0);
         let (inner, moving) = (Arc::clone(&self.inner), self.moving.clone());
         let key = format!("{}{}/{number:08}", segments_of(&self.key), sum(&self.wanted.key));
+        let stands = self.stand_apart.remove(&number);
         self.sending.spawn(async move {
             let body = body_of(parts, &moving).await?;
             let bytes = body.payload.bytes();
+            let is_this =
+                |segment: &Segment| segment.bytes == bytes && segment.etag.eq_ignore_ascii_case(&hex(&body.md5));
+            if let Some(segment) = stands.filter(is_this) {
+                moving.moved(bytes);
+                return Ok((number, segment));
+            }
             let etag = inner.container.put(Call::new(Method::PUT, Target::Segment(&key)), body).await?;
             Ok((number, Segment { key, bytes, etag }))
         });
