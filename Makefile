@@ -3,7 +3,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := build
-.PHONY: build run test test-engines test-web test-fast test-guest lint pictures demo crash crash-seeds chaos full-size mount-long transfer-long bench-dav bench-sites bench-web bench-http bench-cluster bench-catalogue bench-mount bench-wan bench-run lighthouse clean help
+.PHONY: build run test test-engines test-web test-fast test-guest lint pictures demo crash crash-seeds chaos full-size mount-long mount-soak transfer-long bench-dav bench-sites bench-web bench-http bench-cluster bench-catalogue bench-mount bench-wan bench-run lighthouse clean help
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -87,6 +87,10 @@ mount-long: build ## Hold mounts to their full size: a million operations of fsx
 	HOLDFAST_FSX_OPERATIONS=1000000 HOLDFAST_FSX_SEEDS=5 HOLDFAST_MOUNT_STEPS=50000 HOLDFAST_MOUNT_KILLS=100 HOLDFAST_MOUNT_ROUNDS=300 \
 		HOLDFAST_FIO_MIB=512 HOLDFAST_PGBENCH_SCALE=10 HOLDFAST_PGBENCH_SECONDS=60 HOLDFAST_PGBENCH_ROUNDS=5 \
 		$(tests) --test mount --test mount_first --test mount_net --test mount_programs -- --nocapture
+
+mount-soak: build ## An hour of writing to a mount whose server dies and freezes; every file is compared, memory is watched
+	@scripts/need.sh fuse3
+	HOLDFAST_SOAK_SECONDS=3600 $(tests) --test mount_soak -- --nocapture
 
 transfer-long: build ## Hold transfers to their full size: a million names, hundreds of power cuts, 50 kills of either end (twenty minutes)
 	@scripts/need.sh nginx openssl sshd ssh-keygen unshare

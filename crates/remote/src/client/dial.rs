@@ -16,6 +16,7 @@ use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, Shutdown, SocketAddr, UdpSocket};
 use std::pin::pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
@@ -54,6 +55,13 @@ pub(super) struct Dial {
     seen: Mutex<Option<Watched>>,
 }
 
+/// A connection.
+pub(super) struct Made {
+    pub(super) sender: SendRequest<Body>,
+    /// Set before the sender says that it is closed, if nothing comes by the connection any more: no answer that is still awaited either.
+    pub(super) died: Arc<AtomicBool>,
+}
+
 /// Where a connection's network is looked at.
 enum Watched {
     /// How long it took to connect.
@@ -73,13 +81,13 @@ impl Dial {
     }
 
     /// A connection, unless that takes too long.
-    pub(super) async fn connect(&self) -> Result<SendRequest<Body>> {
+    pub(super) async fn connect(&self) -> Result<Made> {
         let time = if self.quic.is_some() { CONNECT_TIME_QUIC } else { CONNECT_TIME.max(self.patience) };
         let made = timeout(time, self.connect_by()).await;
         made.unwrap_or_else(|_| Err(Error::unavailable(format!("{} does not answer", self.target))))
     }
 
-    async fn connect_by(&self) -> Result<SendRequest<Body>> {
+    async fn connect_by(&self) -> Result<Made> {
         let away = |error: io::Error| Error::unavailable(format!("{} cannot be reached: {error}", self.target));
         if let Some(tls) = &self.quic {
             let mut found =
@@ -113,7 +121,7 @@ impl Dial {
         self.speak(secured, Some(from)).await
     }
 
-    async fn connect_quic(&self, to: SocketAddr, tls: &rustls::ClientConfig) -> Result<SendRequest<Body>> {
+    async fn connect_quic(&self, to: SocketAddr, tls: &rustls::ClientConfig) -> Result<Made> {
         let anywhere: IpAddr = if to.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
         let failed = |error: EndpointError| {
             let why = error.to_string();
@@ -129,7 +137,7 @@ impl Dial {
     }
 
     /// HTTP/2 over what was connected, from this address of the machine if it is bound to one.
-    async fn speak<S>(&self, socket: S, from: Option<Origin>) -> Result<SendRequest<Body>>
+    async fn speak<S>(&self, socket: S, from: Option<Origin>) -> Result<Made>
     where
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
@@ -152,21 +160,26 @@ impl Dial {
         let (sender, connection) = made.map_err(|error| {
             Error::unavailable(format!("{}: it does not speak HTTP/2", self.target)).with_source(error)
         })?;
+        let died = Arc::new(AtomicBool::new(false));
+        let made = Made { sender, died: died.clone() };
         tokio::spawn(async move {
+            // Its end is what the sender sees as closed, and it is dropped last.
             let mut connection = pin!(connection);
             let ended = tokio::select! {
                 ended = &mut connection => ended,
                 from = gone(from.as_ref()) => {
                     tracing::info!(from = %from.address, "a connection is given up with the address it came from");
+                    died.store(true, Ordering::Release);
                     from.end();
                     connection.await
                 }
             };
             if let Err(error) = ended {
+                died.store(true, Ordering::Release);
                 tracing::debug!(%error, "the connection ended");
             }
         });
-        Ok(sender)
+        Ok(made)
     }
 
     /// How the network is, as far as it is known.

@@ -1,7 +1,7 @@
 //! Calls over a connection, and what is tried again on the next one ([`super::dial`]).
 
-use super::dial::Dial;
-use super::voice::Voice;
+use super::dial::{Dial, Made};
+use super::voice::{Voice, random_wide};
 use super::{Network, Options};
 use crate::wire::{self, ANSWER_BYTES_MAX, Call, MEDIA_TYPE, Value};
 use bytes::{Bytes, BytesMut};
@@ -74,6 +74,10 @@ pub(super) enum Lost {
 #[derive(Default)]
 struct Line {
     sender: Option<SendRequest<Body>>,
+    /// See [`Made::died`].
+    died: Arc<AtomicBool>,
+    /// How it is told from others ([`wire::LINE`]).
+    name: (u128, u64),
     pause: Duration,
     not_before: Option<Instant>,
 }
@@ -338,8 +342,11 @@ impl Link {
         request.body(body).map_err(|error| Error::internal("a request could not be made").with_source(error))
     }
 
-    async fn exchange(&self, request: Request<Body>) -> Result<http::Response<Incoming>, Broke> {
-        let mut sender = self.sender().await.map_err(Broke::unsent)?;
+    async fn exchange(&self, mut request: Request<Body>) -> Result<http::Response<Incoming>, Broke> {
+        let (mut sender, (line, number)) = self.sender().await.map_err(Broke::unsent)?;
+        if let Ok(value) = HeaderValue::try_from(format!("{line:032x}-{number}")) {
+            request.headers_mut().insert(wire::LINE, value);
+        }
         sender.ready().await.map_err(|error| Broke::unsent(self.broken("the connection ended", error)))?;
         sender.try_send_request(request).await.map_err(|mut error| {
             let sent = error.take_message().is_none();
@@ -351,11 +358,11 @@ impl Link {
         Error::unavailable(format!("{}: {why}", self.dial.target)).with_source(error)
     }
 
-    /// The connection of now, or a new one. Whoever comes first makes it, the others wait for that.
-    async fn sender(&self) -> Result<SendRequest<Body>> {
+    /// The connection of now, or a new one, and its name. Whoever comes first makes it, the others wait for that.
+    async fn sender(&self) -> Result<(SendRequest<Body>, (u128, u64))> {
         let mut line = self.line.lock().await;
         if let Some(sender) = line.sender.as_ref().filter(|sender| !sender.is_closed()) {
-            return Ok(sender.clone());
+            return Ok((sender.clone(), line.name));
         }
         line.sender = None;
         if let Some(not_before) = line.not_before {
@@ -363,9 +370,12 @@ impl Link {
         }
         // In a box, since it is large and seldom.
         match Box::pin(self.dial.connect()).await {
-            Ok(sender) => {
-                *line = Line { sender: Some(sender.clone()), ..Line::default() };
-                Ok(sender)
+            Ok(Made { sender, died }) => {
+                let (known, number) = line.name;
+                // One that was only told to make no more requests may still be answering some.
+                let name = if line.died.load(Ordering::Acquire) { (known, number + 1) } else { (random_wide(), 1) };
+                *line = Line { sender: Some(sender.clone()), died, name, ..Line::default() };
+                Ok((sender, name))
             }
             Err(error) => {
                 line.pause = (line.pause * 2).clamp(PAUSE, PAUSE_MAX);

@@ -48,6 +48,9 @@ pub const ANSWER_BYTES_MAX: usize = 2 << 20;
 pub const MOUNT: &str = "holdfast-mount";
 /// Header by which a client says that it knows that a file may have several names: `1`. To others each name is a file.
 pub const BONDS: &str = "holdfast-bonds";
+/// Header by which a client numbers the connections that it makes one after the other: `LINE-NUMBER`, a random number of 128 bits for all of them in hexadecimal, and one
+/// that grows in decimal. A later one takes the place of those before, on which no answer is awaited any more.
+pub const LINE: &str = "holdfast-line";
 /// Numbers that are given out with one call at most.
 pub const NUMBERS_MAX: u32 = 8_192;
 /// Members of a folder in an answer at most.

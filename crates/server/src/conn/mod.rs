@@ -9,6 +9,7 @@
 
 pub mod body;
 mod quick;
+mod replaced;
 mod socket;
 mod watch;
 
@@ -26,6 +27,7 @@ use hyper::body::Incoming;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
+use replaced::{Lines, Seat};
 use socket::Socket;
 use std::convert::Infallible;
 use std::future::Future;
@@ -101,6 +103,7 @@ pub(crate) struct Connector<H> {
     /// The same for the QUIC plane.
     http_plane: auto::Builder<TokioExecutor>,
     far: Semaphore,
+    lines: Arc<Lines>,
     handler: Arc<H>,
     limits: Limits,
 }
@@ -126,7 +129,15 @@ impl<H: Handler> Connector<H> {
             .keep_alive_interval(None)
             .initial_stream_window_size(PLANE_STREAM_WINDOW_BYTES)
             .initial_connection_window_size(PLANE_CONNECTION_WINDOW_BYTES);
-        Self { http, http_near, http_plane, far: Semaphore::new(FAR_READERS_MAX), handler, limits }
+        Self {
+            http,
+            http_near,
+            http_plane,
+            far: Semaphore::new(FAR_READERS_MAX),
+            lines: Arc::default(),
+            handler,
+            limits,
+        }
     }
 
     /// Serves one connection to its end.
@@ -138,13 +149,14 @@ impl<H: Handler> Connector<H> {
         stage.mark_changed();
         let http2 = line != Line::Plain;
         let watch = Arc::new(Watch::new(http2, Instant::now()));
+        let seat = Arc::new(Seat::new(&self.lines));
         let mut socket = Socket::new(stream, watch.clone());
         if H::HAS_READY && !http2 {
             let leaving = AtomicBool::new(false);
             let ended = {
                 let quick = pin!(quick::serve(&mut socket, &*self.handler, peer, &watch, &leaving));
                 let leave = |_: Pin<&mut _>| leaving.store(true, Ordering::Relaxed);
-                self.attend(quick, leave, peer, &watch, &mut stage).await
+                self.attend(quick, leave, peer, (&watch, &seat), &mut stage).await
             };
             match ended {
                 Some(Ok(Some(read))) => socket.unread(read),
@@ -154,10 +166,13 @@ impl<H: Handler> Connector<H> {
             stage.mark_changed();
         }
         let service = {
-            let (connector, watch) = (self.clone(), watch.clone());
+            let (connector, watch, seat) = (self.clone(), watch.clone(), seat.clone());
             // It begins here and not when the answer is first polled: hyper may read of the body before that, and those bytes
             // are not of a head.
-            service_fn(move |request| connector.clone().answer(request, peer, Running::begin(watch.clone())))
+            service_fn(move |request: Request<Incoming>| {
+                seat.hear(request.headers());
+                connector.clone().answer(request, peer, Running::begin(watch.clone()))
+            })
         };
         let far = self.far.try_acquire();
         let http = match line {
@@ -167,18 +182,19 @@ impl<H: Handler> Connector<H> {
         };
         let connection = pin!(http.serve_connection(TokioIo::new(socket), service));
         let leave = |connection: Pin<&mut auto::Connection<'_, _, _, _>>| connection.graceful_shutdown();
-        if let Some(Err(error)) = self.attend(connection, leave, peer, &watch, &mut stage).await {
+        if let Some(Err(error)) = self.attend(connection, leave, peer, (&watch, &seat), &mut stage).await {
             tracing::debug!(peer = %peer.address, %error, "connection ended");
         }
     }
 
-    /// Polls a connection to its end. When the timer says so or the server stops, it is asked to `leave`, or cut: then there is no answer.
+    /// Polls a connection to its end. When the timer says so or the server stops, it is asked to `leave`, or cut: then there is no answer. One whose client
+    /// has made another is cut.
     async fn attend<C: Future>(
         &self,
         mut connection: Pin<&mut C>,
         leave: impl Fn(Pin<&mut C>),
         peer: Peer,
-        watch: &Watch,
+        (watch, seat): (&Watch, &Seat),
         stage: &mut Receiver<Stage>,
     ) -> Option<C::Output> {
         let tick = self.limits.tick();
@@ -203,6 +219,10 @@ impl<H: Handler> Connector<H> {
                         }
                     }
                     timer.as_mut().reset(now + tick);
+                }
+                () = seat.replaced() => {
+                    tracing::debug!(peer = %peer.address, "connection cut: its client has made another");
+                    return None;
                 }
                 changed = stage.changed() => {
                     let now = if changed.is_ok() { *stage.borrow_and_update() } else { Stage::Ending };
