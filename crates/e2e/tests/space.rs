@@ -175,7 +175,8 @@ fn a_tree_made_ten_times_grows_the_disk_by_what_was_stored() -> Outcome {
     // The same bytes again are kept once.
     put_tree(&client, &format!("{HOME}/again"), &TreeSpec { seed: 0, ..spec })?;
     reclaim(&rig)?;
-    let share = (kept(&rig)? - before) as f64 / stored as f64;
+    // A database that cleaned up meanwhile has less.
+    let share = kept(&rig)?.saturating_sub(before) as f64 / stored as f64;
     println!("the first tree again: {share:.3} of it on the disk");
     assert!(share < GROWTH_SHARE, "{share}");
     rig.stop()
