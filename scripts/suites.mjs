@@ -26,8 +26,6 @@ import process from "node:process";
 const ROOT = resolve(dirname(new URL(import.meta.url).pathname), "..");
 process.chdir(ROOT);
 process.env.HOLDFAST_BIN ??= join(ROOT, "target/ci/holdfast");
-// Five minutes of a mount under faults, which is the least that says something of memory.
-process.env.HOLDFAST_SOAK_SECONDS ??= "300";
 const JOBS = Number(process.env.SUITES_JOBS ?? availableParallelism());
 /** No suite needs a quarter of it on two busy processors, at the size CI gives them. */
 const MINUTES_MAX = Number(process.env.SUITES_MINUTES ?? 25);
@@ -47,6 +45,9 @@ const WAITING = new Set([
     "run_gate", "remote/all", "kill on postgres,swift", "kill on postgres,s3", "jobs", "wan/real", "plane/all",
     ...["admin", "interrupted", "jobs", "look", "sharing", "smart", "large"].flatMap((name) => [`${name} in chromium`, `${name} in firefox`]),
 ]);
+
+/** Settings of single suites. Less than five minutes of a mount under faults say nothing of its memory. */
+const OWN = { mount_soak: { HOLDFAST_SOAK_SECONDS: process.env.HOLDFAST_SOAK_SECONDS ?? "300" } };
 
 /** Sizes for a build machine. What the store has no part in is tried on files, what the disk has none in on object stores. */
 const SHORT = { HOLDFAST_MODEL_SEEDS: 1, HOLDFAST_KILLS: 10, HOLDFAST_FAULT_STEP: 3, HOLDFAST_UPLOAD_MIB: 64, HOLDFAST_ENTRIES: 10000 };
@@ -113,7 +114,7 @@ async function programs() {
 const rust = (program, engines, env = {}) => ({
     name: engines ? `${program.name} on ${engines}` : program.name,
     seconds: SECONDS[program.name] ?? 1,
-    start: () => run(program.path, [], { cwd: program.cwd, env: { CARGO_MANIFEST_DIR: program.cwd, ...(engines && { HOLDFAST_ENGINES: engines }), ...env } }),
+    start: () => run(program.path, [], { cwd: program.cwd, env: { CARGO_MANIFEST_DIR: program.cwd, ...(engines && { HOLDFAST_ENGINES: engines }), ...OWN[program.name], ...env } }),
 });
 
 function on(engines, found, env) {

@@ -12,6 +12,7 @@ mod memory;
 pub mod reclaim;
 
 pub(crate) use memory::give_back as give_memory_back;
+pub use memory::share_heaps;
 
 pub use backup::{BackupReport, backup, restore};
 pub use check::{CheckOptions, CheckReport, check};

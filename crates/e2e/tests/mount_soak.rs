@@ -16,7 +16,7 @@ const HEALTHY: Duration = Duration::from_secs(6);
 /// For how long a server is frozen or not there; an operation of a mount waits for longer than that.
 const AWAY: Duration = Duration::from_secs(9);
 /// Memory that may come and go with what is written at the time.
-const SWAY: u64 = 48 << 20;
+const SWAY: u64 = 96 << 20;
 
 /// What was seen of memory: when, and how many bytes the mount and the server had.
 type Seen = Vec<(Duration, [u64; 2])>;
@@ -91,7 +91,7 @@ fn hours_of_writing_while_the_server_dies_and_freezes_lose_nothing_and_take_no_m
     assert!(files > 0 && verified == files && sum("failed") == 0, "{verified} of {files}: {report}");
     for whose in [0, 1] {
         let (first, last) = (most(&seen, whose, 0), most(&seen, whose, 2));
-        assert!(last <= first + first / 5 + SWAY, "memory grows: {seen:?}");
+        assert!(last <= first + SWAY, "memory grows: {seen:?}");
     }
     assert_eq!(fs::read_dir(mount.at())?.count(), 0, "something is left");
     mount.stop()?;

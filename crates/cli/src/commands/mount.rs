@@ -170,6 +170,7 @@ pub(crate) fn run(args: &MountArgs, json: bool) -> anyhow::Result<ExitCode> {
     if !args.foreground {
         return background(args, &source, json);
     }
+    holdfast_drive::care::share_heaps();
     block_on(async {
         let _metrics = args.metrics_listen.as_deref().map(MetricsListener::start).transpose()?;
         // Before anything is opened, so that no signal ends it half-way.

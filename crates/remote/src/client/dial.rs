@@ -14,9 +14,10 @@ use parking_lot::Mutex;
 use socket2::{SockRef, Socket};
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, Shutdown, SocketAddr, UdpSocket};
+use std::os::fd::AsRawFd;
 use std::pin::pin;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
@@ -40,6 +41,8 @@ const PLANE_STREAM_WINDOW_BYTES: u32 = 32 << 20;
 const PLANE_WINDOW_BYTES: u32 = 48 << 20;
 /// What the plane takes ahead of what it sends. A push that is to go on by another way need not wait for more than that, and how fast it goes is known.
 const PLANE_AHEAD: Duration = Duration::from_millis(500);
+/// Bytes of a request that are taken ahead of what the kernel takes: what was taken counts as moved.
+const SEND_BUFFER_BYTES: usize = 128 << 10;
 /// Bytes that the kernel has and has not sent.
 const UNSENT_BYTES: u32 = 256 << 10;
 
@@ -64,8 +67,8 @@ pub(super) struct Made {
 
 /// Where a connection's network is looked at.
 enum Watched {
-    /// How long it took to connect.
-    Tcp(Duration),
+    /// How long it took to connect, and the connection for as long as there is one.
+    Tcp(Duration, Weak<Origin>),
     /// What the plane says, which is something each second, and when it did.
     Quic(watch::Receiver<Statistics>, Instant),
 }
@@ -97,12 +100,12 @@ impl Dial {
         }
         let began = Instant::now();
         let socket = TcpStream::connect((self.target.host.as_str(), self.target.port)).await.map_err(away)?;
-        *self.seen.lock() = Some(Watched::Tcp(began.elapsed()));
+        let from = Arc::new(Origin::of(&socket).map_err(away)?);
+        *self.seen.lock() = Some(Watched::Tcp(began.elapsed(), Arc::downgrade(&from)));
         socket.set_nodelay(true).map_err(away)?;
         // What is asked for must not wait behind megabytes of content in the kernel.
         SockRef::from(&socket).set_tcp_notsent_lowat(UNSENT_BYTES).map_err(away)?;
         metrics::counter!("holdfast_remote_connections_total").increment(1);
-        let from = Origin::of(&socket).map_err(away)?;
         let Some(tls) = &self.tls else { return self.speak(socket, Some(from)).await };
         let secured = tls.connect(self.target.server_name()?, socket).await.map_err(|error| {
             let is_ours = error
@@ -137,7 +140,7 @@ impl Dial {
     }
 
     /// HTTP/2 over what was connected, from this address of the machine if it is bound to one.
-    async fn speak<S>(&self, socket: S, from: Option<Origin>) -> Result<Made>
+    async fn speak<S>(&self, socket: S, from: Option<Arc<Origin>>) -> Result<Made>
     where
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
@@ -153,6 +156,7 @@ impl Dial {
                 .keep_alive_interval(PING_EVERY)
                 .keep_alive_timeout(self.patience)
                 .keep_alive_while_idle(true)
+                .max_send_buf_size(SEND_BUFFER_BYTES)
                 .initial_stream_window_size(STREAM_WINDOW_BYTES)
                 .initial_connection_window_size(WINDOW_BYTES);
         }
@@ -167,7 +171,7 @@ impl Dial {
             let mut connection = pin!(connection);
             let ended = tokio::select! {
                 ended = &mut connection => ended,
-                from = gone(from.as_ref()) => {
+                from = gone(from.as_deref()) => {
                     tracing::info!(from = %from.address, "a connection is given up with the address it came from");
                     died.store(true, Ordering::Release);
                     from.end();
@@ -185,7 +189,7 @@ impl Dial {
     /// How the network is, as far as it is known.
     pub(super) fn network(&self) -> Option<Network> {
         Some(match self.seen.lock().as_ref()? {
-            Watched::Tcp(rtt) => Network { plane: Plane::Tcp, rtt: *rtt, lost: None, connections: 1 },
+            Watched::Tcp(rtt, _) => Network { plane: Plane::Tcp, rtt: *rtt, lost: None, connections: 1 },
             Watched::Quic(seen, _) => {
                 let seen = *seen.borrow();
                 let rtt = Duration::try_from_secs_f64(seen.rtt_us / 1e6).unwrap_or_default();
@@ -194,10 +198,19 @@ impl Dial {
         })
     }
 
+    /// Bytes that the kernel has of the connection over TCP, and whose arrival the other end has not told. The plane says itself how far it takes them ahead.
+    pub(super) fn queued(&self) -> u64 {
+        let origin = match self.seen.lock().as_ref() {
+            Some(Watched::Tcp(_, origin)) => origin.upgrade(),
+            _ => None,
+        };
+        origin.map_or(0, |origin| origin.queued())
+    }
+
     /// For how long the plane has heard nothing of the other end, to the grain of these questions; TCP does not tell.
     pub(super) fn silence(&self) -> Option<Duration> {
         match self.seen.lock().as_mut()? {
-            Watched::Tcp(_) => None,
+            Watched::Tcp(..) => None,
             Watched::Quic(seen, heard) => {
                 if seen.has_changed().is_ok_and(|has| has) {
                     seen.mark_unchanged();
@@ -219,6 +232,15 @@ struct Origin {
 impl Origin {
     fn of(socket: &TcpStream) -> io::Result<Self> {
         Ok(Self { address: socket.local_addr()?.ip(), socket: SockRef::from(socket).try_clone()? })
+    }
+
+    /// See [`Dial::queued`].
+    #[expect(unsafe_code, reason = "a foreign function; see the safety comment")]
+    fn queued(&self) -> u64 {
+        let mut bytes: libc::c_int = 0;
+        // SAFETY: the descriptor is open for as long as `self.socket` is, and TIOCOUTQ (tcp(7), SIOCOUTQ) writes one `int` to where it is told to.
+        let answered = unsafe { libc::ioctl(self.socket.as_raw_fd(), libc::TIOCOUTQ, &raw mut bytes) };
+        if answered == 0 { u64::try_from(bytes).unwrap_or(0) } else { 0 }
     }
 
     /// Ends the connection: who waits for an answer by it is told so. Nothing but that ends requests under way, not even when the connection's task is dropped.

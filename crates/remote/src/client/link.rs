@@ -390,6 +390,11 @@ impl Link {
         self.dial.network()
     }
 
+    /// Bytes that were written and whose arrival is not known ([`Dial::queued`]).
+    pub(super) fn queued(&self) -> u64 {
+        self.dial.queued()
+    }
+
     /// For how long the plane of QUIC has heard nothing of the server.
     pub(super) fn plane_silence(&self) -> Option<Duration> {
         self.dial.silence()

@@ -30,7 +30,7 @@ pub(super) struct Pool {
     given_up: watch::Sender<bool>,
     /// How many of them are used.
     wide: watch::Sender<usize>,
-    /// Bytes of content that went through all of them.
+    /// Bytes of content that all of them were given, or brought.
     moved: AtomicU64,
 }
 
@@ -141,14 +141,19 @@ impl Pool {
         Turn(line.clone())
     }
 
-    /// Content went through.
+    /// Content was given to a connection, or came by it.
     pub(super) fn moved(&self, bytes: u64) {
         self.moved.fetch_add(bytes, Ordering::Relaxed);
     }
 
-    /// Bytes of content that went through all of them.
+    /// Bytes of content that went through all of them: what lies in the kernel's queues did not. A new connection has one that takes megabytes at once.
     pub(super) fn bytes(&self) -> u64 {
-        self.moved.load(Ordering::Relaxed)
+        self.moved.load(Ordering::Relaxed).saturating_sub(self.queued())
+    }
+
+    /// Bytes that were given to connections and have not arrived, as far as it is known.
+    pub(super) fn queued(&self) -> u64 {
+        self.lines.iter().map(|line| line.link.queued()).sum()
     }
 
     /// How the network is, as far as it is known.
@@ -174,7 +179,7 @@ async fn adapt(pool: Weak<Pool>, mut width: Width) {
         sleep(Width::every(rtt)).await;
         let Some(pool) = pool.upgrade() else { return };
         let (moved, now, is_busy) = (pool.bytes(), Instant::now(), pool.is_busy());
-        let count = width.look(moved - before, now - at, was_busy && is_busy);
+        let count = width.look(moved.saturating_sub(before), now - at, was_busy && is_busy);
         if count != pool.width() {
             tracing::debug!(from = pool.width(), to = count, "another number of connections");
             pool.wide.send_replace(count);

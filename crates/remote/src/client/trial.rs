@@ -145,9 +145,12 @@ async fn run(pools: &Weak<Pools>, (plane, ways): (Plane, &Ways), before: f64, ta
     let is_hopeless = |bytes: u64, time: Duration| (bytes as f64) < HOPELESS * before * time.as_secs_f64();
     let mut hopeless = is_hopeless(pool.bytes(), takes);
     if !hopeless {
-        let (began, time) = ((pools.upgrade()?.moved(), pool.bytes()), takes.max(JUDGED) / 2);
+        // What it was only given counts for neither.
+        let look = || Some([pools.upgrade()?.moved().saturating_sub(pool.queued()), pool.bytes()]);
+        let (began, time) = (look()?, takes.max(JUDGED) / 2);
         sleep(time).await;
-        let (all, by_it) = (pools.upgrade()?.moved() - began.0, pool.bytes() - began.1);
+        let now = look()?;
+        let [all, by_it] = [0, 1].map(|index| now[index].saturating_sub(began[index]));
         hopeless = is_hopeless(by_it, time);
         let (all, by_it) = (all as f64 / time.as_secs_f64(), by_it as f64 / time.as_secs_f64());
         tracing::debug!(before, all, by_it, "what moved during the trial of the other transport");
