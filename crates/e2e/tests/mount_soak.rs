@@ -51,7 +51,7 @@ fn hours_of_writing_while_the_server_dies_and_freezes_lose_nothing_and_take_no_m
         "--checksum",
         "true",
     ]);
-    command.args(["--file-size", "1KiB..400KiB", "--fsync", "--no-settle", "--no-warm", "--no-progress", "--json"]);
+    command.args(["--file-size", "1KiB..1500KiB", "--fsync", "--no-settle", "--no-warm", "--no-progress", "--json"]);
     command.arg("--duration").arg(format!("{seconds}s"));
     let bench = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
     let began = Instant::now();
