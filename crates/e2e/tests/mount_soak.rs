@@ -16,7 +16,7 @@ const HEALTHY: Duration = Duration::from_secs(6);
 /// For how long a server is frozen or not there; an operation of a mount waits for longer than that.
 const AWAY: Duration = Duration::from_secs(9);
 /// Memory that may come and go with what is written at the time.
-const SWAY: u64 = 96 << 20;
+const SWAY: u64 = 128 << 20;
 
 /// What was seen of memory: when, and how many bytes the mount and the server had.
 type Seen = Vec<(Duration, [u64; 2])>;
