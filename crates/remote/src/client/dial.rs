@@ -282,4 +282,24 @@ mod tests {
         ours.readable().await.expect("it is told so");
         assert_eq!(ours.try_read(&mut [0]).expect("it ends"), 0);
     }
+
+    /// Who takes nothing has less than was written; the rest is queued until it takes it.
+    #[tokio::test]
+    async fn what_was_written_is_queued_until_the_other_end_has_it() {
+        let listener = std::net::TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port");
+        let ours = TcpStream::connect(listener.local_addr().expect("it is bound")).await.expect("it listens");
+        let (mut theirs, _) = listener.accept().expect("somebody connects");
+        let origin = Origin::of(&ours).expect("it is connected");
+        assert_eq!(origin.queued(), 0);
+        let (piece, mut written) = (vec![1; 1 << 16], 0);
+        while let Ok(bytes) = ours.try_write(&piece) {
+            written += bytes as u64;
+        }
+        let queued = origin.queued();
+        assert!(queued > 0 && queued < written, "{queued} of {written}");
+        io::copy(&mut io::Read::take(&mut theirs, written), &mut io::sink()).expect("it comes");
+        while origin.queued() > 0 {
+            sleep(Duration::from_millis(1)).await;
+        }
+    }
 }

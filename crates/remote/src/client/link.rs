@@ -1,12 +1,13 @@
 //! Calls over a connection, and what is tried again on the next one ([`super::dial`]).
 
 use super::dial::{Dial, Made};
-use super::voice::{Voice, random_wide};
+use super::voice::Voice;
 use super::{Network, Options};
 use crate::wire::{self, ANSWER_BYTES_MAX, Call, MEDIA_TYPE, Value};
 use bytes::{Bytes, BytesMut};
 use holdfast_auth::Secret;
 use holdfast_base::{Error, ErrorKind, Result};
+use holdfast_seal::keys::random_bytes;
 use http::header::{AUTHORIZATION, CONTENT_TYPE, HeaderValue};
 use http::{Method, Request, StatusCode, Uri};
 use http_body_util::combinators::UnsyncBoxBody;
@@ -373,7 +374,11 @@ impl Link {
             Ok(Made { sender, died }) => {
                 let (known, number) = line.name;
                 // One that was only told to make no more requests may still be answering some.
-                let name = if line.died.load(Ordering::Acquire) { (known, number + 1) } else { (random_wide(), 1) };
+                let name = if line.died.load(Ordering::Acquire) {
+                    (known, number + 1)
+                } else {
+                    (u128::from_le_bytes(random_bytes()?), 1)
+                };
                 *line = Line { sender: Some(sender.clone()), died, name, ..Line::default() };
                 Ok((sender, name))
             }

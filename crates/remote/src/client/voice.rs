@@ -29,8 +29,3 @@ fn random() -> u64 {
     // Keyed with random bytes of the system.
     RandomState::new().hash_one(std::time::Instant::now()) | 1
 }
-
-/// Random, of 128 bits.
-pub(super) fn random_wide() -> u128 {
-    u128::from(random()) << 64 | u128::from(random())
-}
