@@ -275,60 +275,6 @@ impl<'o> Lab<'o> {
         true
     }
 
-    /// Asks for every file by its name, twice.
-    fn stat(&mut self, target: usize, works: &[Work]) {
-        let (files, stop) = (stat::files(works), self.frame.stop_handle());
-        let cold =
-            series("stat.cold", "Attributes of every file by its name, of which the kernel knows none", "files/s");
-        let warm = series("stat.warm", "The same once more", "files/s");
-        match stat::forget_names() {
-            Ok(()) => self.ask(&cold, target, &files, &stop),
-            Err(error) => self.frame.warn(format!("{} is left out: /proc/sys/vm/drop_caches: {error}", cold.id)),
-        }
-        self.ask(&warm, target, &files, &stop);
-    }
-
-    fn ask(&mut self, info: &SeriesInfo, target: usize, files: &[PathBuf], stop: &AtomicBool) {
-        self.frame.measure(info, target, 0, || {
-            let began = Instant::now();
-            let count = stat::all(files, stop).map_err(|error| Stopped::Failed(error.to_string()))?;
-            if stop.load(Ordering::Relaxed) { Err(Stopped::Interrupted) } else { Ok(rate(count, began.elapsed())) }
-        });
-    }
-
-    /// Unpacks an archive beside the clients' trees.
-    fn unpack(&mut self, target: usize, root: &Path, work: &Work) {
-        let folder = root.join("unpacked");
-        let ready = match self.archive.take() {
-            Some(archive) => Ok(archive),
-            None => Archive::make(work),
-        };
-        let archive = match ready.and_then(|archive| {
-            std::fs::create_dir(&folder)?;
-            Ok(archive)
-        }) {
-            Ok(archive) => archive,
-            Err(error) => return self.frame.fail("set up unpacking", target, &format!("{error:#}")),
-        };
-        let (entries, stop) = (work.shape.folders() + work.shape.file_count() - 1, self.frame.stop_handle());
-        let info = series("unpack", "Unpacking an archive of one client's tree: tar -xzf", "entries/s");
-        self.frame.measure(&info, target, work.shape.bytes(), || {
-            let began = Instant::now();
-            let unpacked = archive.unpack(&folder);
-            let took = began.elapsed();
-            match unpacked {
-                _ if stop.load(Ordering::Relaxed) => Err(Stopped::Interrupted),
-                Err(error) => Err(Stopped::Failed(format!("{error:#}"))),
-                Ok(()) => match verify::list(&folder, &stop) {
-                    Ok(seen) if seen == entries => Ok(rate(entries, took)),
-                    Ok(seen) => Err(Stopped::Failed(format!("{seen} of {entries} entries were unpacked"))),
-                    Err(error) => Err(Stopped::Failed(error.to_string())),
-                },
-            }
-        });
-        self.archive = Some(archive);
-    }
-
     /// Reads every file and compares it with what was written.
     fn read_back(&mut self, target: usize, works: &[Work], made: &mut CreateRun) {
         let stop = self.frame.stop_handle();
