@@ -126,7 +126,7 @@ lighthouse: build web/lighthouse/node_modules/.package-lock.json ## Hold the fil
 	@scripts/need.sh node chromium
 	HOLDFAST_BIN=$$PWD/target/release/holdfast node web/e2e/lighthouse.mjs
 
-bench-mount: build ## Measure making files on mounted spaces beside gocryptfs and the disk, report 003's tests among them (ten minutes)
+bench-mount: build ## Measure making files on mounted spaces beside gocryptfs and the disk, report 003's tests among them (RIVALS names more)
 	@scripts/bench-mount.sh
 
 bench-wan: build ## Measure tools that fetch files over report 001's bad networks (root; hours, or BENCH_WAN=--short for two minutes)
