@@ -43,6 +43,8 @@ impl Choice {
 pub(super) struct Late {
     task: JoinHandle<Result<Opened>>,
     began: Instant,
+    /// What is chosen once it is there.
+    chosen: Chosen,
 }
 
 impl Drop for Late {
@@ -52,21 +54,33 @@ impl Drop for Late {
 }
 
 impl Late {
-    fn begin(options: &Options, reach: &Reach, (path, contents): (&DrivePath, usize)) -> Self {
+    fn begin(options: &Options, reach: &Reach, (path, contents): (&DrivePath, usize), chosen: Chosen) -> Self {
         let (options, reach, path) = (options.clone(), reach.clone(), path.clone());
         let task = tokio::spawn(async move { open_by(Plane::Quic, &options, &reach, (&path, contents)).await });
-        Self { task, began: Instant::now() }
+        Self { task, began: Instant::now(), chosen }
     }
 
     async fn opened(&mut self) -> Result<Opened> {
         (&mut self.task).await.map_err(|error| Error::internal("a task was lost").with_source(error))?
     }
 
-    /// The space, if it is there within the time that QUIC has.
-    pub(super) async fn in_time(mut self) -> Option<Space> {
+    /// The choice of it; none if it does not get through.
+    async fn choice(&mut self) -> Result<Option<Choice>> {
+        match self.opened().await {
+            Ok(opened) => Ok(Some(Choice { opened, chosen: self.chosen, late: None })),
+            Err(error) if is_no_matter_of_transport(&error) => Err(error),
+            Err(error) => {
+                tracing::info!(%error, "over TCP, as the plane of QUIC does not answer");
+                Ok(None)
+            }
+        }
+    }
+
+    /// The space and what is chosen with it, if it is there within the time that QUIC has.
+    pub(super) async fn in_time(mut self) -> Option<(Space, Chosen)> {
         let left = QUIC_TIME.saturating_sub(self.began.elapsed());
         let (space, _) = timeout(left, self.opened()).await.ok()?.ok()?;
-        Some(space)
+        Some((space, self.chosen))
     }
 }
 
@@ -101,31 +115,31 @@ pub(super) async fn choose(
             _ => memory.forget(),
         }
     }
-    let known = known.filter(|known| known.plane == Plane::Quic);
-    let mut choice = by_plane(options, reach, look, known.is_some()).await?;
-    match (known, choice.chosen) {
-        (Some(known), Chosen { plane: Plane::Quic, .. }) => choice.chosen = known,
-        (Some(_), _) => memory.forget(),
-        (None, _) => {}
-    }
+    let choice = by_plane(options, reach, look, known.filter(|known| known.plane == Plane::Quic)).await?;
+    // One that is late has its time first.
     if choice.chosen.why == Why::Blocked && choice.late.is_none() {
         memory.keep(choice.chosen, SystemTime::now());
     }
     Ok(choice)
 }
 
-/// By the plane of QUIC, if the server is far, or hard to reach by TCP, or that was found to be `better`, and if it gets through; otherwise by TCP.
-async fn by_plane(options: &Options, reach: &Reach, look: (&DrivePath, usize), better: bool) -> Result<Choice> {
+/// By the plane of QUIC, if the server is far, or hard to reach by TCP, or that is known to be better, and if it gets through; otherwise by TCP.
+async fn by_plane(
+    options: &Options,
+    reach: &Reach,
+    look: (&DrivePath, usize),
+    better: Option<Chosen>,
+) -> Result<Choice> {
     let began = Instant::now();
     let mut reached = pin!(timeout(QUIC_TIME, options.target.reach()));
     let mut ended = None;
-    if !better {
+    if better.is_none() {
         ended = timeout(NEAR, &mut reached).await.ok().map(|reached| matches!(reached, Ok(Ok(()))));
         if ended == Some(true) {
             return Ok(Choice::new(open_by(Plane::Tcp, options, reach, look).await?, Plane::Tcp, Why::Near));
         }
     }
-    let mut quic = Late::begin(options, reach, look);
+    let mut quic = Late::begin(options, reach, look, better.unwrap_or(Chosen::new(Plane::Quic, Why::Far)));
     let head_start = async {
         let is_reached = match ended {
             Some(is_reached) => is_reached,
@@ -137,7 +151,7 @@ async fn by_plane(options: &Options, reach: &Reach, look: (&DrivePath, usize), b
     };
     let refused = tokio::select! {
         biased;
-        opened = quic.opened() => match of_quic(opened)? {
+        choice = quic.choice() => match choice? {
             Some(choice) => return Ok(choice),
             None => true,
         },
@@ -150,7 +164,7 @@ async fn by_plane(options: &Options, reach: &Reach, look: (&DrivePath, usize), b
     }
     let opened = tokio::select! {
         biased;
-        opened = quic.opened() => match of_quic(opened)? {
+        choice = quic.choice() => match choice? {
             Some(choice) => return Ok(choice),
             None => return Ok(Choice::new(tcp.await?, Plane::Tcp, Why::Blocked)),
         },
@@ -159,19 +173,7 @@ async fn by_plane(options: &Options, reach: &Reach, look: (&DrivePath, usize), b
     match opened {
         Ok(opened) => Ok(Choice { late: Some(quic), ..Choice::new(opened, Plane::Tcp, Why::Blocked) }),
         Err(error) if is_no_matter_of_transport(&error) => Err(error),
-        Err(error) => of_quic(quic.opened().await)?.ok_or(error),
-    }
-}
-
-/// How it is by QUIC; none if that does not get through.
-fn of_quic(opened: Result<Opened>) -> Result<Option<Choice>> {
-    match opened {
-        Ok(opened) => Ok(Some(Choice::new(opened, Plane::Quic, Why::Far))),
-        Err(error) if is_no_matter_of_transport(&error) => Err(error),
-        Err(error) => {
-            tracing::info!(%error, "over TCP, as the plane of QUIC does not answer");
-            Ok(None)
-        }
+        Err(error) => quic.choice().await?.ok_or(error),
     }
 }
 

@@ -75,9 +75,9 @@ impl DriveSite {
         tokio::spawn(async move {
             if let Some(late) = late {
                 match late.in_time().await {
-                    Some(by_quic) => {
+                    Some((by_quic, found)) => {
                         space.go_on_by(&by_quic);
-                        *chosen.lock() = Chosen::new(Plane::Quic, Why::Far);
+                        *chosen.lock() = found;
                     }
                     None => memory.keep(*chosen.lock(), SystemTime::now()),
                 }
