@@ -3,7 +3,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := build
-.PHONY: build run test test-engines test-web test-fast test-guest lint pictures demo crash crash-seeds chaos full-size mount-long mount-soak transfer-long bench-dav bench-sites bench-web bench-http bench-cluster bench-catalogue bench-mount bench-wan bench-run lighthouse clean help
+.PHONY: build run test tools test-engines test-web test-fast test-guest lint pictures demo crash crash-seeds chaos full-size mount-long mount-soak transfer-long bench-dav bench-sites bench-web bench-http bench-cluster bench-catalogue bench-mount bench-wan bench-run lighthouse clean help
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -30,9 +30,14 @@ web/dist/index.html: web/node_modules/.package-lock.json $(pages)
 run: build ## Build and serve a drive on this machine; HOLDFAST_DATA names its folder
 	@scripts/run.sh
 
-test: lint ## Everything that must hold: lints, docs, licences, tests, third-party suites
-	@scripts/need.sh cc fuse3 postgresql swift weed haproxy nginx apache2 vsftpd proftpd dovecot caddy litmus cadaver rclone curl unzip openssl git sqlite3 fsx pjdfstest fio chromium firefox sshd ssh-keygen unshare setpriv strace python3
+# Tools are fetched while the lints compile.
+test: web/dist/index.html ## Everything that must hold: lints, docs, licences, tests, third-party suites
+	@scripts/need.sh cc
+	@$(MAKE) --no-print-directory tools & tools=$$!; failed=0; $(MAKE) --no-print-directory lint || failed=1; wait $$tools; exit $$failed
 	node scripts/suites.mjs all short web
+
+tools: ## Install what the tests need, or name it
+	@scripts/need.sh fuse3 postgresql swift weed haproxy nginx apache2 vsftpd proftpd dovecot caddy litmus cadaver rclone curl unzip openssl git sqlite3 fsx pjdfstest fio chromium firefox sshd ssh-keygen unshare setpriv strace python3
 
 test-engines: build ## Every suite at its usual size on PostgreSQL with files, SeaweedFS and Swift (long)
 	@scripts/need.sh cc node fuse3 postgresql swift weed litmus cadaver rclone curl unzip
