@@ -79,6 +79,10 @@ pub trait Tree: Send + Sync + 'static {
     async fn settle(&self) -> Result<()>;
     /// Changes of the drive's spaces from now on, by whomever.
     fn changes(&self) -> broadcast::Receiver<Change>;
+    /// A number that stays while nobody but whoever asks changed anything, as far as anybody is told of it at once; none if nobody is. Waits for nobody.
+    fn unchanged(&self) -> Option<u64> {
+        None
+    }
     /// How it does, for whoever looks after a mount. Waits for nobody.
     fn condition(&self) -> Condition {
         Condition::default()

@@ -50,6 +50,13 @@ pub(crate) struct Core {
     pub(crate) locks: Option<Locks>,
 }
 
+/// Attributes, as they are shown.
+pub(crate) struct Shown {
+    pub(crate) attributes: FileAttr,
+    /// Whether they are those of an open file, which are what it was when it was last looked at.
+    pub(crate) open: bool,
+}
+
 /// Who asks, and what for a new node is to have.
 #[derive(Clone, Copy)]
 pub(crate) struct Maker {
@@ -99,12 +106,13 @@ impl Core {
     }
 
     /// Attributes of a node as they are shown: of one that is open, with what is not saved yet.
-    pub(crate) fn shown(&self, entry: &Entry) -> FileAttr {
+    pub(crate) fn shown(&self, entry: &Entry) -> Shown {
         let number = entry.number();
-        match self.files.get(number) {
-            Some(file) => self.shown_open(&file),
-            None => attributes(entry, self.ino(number), &self.usual, entry.names(), self.is_sparse(entry)),
+        if let Some(file) = self.files.get(number) {
+            return Shown { attributes: self.shown_open(&file), open: true };
         }
+        let attributes = attributes(entry, self.ino(number), &self.usual, entry.names(), self.is_sparse(entry));
+        Shown { attributes, open: false }
     }
 
     fn shown_open(&self, file: &OpenFile) -> FileAttr {
@@ -170,17 +178,17 @@ impl Core {
         self.tree.entry(node).await.told()?.ok_or(Errno::ESTALE)
     }
 
-    pub(crate) async fn lookup(&self, parent: INodeNo, name: &OsStr) -> Answer<FileAttr> {
+    pub(crate) async fn lookup(&self, parent: INodeNo, name: &OsStr) -> Answer<Shown> {
         let found = self.tree.lookup(self.node(parent), &old_name(name)?).await.told()?.ok_or(Errno::ENOENT)?;
         self.look_for_holes(&found).await;
         Ok(self.shown(&found))
     }
 
-    pub(crate) async fn attributes_of(&self, ino: INodeNo) -> Answer<FileAttr> {
+    pub(crate) async fn attributes_of(&self, ino: INodeNo) -> Answer<Shown> {
         let node = self.node(ino);
         if let Some(file) = self.files.get(node) {
             self.look_for_holes(&file.shown().entry).await;
-            return Ok(self.shown_open(&file));
+            return Ok(Shown { attributes: self.shown_open(&file), open: true });
         }
         let entry = self.entry(node).await?;
         self.look_for_holes(&entry).await;

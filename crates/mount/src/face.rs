@@ -73,21 +73,25 @@ impl Filesystem for Face {
             let _ = config.add_capabilities(InitFlags::FUSE_POSIX_LOCKS);
             let _ = config.add_capabilities(InitFlags::FUSE_FLOCK_LOCKS);
         }
+        if config.capabilities().contains(InitFlags::FUSE_HAS_EXPIRE_ONLY) {
+            self.belief.can_expire();
+        }
         self.past_cache = config.add_capabilities(InitFlags::FUSE_DIRECT_IO_ALLOW_MMAP).is_ok();
         Ok(())
     }
 
     fn lookup(&self, request: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
-        let op = self.op(Kind::Lookup, request, parent, Some(name));
+        let (op, mut turn) = (self.op(Kind::Lookup, request, parent, Some(name)), self.belief.turn());
         match self.now(op, self.core.lookup(parent, name)) {
-            Ok(attributes) => reply.entry(&self.believed, &attributes, GENERATION),
+            Ok(shown) => reply.entry(&turn.name(parent, name, &shown), &shown.attributes, GENERATION),
             Err(error) => reply.error(error),
         }
     }
 
     fn getattr(&self, request: &Request, ino: INodeNo, _: Option<FileHandle>, reply: ReplyAttr) {
-        match self.now(self.op(Kind::Attributes, request, ino, None), self.core.attributes_of(ino)) {
-            Ok(attributes) => reply.attr(&self.believed, &attributes),
+        let (op, mut turn) = (self.op(Kind::Attributes, request, ino, None), self.belief.turn());
+        match self.now(op, self.core.attributes_of(ino)) {
+            Ok(shown) => reply.attr(&turn.attributes(&shown), &shown.attributes),
             Err(error) => reply.error(error),
         }
     }
@@ -120,7 +124,7 @@ impl Filesystem for Face {
             ctime_ns: now_ns(),
         };
         let has_change = mode.is_some() || uid.is_some() || gid.is_some() || atime.is_some() || mtime.is_some();
-        let (core, believed) = (self.core.clone(), self.believed);
+        let (core, believed) = (self.core.clone(), self.belief.short());
         let work = async move {
             if let Some(size) = size {
                 core.resize(ino, size, clear).await?;
@@ -128,7 +132,7 @@ impl Filesystem for Face {
             if has_change {
                 core.set_attributes(ino, change).await?;
             }
-            core.attributes_of(ino).await
+            Ok(core.attributes_of(ino).await?.attributes)
         };
         let answer = move |done: Answer<FileAttr>| match done {
             Ok(attributes) => reply.attr(&believed, &attributes),
@@ -150,7 +154,7 @@ impl Filesystem for Face {
         }
         let runs = |attributes: FileAttr| attributes.kind != FileType::RegularFile || attributes.perm & 0o111 != 0;
         let answer = self.now(self.op(Kind::Access, request, ino, None), self.core.attributes_of(ino));
-        Self::answer_empty(answer.and_then(|it| runs(it).then_some(()).ok_or(Errno::EACCES)), reply);
+        Self::answer_empty(answer.and_then(|it| runs(it.attributes).then_some(()).ok_or(Errno::EACCES)), reply);
     }
 
     fn readlink(&self, request: &Request, ino: INodeNo, reply: ReplyData) {
@@ -170,16 +174,16 @@ impl Filesystem for Face {
             _ => return reply.error(Errno::EINVAL),
         };
         let what = (NodeKind::File, special, bytes::Bytes::new());
-        let op = self.op(Kind::Special, request, parent, Some(name));
+        let (op, turn) = (self.op(Kind::Special, request, parent, Some(name)), self.belief.turn());
         let answer = self.now(op, self.core.make(parent, name, maker(request, mode, rdev), what));
-        self.answer_entry(answer, reply);
+        self.answer_entry(turn, (parent, name), answer, reply);
     }
 
     fn mkdir(&self, request: &Request, parent: INodeNo, name: &OsStr, mode: u32, _: u32, reply: ReplyEntry) {
         let what = (NodeKind::Folder, Special::None, bytes::Bytes::new());
-        let op = self.op(Kind::Folder, request, parent, Some(name));
+        let (op, turn) = (self.op(Kind::Folder, request, parent, Some(name)), self.belief.turn());
         let answer = self.now(op, self.core.make(parent, name, maker(request, mode, 0), what));
-        self.answer_entry(answer, reply);
+        self.answer_entry(turn, (parent, name), answer, reply);
     }
 
     fn unlink(&self, request: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
@@ -194,9 +198,9 @@ impl Filesystem for Face {
 
     fn symlink(&self, request: &Request, parent: INodeNo, name: &OsStr, target: &Path, reply: ReplyEntry) {
         let target = target.as_os_str().as_bytes();
-        let op = self.op(Kind::Link, request, parent, Some(name));
+        let (op, turn) = (self.op(Kind::Link, request, parent, Some(name)), self.belief.turn());
         let made = self.now(op, self.core.make_link(parent, name, maker(request, 0o777, 0), target));
-        self.answer_entry(made, reply);
+        self.answer_entry(turn, (parent, name), made, reply);
     }
 
     fn rename(
@@ -234,7 +238,8 @@ impl Filesystem for Face {
         match self.now(op, self.core.create(parent, name, maker(request, mode, 0), flags)) {
             Ok((attributes, handle)) => {
                 let how = self.opened(flags, true, 0);
-                reply.created(&self.believed, &attributes, GENERATION, FileHandle(handle), how);
+                // It is open.
+                reply.created(&self.belief.short(), &attributes, GENERATION, FileHandle(handle), how);
             }
             Err(error) => reply.error(error),
         }
@@ -371,9 +376,9 @@ impl Filesystem for Face {
     }
 
     fn link(&self, request: &Request, ino: INodeNo, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
-        let op = self.op(Kind::HardLink, request, parent, Some(name));
+        let (op, turn) = (self.op(Kind::HardLink, request, parent, Some(name)), self.belief.turn());
         let linked = self.now(op, self.core.link(ino, parent, name));
-        self.answer_entry(linked, reply);
+        self.answer_entry(turn, (parent, name), linked, reply);
     }
 
     /// Where the next data or hole is; the kernel knows the rest itself.
@@ -484,22 +489,26 @@ impl Filesystem for Face {
 
     fn readdir(&self, request: &Request, ino: INodeNo, fh: FileHandle, offset: u64, mut reply: ReplyDirectory) {
         let cell = std::cell::RefCell::new(&mut reply);
-        let add = |next: u64, name: &str, entry: &Entry| {
+        let add = |next: u64, name: &str, entry: &Entry, _| {
             cell.borrow_mut().add(self.core.ino(entry.number()), next, file_type(entry), name)
         };
-        match self.list((request, ino), fh, offset, add, add) {
+        match self.list((request, ino), fh, offset, add) {
             Ok(()) => reply.ok(),
             Err(error) => reply.error(error),
         }
     }
 
     fn readdirplus(&self, request: &Request, ino: INodeNo, fh: FileHandle, offset: u64, mut reply: ReplyDirectoryPlus) {
-        let cell = std::cell::RefCell::new(&mut reply);
-        let add = |next: u64, name: &str, entry: &Entry| {
-            let attributes = self.core.shown(entry);
-            cell.borrow_mut().add(attributes.ino, next, name, &self.believed, &attributes, GENERATION)
+        let cell = std::cell::RefCell::new((&mut reply, self.belief.turn()));
+        let add = |next: u64, name: &str, entry: &Entry, asked: Option<u64>| {
+            let (shown, (reply, turn)) = (self.core.shown(entry), &mut *cell.borrow_mut());
+            let believed = turn.member(asked, (ino, OsStr::new(name)), &shown);
+            reply.add(shown.attributes.ino, next, name, &believed, &shown.attributes, GENERATION)
         };
-        match self.list((request, ino), fh, offset, add, add) {
+        let listed = self.list((request, ino), fh, offset, add);
+        // Written down when the answer is out.
+        let (_, _turn) = cell.into_inner();
+        match listed {
             Ok(()) => reply.ok(),
             Err(error) => reply.error(error),
         }

@@ -57,14 +57,17 @@ impl Listing {
         Self { folder, first: DOTS, page: Vec::new(), ended: false }
     }
 
-    /// Entries from number `from` on; none at the end.
-    pub(crate) async fn from(&mut self, core: &Core, from: u64) -> Result<&[Entry]> {
+    /// Entries from number `from` on, none at the end; and the tree's number before it was asked for them ([`Tree::unchanged`](holdfast_drive::Tree::unchanged)).
+    /// It is none of what was asked for at an earlier request: programs here may have changed any of that since.
+    pub(crate) async fn from(&mut self, core: &Core, from: u64) -> Result<(&[Entry], Option<u64>)> {
         if from < self.first || (from == DOTS && self.first == DOTS) {
             *self = Self::new(self.folder);
         }
+        let mut asked = None;
         while from >= self.first + self.page.len() as u64 && !self.ended {
             let after = self.page.last().map(|entry| NodeName::new(&entry.node.name)).transpose()?;
             self.first += self.page.len() as u64;
+            asked = core.tree.unchanged();
             self.page = core.tree.list(self.folder, after.as_ref(), PAGE).await?;
             self.ended = self.page.len() < PAGE;
             for entry in &self.page {
@@ -72,6 +75,6 @@ impl Listing {
             }
         }
         let skipped = usize::try_from(from - self.first).unwrap_or(usize::MAX);
-        Ok(self.page.get(skipped..).unwrap_or_default())
+        Ok((self.page.get(skipped..).unwrap_or_default(), asked))
     }
 }

@@ -1,6 +1,6 @@
 //! Files that are open while somebody else changes them.
 //!
-//! Names and attributes are believed by the kernel for [`MountOptions::believed`](crate::MountOptions::believed) only. What it has of a file's bytes it
+//! How long the kernel believes names and attributes says [`belief`](crate::belief). What it has of a file's bytes it
 //! keeps until the file is opened again, so whoever has it open all the time must be helped: after a change of the space the files that are open for
 //! reading are looked at, and the kernel forgets those that have another content. It may wait for a request of its own before it does so, so the
 //! thread that tells it holds none.

@@ -23,6 +23,7 @@
 
 mod attributes;
 mod behind;
+mod belief;
 mod care;
 pub mod control;
 mod core;

@@ -1,6 +1,7 @@
 //! Beginning and ending a mount.
 
 use crate::attributes::now_ns;
+use crate::belief::Belief;
 use crate::care::About;
 use crate::control::{Control, Released, Served};
 use crate::core::{Core, HELD_MS};
@@ -8,12 +9,15 @@ use crate::follow::follow;
 use crate::meter::LOOK_EVERY;
 use crate::overlay::Room;
 use crate::request::Face;
-use fuser::{BackgroundSession, MountOption, Notifier, SessionACL};
+use fuser::{BackgroundSession, MountOption, Notifier, Session, SessionACL};
 use holdfast_base::{Error, Result};
 use holdfast_drive::scratch::Scratch;
 use holdfast_drive::{Posix, Tree};
 use rustix::io::Errno;
 use rustix::mount::{UnmountFlags, unmount};
+use std::fs::File;
+use std::io;
+use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -44,7 +48,7 @@ pub struct MountOptions {
     pub allow_other: bool,
     /// How long the kernel believes names and attributes without asking: what another face changes is seen within this time.
     pub believed: Duration,
-    /// Look at open files when others change the space.
+    /// Look at open files when others change the space; and have the kernel believe longer, and ask again then.
     pub follow: bool,
     /// Threads that take requests. They wait for the catalogue's answers only, so more than cores.
     pub threads: usize,
@@ -102,8 +106,9 @@ impl Mounted {
             ..Posix::default()
         };
         let core = Arc::new(Core::new(tree, usual, room, options.believed));
-        let face = Face::new(core.clone(), Handle::current(), options.believed);
-        let session = fuser::spawn_mount(face, &at, &config(options)).map_err(|error| {
+        let belief = Arc::new(Belief::new(core.tree.clone(), options.believed, options.follow));
+        let face = Face::new(core.clone(), Handle::current(), belief.clone());
+        let (session, device) = session(face, &at, options).map_err(|error| {
             Error::from(error).context(format!("{} could not be mounted on (is /dev/fuse there?)", at.display()))
         })?;
         if let Some(locks) = &core.locks {
@@ -117,6 +122,7 @@ impl Mounted {
         let control = control(&core, session.notifier(), &at, options);
         if options.follow {
             tasks.push(tokio::spawn(follow(core.clone(), session.notifier())));
+            tasks.push(tokio::spawn(belief.keep(session.notifier(), device)));
         }
         Ok(Self { core, session: Some(session), control, tasks, at })
     }
@@ -154,6 +160,13 @@ impl Drop for Mounted {
             end(session, &self.at);
         }
     }
+}
+
+/// Mounts, and begins to answer; with another handle on what the kernel's requests come from.
+fn session(face: Face, at: &Path, options: &MountOptions) -> io::Result<(BackgroundSession, File)> {
+    let session = Session::new(face, at, &config(options))?;
+    let device = session.as_fd().try_clone_to_owned()?;
+    Ok((session.spawn()?, device.into()))
 }
 
 /// The mount's socket. Without it, it works as well.

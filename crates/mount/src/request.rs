@@ -1,5 +1,6 @@
 //! How the kernel's requests are worked out: on the thread they came in on, or while that takes others; counted, and under way meanwhile.
 
+use crate::belief::{Belief, Turn};
 use crate::core::{Core, too_large};
 use crate::errno::{Answer, Told};
 use crate::folder::DOTS;
@@ -26,14 +27,14 @@ pub(crate) struct Face {
     pub(crate) core: Arc<Core>,
     runtime: Runtime,
     /// How long the kernel believes names and attributes.
-    pub(crate) believed: Duration,
+    pub(crate) belief: Arc<Belief>,
     /// Whether what is written past the kernel's cache takes out of it what it had of the file (Linux 6.6).
     pub(crate) past_cache: bool,
 }
 
 impl Face {
-    pub(crate) const fn new(core: Arc<Core>, runtime: Runtime, believed: Duration) -> Self {
-        Self { core, runtime, believed, past_cache: false }
+    pub(crate) const fn new(core: Arc<Core>, runtime: Runtime, belief: Arc<Belief>) -> Self {
+        Self { core, runtime, belief, past_cache: false }
     }
 
     /// How a file is open: whoever only writes does so past the kernel's cache. That saves a copy, and a question before the first write to
@@ -81,9 +82,18 @@ impl Face {
         self.runtime.spawn(async move { answer(op.run(work).await) });
     }
 
-    pub(crate) fn answer_entry(&self, made: Answer<Entry>, reply: ReplyEntry) {
+    pub(crate) fn answer_entry(
+        &self,
+        mut turn: Turn<'_>,
+        (parent, name): (INodeNo, &OsStr),
+        made: Answer<Entry>,
+        reply: ReplyEntry,
+    ) {
         match made {
-            Ok(entry) => reply.entry(&self.believed, &self.core.shown(&entry), GENERATION),
+            Ok(entry) => {
+                let shown = self.core.shown(&entry);
+                reply.entry(&turn.name(parent, name, &shown), &shown.attributes, GENERATION);
+            }
             Err(error) => reply.error(error),
         }
     }
@@ -115,14 +125,13 @@ impl Face {
         }
     }
 
-    /// Lists a folder; `add` answers whether the reply is full.
+    /// Lists a folder; `add`, which is told the tree's number before it was asked, answers whether the reply is full.
     pub(crate) fn list(
         &self,
         (request, ino): (&Request, INodeNo),
         number: FileHandle,
         offset: u64,
-        mut add: impl FnMut(u64, &str, &Entry) -> bool,
-        mut dot: impl FnMut(u64, &str, &Entry) -> bool,
+        mut add: impl FnMut(u64, &str, &Entry, Option<u64>) -> bool,
     ) -> Answer<()> {
         let listing = self.core.folders.get(number.0).ok_or(Errno::EBADF)?;
         let core = &self.core;
@@ -135,20 +144,20 @@ impl Face {
                     None => own.clone(),
                 };
                 for (number, name, entry) in [(0, ".", &own), (1, "..", &above)] {
-                    if number >= offset && dot(number + 1, name, entry) {
+                    if number >= offset && add(number + 1, name, entry, None) {
                         return Ok(());
                     }
                 }
             }
             let mut next = offset.max(DOTS);
             loop {
-                let page = listing.from(core, next).await.told()?;
+                let (page, asked) = listing.from(core, next).await.told()?;
                 if page.is_empty() {
                     return Ok(());
                 }
                 for entry in page {
                     next += 1;
-                    if add(next, &entry.node.name, entry) {
+                    if add(next, &entry.node.name, entry, asked) {
                         return Ok(());
                     }
                 }

@@ -28,8 +28,8 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 /// Time between two looks whether somebody else has unmounted it.
 const LOOK: Duration = Duration::from_millis(200);
 
-/// How long the kernel believes names and attributes of a mount from a server. What another changes is heard of at once, so this is what is left of
-/// the time until it is seen; asking again meanwhile is answered from memory.
+/// How long the kernel believes names and attributes of a mount from a server, where it cannot be told to ask again. What another changes is heard of
+/// at once, so this is what is left of the time until it is seen; asking again meanwhile is answered from memory.
 const BELIEVED: Duration = Duration::from_millis(100);
 
 /// Least room of a cache: with less, sixteen blocks that are fetched ahead would push each other out.

@@ -73,7 +73,8 @@ async fn batch(shared: &Shared) -> Result<()> {
         Ok(answers) if answers.len() == changes.len() => {
             state.failure = None;
             for (change, answer) in changes.into_iter().zip(answers) {
-                answered(&mut state, change, answer);
+                let is_otherwise = answered(&mut state, change, answer);
+                shared.otherwise.fetch_add(is_otherwise.into(), Ordering::Release);
             }
             drop(state);
             shared.progress.notify_waiters();
@@ -96,8 +97,10 @@ fn note_failure(shared: &Shared, error: &Error) {
     shared.progress.notify_waiters();
 }
 
-fn answered(state: &mut State, (number, change): (u64, Deferred), answer: Result<Applied>) {
+/// Takes note of what became of a change; answers whether that is something else than its program was answered.
+fn answered(state: &mut State, (number, change): (u64, Deferred), answer: Result<Applied>) -> bool {
     let node = change.node();
+    let is_otherwise = !matches!(answer, Ok(Applied::Made(_) | Applied::Gone(_) | Applied::Before));
     match answer {
         Ok(applied) => {
             match &applied {
@@ -121,8 +124,11 @@ fn answered(state: &mut State, (number, change): (u64, Deferred), answer: Result
                 state.troubles.entry(node).or_insert(trouble);
             }
             park(state, (number, change));
+            // Here it is as it was answered for as long as it is tried again.
+            return false;
         }
     }
+    is_otherwise
 }
 
 /// Both were kept: says so, in the log and to whoever closes or syncs the file next.

@@ -89,6 +89,8 @@ struct Shared {
     /// A batch ended.
     progress: Notify,
     hurried: AtomicBool,
+    /// Changes of which something else became than their programs were answered.
+    otherwise: AtomicU64,
     reserving: tokio::sync::Mutex<()>,
     generations: [AtomicU64; GENERATIONS],
     /// Keeps others out of the journal's folder.
@@ -123,6 +125,7 @@ impl Behind {
             hurry: Notify::new(),
             progress: Notify::new(),
             hurried: AtomicBool::new(false),
+            otherwise: AtomicU64::new(0),
             reserving: tokio::sync::Mutex::default(),
             generations: std::array::from_fn(|_| AtomicU64::new(0)),
             _lock: lock,

@@ -12,6 +12,7 @@ use holdfast_drive::{
     Rename, Renamed, Room, Save, Tree, Unlink, XattrRule,
 };
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use tokio::sync::broadcast;
 
 /// Content beyond this is never small enough when it is sealed.
@@ -207,6 +208,11 @@ impl Tree for Behind {
 
     fn changes(&self) -> broadcast::Receiver<Change> {
         self.shared.inner.changes()
+    }
+
+    fn unchanged(&self) -> Option<u64> {
+        let otherwise = self.shared.otherwise.load(Ordering::Acquire);
+        self.shared.inner.unchanged().map(|count| count.wrapping_add(otherwise))
     }
 
     fn condition(&self) -> Condition {

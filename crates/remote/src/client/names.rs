@@ -324,6 +324,12 @@ impl Names {
         known.trusted = trusted;
     }
 
+    /// The count of what others changed, while the stream of changes is alive.
+    pub(super) fn unchanged(&self) -> Option<u64> {
+        let known = self.known.lock();
+        known.trusted.then_some(known.count)
+    }
+
     /// To be shown with what is learnt from a question that is sent after this.
     pub(super) fn mark(&self) -> Mark {
         self.known.lock().mark()

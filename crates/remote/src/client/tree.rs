@@ -391,6 +391,10 @@ impl Tree for Remote {
         self.shared.changes.subscribe()
     }
 
+    fn unchanged(&self) -> Option<u64> {
+        self.shared.names.unchanged()
+    }
+
     fn condition(&self) -> Condition {
         let away = self.shared.away_since.lock().map(|since| since.elapsed());
         let disk = self.shared.layouts.get().map(|layouts| {

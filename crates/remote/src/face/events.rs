@@ -2,7 +2,8 @@
 //!
 //! It tells that something changed, not what: whoever listens forgets what it believes, unless the change was its own. Between changes there is a sign of life every
 //! [`BEAT`], so that a client knows within a few seconds that it can no longer believe anything. It ends by itself after [`LASTS`], and
-//! the client asks again: so a credential that was revoked is found out, and a balancer gets its chance.
+//! the client has asked for another by then: so a credential that was revoked is found out, and a balancer gets its chance. The first event says what the count
+//! of the space's changes is, so a client that listens to both knows that it missed none.
 
 use super::seat::Seat;
 use crate::wire::{self, Event};
@@ -20,7 +21,7 @@ use tokio::time::{Instant, Interval};
 /// Time between signs of life.
 const BEAT: Duration = Duration::from_secs(1);
 /// How long a stream lasts.
-const LASTS: Duration = Duration::from_secs(10);
+const LASTS: Duration = wire::EVENTS_LAST;
 
 struct Listener {
     seat: Arc<Seat>,
@@ -29,6 +30,8 @@ struct Listener {
     space: SpaceId,
     changes: broadcast::Receiver<Change>,
     stopping: watch::Receiver<bool>,
+    /// The first event, until it was told.
+    begins: Option<Event>,
     beat: Interval,
     until: Instant,
 }
@@ -42,8 +45,9 @@ pub(super) async fn stream(
     let changes = seat.tree.changes();
     let root = seat.tree.entry(seat.tree.root()).await?;
     let space = root.ok_or_else(|| Error::not_found("the space is gone"))?.node.space;
-    let (beat, until) = (tokio::time::interval(BEAT), Instant::now() + LASTS);
-    let listener = Listener { seat, mount, space, changes, stopping, beat, until };
+    let begins = seat.tree.seq().await?.map_or(Event::Beat, Event::Begins);
+    let (beat, until) = (tokio::time::interval_at(Instant::now() + BEAT, BEAT), Instant::now() + LASTS);
+    let listener = Listener { seat, mount, space, changes, stopping, begins: Some(begins), beat, until };
     Ok(stream::unfold(listener, |mut listener| async {
         let event = listener.next().await?;
         Some((Ok(Frame::data(wire::frame(&event))), listener))
@@ -58,6 +62,9 @@ async fn stopped(stopping: &mut watch::Receiver<bool>) {
 
 impl Listener {
     async fn next(&mut self) -> Option<Event> {
+        if let Some(begins) = self.begins.take() {
+            return Some(begins);
+        }
         loop {
             tokio::select! {
                 biased;

@@ -293,6 +293,8 @@ pub enum Event {
     Gap,
     /// The same as [`Self::Changed`], by the mount that listens and nobody else.
     Own(i64),
+    /// The first of a stream: the space's count, after which no change is missed.
+    Begins(i64),
 }
 
 impl Value for Event {
@@ -302,6 +304,7 @@ impl Value for Event {
             Self::Changed(seq) => (1_u64, Some(*seq)).put(out),
             Self::Gap => (2_u64, None::<i64>).put(out),
             Self::Own(seq) => (3_u64, Some(*seq)).put(out),
+            Self::Begins(seq) => (4_u64, Some(*seq)).put(out),
         }
     }
 
@@ -311,6 +314,7 @@ impl Value for Event {
             (1, Some(seq)) => Ok(Self::Changed(seq)),
             (2, None) => Ok(Self::Gap),
             (3, Some(seq)) => Ok(Self::Own(seq)),
+            (4, Some(seq)) => Ok(Self::Begins(seq)),
             _ => Err(unknown()),
         }
     }

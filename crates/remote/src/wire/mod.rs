@@ -37,6 +37,8 @@ pub const PREFIX: &str = "/wire/v1";
 pub const CALL: &str = "/wire/v1/call";
 /// What changes.
 pub const EVENTS: &str = "/wire/v1/events";
+/// How long a stream of changes lasts.
+pub const EVENTS_LAST: std::time::Duration = std::time::Duration::from_secs(10);
 /// What messages are, as a media type.
 pub const MEDIA_TYPE: &str = "application/cbor";
 

@@ -1,0 +1,263 @@
+//! How long the kernel believes what it was told of names and attributes.
+//!
+//! Usually a short while, which is all that a change by somebody else takes to be seen. Where the tree is told of such changes at once
+//! ([`Tree::unchanged`]), the kernel may believe for [`LONG`], and what it was so told is written down here: after a change it is told to ask again about all of
+//! that, whatever the change was about. Nothing else becomes of names and inodes by that: whoever stands in a folder still does, and what is mounted there stays
+//! mounted. That takes Linux 6.2; to kernels before it, nothing is told for long.
+//!
+//! **No answer is overlooked.** Who answers takes the tree's number before it asks ([`Belief::turn`]), and what it told is written down after the answer is out,
+//! with that number. A change comes before that, and then the number is another one by then; or after, and then it is written down when the change is heard of.
+//! What programs here change the kernel knows by itself: it takes nothing from an answer that was under way meanwhile. So nothing is told for long of what was known
+//! before its request came: not of what an open file was when it was last looked at, nor of a page of a listing that an earlier request had read.
+
+use crate::core::Shown;
+use fuser::{INodeNo, Notifier};
+use holdfast_drive::Tree;
+use parking_lot::Mutex;
+use std::collections::{HashMap, HashSet};
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
+use std::io::{self, IoSlice, Write};
+use std::os::unix::ffi::OsStrExt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+use tokio::sync::Notify;
+use tokio::sync::broadcast::error::RecvError;
+use tokio::task::JoinSet;
+
+/// How long names and attributes are believed that can be taken back.
+const LONG: Duration = Duration::from_mins(1);
+/// So many at most.
+const GIVEN_MAX: usize = 16 << 10;
+/// How long nothing is told for long after a change by somebody else: there will be more.
+const QUIET: Duration = Duration::from_secs(2);
+/// How often it is looked whether the tree's number is another one, besides whenever the tree tells of a change.
+const LOOK: Duration = Duration::from_millis(100);
+/// Time between two looks for what is believed no more, where there is no room.
+const SWEEP: Duration = Duration::from_secs(1);
+/// Threads that have the kernel ask again. It waits for whatever is under way in a folder, and other folders are not to wait for that.
+const THREADS: usize = 4;
+/// Nor is the next change.
+const WAIT: Duration = Duration::from_secs(1);
+
+/// The kernel's message that a name is to be asked for again (`FUSE_NOTIFY_INVAL_ENTRY` of linux/fuse.h), and that nothing else is to become of it
+/// (`FUSE_EXPIRE_ONLY`).
+const INVAL_ENTRY: i32 = 3;
+const EXPIRE_ONLY: u32 = 1;
+
+/// What the kernel was told: what a name in a folder is, or only an inode's attributes.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+struct Told {
+    ino: u64,
+    name: Option<(u64, OsString)>,
+}
+
+struct Given {
+    /// The tree's number at which all of it was told; none if it is of several.
+    at: Option<u64>,
+    /// Until when it is believed.
+    told: HashMap<Told, Instant>,
+    swept: Instant,
+}
+
+/// How long one mount's kernel believes.
+pub(crate) struct Belief {
+    tree: Arc<dyn Tree>,
+    short: Duration,
+    /// Whether there is [`Self::keep`].
+    is_kept: bool,
+    /// Whether the kernel can be told to ask again.
+    can_expire: AtomicBool,
+    given: Mutex<Given>,
+    /// How much is given, to be read without the lock.
+    count: AtomicUsize,
+    quiet_until: Mutex<Option<Instant>>,
+    /// There is something to be looked at.
+    look: Notify,
+}
+
+/// What is told to the kernel with one answer; to be dropped when that is out.
+pub(crate) struct Turn<'b> {
+    belief: &'b Belief,
+    /// The tree's number before it was asked; none if nothing is told for long.
+    at: Option<u64>,
+    told: Vec<Told>,
+}
+
+impl Belief {
+    /// For so long; and longer once it is known that the kernel [can expire](Self::can_expire) what it believes, if somebody [keeps](Self::keep) it.
+    pub(crate) fn new(tree: Arc<dyn Tree>, short: Duration, is_kept: bool) -> Self {
+        Self {
+            tree,
+            short,
+            is_kept,
+            can_expire: AtomicBool::new(false),
+            given: Mutex::new(Given { at: None, told: HashMap::new(), swept: Instant::now() }),
+            count: AtomicUsize::new(0),
+            quiet_until: Mutex::default(),
+            look: Notify::new(),
+        }
+    }
+
+    /// How long is believed what cannot be taken back.
+    pub(crate) const fn short(&self) -> Duration {
+        self.short
+    }
+
+    /// The kernel can be told to ask again about names.
+    pub(crate) fn can_expire(&self) {
+        self.can_expire.store(self.is_kept, Ordering::Release);
+    }
+
+    /// Begins an answer, before the tree is asked.
+    pub(crate) fn turn(&self) -> Turn<'_> {
+        let at = if self.can_expire.load(Ordering::Acquire) && !self.is_quiet() { self.tree.unchanged() } else { None };
+        Turn { belief: self, at, told: Vec::new() }
+    }
+
+    fn is_quiet(&self) -> bool {
+        let mut until = self.quiet_until.lock();
+        *until = until.filter(|until| *until > Instant::now());
+        until.is_some()
+    }
+
+    /// Whether so much more may be told for long.
+    fn has_room(&self, more: usize) -> bool {
+        if self.count.load(Ordering::Acquire) + more < GIVEN_MAX {
+            return true;
+        }
+        let (now, mut given) = (Instant::now(), self.given.lock());
+        if now - given.swept > SWEEP {
+            given.swept = now;
+            given.told.retain(|_, until| *until > now);
+            self.count.store(given.told.len(), Ordering::Release);
+        }
+        given.told.len() + more < GIVEN_MAX
+    }
+
+    /// Writes down what was told, at a number of the tree.
+    fn write_down(&self, at: u64, told: Vec<Told>) {
+        let until = Instant::now() + LONG;
+        let mut given = self.given.lock();
+        let is_first = given.told.is_empty();
+        given.at = Some(at).filter(|_| is_first || given.at == Some(at));
+        given.told.extend(told.into_iter().map(|told| (told, until)));
+        self.count.store(given.told.len(), Ordering::Release);
+        drop(given);
+        if is_first || self.tree.unchanged() != Some(at) {
+            self.look.notify_one();
+        }
+    }
+
+    /// What the kernel is to ask again about now.
+    fn overdue(&self) -> Vec<Told> {
+        let mut given = self.given.lock();
+        if given.told.is_empty() || given.at.is_some() && given.at == self.tree.unchanged() {
+            return Vec::new();
+        }
+        self.count.store(0, Ordering::Release);
+        *self.quiet_until.lock() = Some(Instant::now() + QUIET);
+        std::mem::take(&mut given.told).into_keys().collect()
+    }
+
+    /// Has the kernel ask again about what others changed, for as long as the space is mounted. `device` is where the kernel's requests come from.
+    pub(crate) async fn keep(self: Arc<Self>, notifier: Notifier, device: File) {
+        let (mut changes, device) = (self.tree.changes(), Arc::new(device));
+        loop {
+            let is_given = self.count.load(Ordering::Acquire) > 0;
+            tokio::select! {
+                change = changes.recv() => if matches!(change, Err(RecvError::Closed)) { return },
+                () = self.look.notified() => {}
+                () = tokio::time::sleep(LOOK), if is_given => {}
+            }
+            let told = self.overdue();
+            if !told.is_empty() {
+                expire(told, &notifier, &device).await;
+            }
+        }
+    }
+}
+
+impl Turn<'_> {
+    fn told(&mut self, shown: &Shown, name: Option<(INodeNo, &OsStr)>) -> Duration {
+        if shown.open || self.at.is_none() || !self.belief.has_room(self.told.len()) {
+            return self.belief.short;
+        }
+        let name = name.map(|(folder, name)| (folder.0, name.to_owned()));
+        self.told.push(Told { ino: shown.attributes.ino.0, name });
+        LONG
+    }
+
+    /// How long it is believed that a name in a folder is this.
+    pub(crate) fn name(&mut self, folder: INodeNo, name: &OsStr, shown: &Shown) -> Duration {
+        self.told(shown, Some((folder, name)))
+    }
+
+    /// The same of a member that was asked for at another number of the tree, or of none.
+    pub(crate) fn member(&mut self, asked: Option<u64>, name: (INodeNo, &OsStr), shown: &Shown) -> Duration {
+        if asked == self.at { self.told(shown, Some(name)) } else { self.belief.short }
+    }
+
+    /// How long an inode's attributes are believed.
+    pub(crate) fn attributes(&mut self, shown: &Shown) -> Duration {
+        self.told(shown, None)
+    }
+}
+
+impl Drop for Turn<'_> {
+    fn drop(&mut self) {
+        if let Some(at) = self.at.filter(|_| !self.told.is_empty()) {
+            self.belief.write_down(at, std::mem::take(&mut self.told));
+        }
+    }
+}
+
+/// Has the kernel ask again: about attributes first, for which it waits for nothing.
+async fn expire(told: Vec<Told>, notifier: &Notifier, device: &Arc<File>) {
+    let mut inodes = HashSet::new();
+    let mut folders: HashMap<u64, Vec<OsString>> = HashMap::new();
+    for Told { ino, name } in told {
+        inodes.insert(ino);
+        if let Some((folder, name)) = name {
+            folders.entry(folder).or_default().push(name);
+        }
+    }
+    let mut work = JoinSet::new();
+    let notifier = notifier.clone();
+    // What the kernel does not have any more it does not have to ask about.
+    work.spawn_blocking(move || {
+        for ino in inodes {
+            let _ = notifier.inval_inode(INodeNo(ino), -1, 0);
+        }
+    });
+    let folders = Arc::new(Mutex::new(folders.into_iter()));
+    for _ in 0..THREADS {
+        let (folders, device) = (folders.clone(), device.clone());
+        work.spawn_blocking(move || {
+            let next = || folders.lock().next();
+            while let Some((folder, names)) = next() {
+                for name in names {
+                    let _ = expire_name(&device, folder, &name);
+                }
+            }
+        });
+    }
+    if tokio::time::timeout(WAIT, async { while work.join_next().await.is_some() {} }).await.is_err() {
+        work.detach_all();
+    }
+}
+
+/// The kernel is to ask again what a name is; nothing else becomes of it.
+fn expire_name(mut device: &File, folder: u64, name: &OsStr) -> io::Result<()> {
+    let name = name.as_bytes();
+    let length = u32::try_from(name.len()).map_err(io::Error::other)?;
+    // `fuse_out_header`: length, code, a request's number, of which this has none; then `fuse_notify_inval_entry_out`, and the name with its end.
+    let mut head = [0; 32];
+    head[0..4].copy_from_slice(&(32 + length + 1).to_ne_bytes());
+    head[4..8].copy_from_slice(&INVAL_ENTRY.to_ne_bytes());
+    head[16..24].copy_from_slice(&folder.to_ne_bytes());
+    head[24..28].copy_from_slice(&length.to_ne_bytes());
+    head[28..32].copy_from_slice(&EXPIRE_ONLY.to_ne_bytes());
+    device.write_vectored(&[IoSlice::new(&head), IoSlice::new(name), IoSlice::new(&[0])]).map(drop)
+}
