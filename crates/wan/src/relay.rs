@@ -1,9 +1,10 @@
 //! The threads that carry packets from one device through a [`Link`] to the other, one for each direction.
 //!
-//! Before the link stands what a middle box does to UDP ([`Datagrams`]): that is no chance, and can be changed while packets go.
+//! Before the link stands what is no chance and can be changed while packets go: whether it is cut, and what a middle box does to UDP ([`Datagrams`]).
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -51,7 +52,7 @@ pub struct Forwarded {
     /// The same of UDP.
     #[serde(default)]
     pub udp: Traffic,
-    /// UDP that was kept from the link ([`Datagrams`]).
+    /// What was kept from the link: all while it was cut, UDP by a middle box ([`Datagrams`]).
     #[serde(default)]
     pub blocked: Traffic,
     /// CPU time of the forwarder, in microseconds, as of a tenth of a second ago: with what the receiving kernel does with packets.
@@ -63,6 +64,7 @@ pub struct Forwarded {
 pub(crate) struct Watched {
     forwarded: Mutex<Forwarded>,
     datagrams: Mutex<Datagrams>,
+    is_cut: AtomicBool,
     failure: Mutex<Option<String>>,
 }
 
@@ -79,6 +81,11 @@ impl Watched {
     /// What becomes of UDP from now on.
     pub(crate) fn treat(&self, datagrams: Datagrams) {
         *self.datagrams.lock().unwrap_or_else(PoisonError::into_inner) = datagrams;
+    }
+
+    /// Whether anything gets through from now on.
+    pub(crate) fn cut(&self, is_cut: bool) {
+        self.is_cut.store(is_cut, Ordering::Relaxed);
     }
 
     fn datagrams(&self) -> Datagrams {
@@ -138,7 +145,7 @@ impl Relay<'_> {
                 look_at = now() + COST_INTERVAL;
                 self.forwarded.cpu_us = read(ClockId::ThreadCPUTime) / 1_000;
             }
-            let more = self.take(watched.datagrams())?;
+            let more = self.take(watched)?;
             self.give()?;
             self.forwarded.link = *self.link.counters();
             watched.set(self.forwarded);
@@ -149,10 +156,11 @@ impl Relay<'_> {
     }
 
     /// Reads what has arrived; answers whether there may be more.
-    fn take(&mut self, datagrams: Datagrams) -> io::Result<bool> {
+    fn take(&mut self, watched: &Watched) -> io::Result<bool> {
+        let (is_cut, datagrams) = (watched.is_cut.load(Ordering::Relaxed), watched.datagrams());
         for _ in 0..BATCH {
             match rustix::io::read(self.from, &mut self.buffer) {
-                Ok(length) if self.blocks(datagrams, length) => self.forwarded.blocked.count(length as u64),
+                Ok(length) if is_cut || self.blocks(datagrams, length) => self.forwarded.blocked.count(length as u64),
                 Ok(length) => self.link.push(now(), self.buffer[..length].to_vec()),
                 Err(Errno::AGAIN) => return Ok(false),
                 Err(Errno::INTR) => {}

@@ -110,6 +110,12 @@ impl Wan {
         self.to_far.watched.treat(datagrams);
     }
 
+    /// Whether nothing gets through from now on, either way; what is on the link arrives.
+    pub fn cut(&self, is_cut: bool) {
+        self.to_near.watched.cut(is_cut);
+        self.to_far.watched.cut(is_cut);
+    }
+
     /// Packets that a kernel could not hand over in time, and that the link therefore never saw.
     pub fn unread(&self) -> io::Result<u64> {
         Ok(self.near.unread()? + self.far.unread()?)

@@ -115,7 +115,7 @@ fn of_report(cell: &WanCell) -> (Option<f64>, Option<f64>, &'static str) {
         (Family::Duplication, _) => "longer, not steadily; never stalled",
         (Family::Threads, _) if (level - 4.0).abs() < 0.5 => "the best number of threads",
         (Family::Threads, _) => "not as good as 4",
-        (Family::Both, _) => "not in the report",
+        (Family::Both | Family::Outage, _) => "not in the report",
         (Family::Delay | Family::Loss | Family::Reordering, _) => "little change",
     };
     (None, None, words)

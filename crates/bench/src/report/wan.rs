@@ -87,7 +87,7 @@ pub struct WanRun {
     pub verified_bytes: Option<u64>,
     /// What arrived, in the time it took.
     pub mb_per_s: f64,
-    /// That as a share of the cell's ceiling.
+    /// That as a share of the cell's ceiling, of the time in which the link was up.
     pub share: Option<f64>,
     /// What the link delivered between the first tenth of it and the last: the rate without start and tail.
     pub steady_mb_per_s: Option<f64>,
@@ -166,7 +166,7 @@ fn runs(report: &WanReport) -> Table {
         title: "Every run",
         remark: format!(
             "{}. A share in the place of \"done\" is what had arrived when the time was over. The ceiling is the rate × 0.956 (payload of TCP in full \
-             frames) × what is neither lost nor damaged on the way that files take",
+             frames) × what is neither lost nor damaged on the way that files take, for as long as the link is up",
             report.load
         ),
         head: &[

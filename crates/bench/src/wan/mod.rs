@@ -278,7 +278,8 @@ fn info(cell: &Cell) -> SeriesInfo {
 /// A trial in the form of the report.
 fn row(tool: &Tool, beside: Option<&Tool>, run: u32, cell: &Cell, trial: Trial) -> WanRun {
     let mb_per_s = trial.arrived as f64 / 1e6 / trial.seconds.max(1e-6);
-    let share = cell.ceiling().map(|ceiling| mb_per_s * 1e6 / ceiling);
+    let up_s = trial.seconds - cell.outage().as_secs_f64();
+    let share = cell.ceiling().filter(|_| up_s > 0.0).map(|ceiling| trial.arrived as f64 / up_s / ceiling);
     let sent = trial.to_near.link.offered.bytes as f64;
     WanRun {
         tool: tool.label.clone(),

@@ -41,6 +41,8 @@ pub(crate) struct Harm {
     pub(crate) duplication: f64,
     /// Bytes of the buffers of every socket.
     pub(crate) window: Option<u32>,
+    /// How long nothing gets through either way, once, in the middle.
+    pub(crate) outage_s: u32,
 }
 
 /// What the levels of a row are levels of.
@@ -65,6 +67,8 @@ pub enum Family {
     Threads,
     /// Percent of loss beside a delay of 100 ms.
     Both,
+    /// Seconds.
+    Outage,
 }
 
 /// A row of the matrix.
@@ -124,6 +128,7 @@ pub(crate) fn all() -> Vec<Row> {
         delay_ms: 100,
         ..Harm::default()
     });
+    levels("outage", Family::Outage, &[20, 90, 1200], false, |level| Harm { outage_s: level, ..Harm::default() });
     levels("files-delay", Family::Delay, &[100, 200, 400, 800, 1000], true, delay);
     levels("files-loss", Family::Loss, &[1, 2, 4, 8, 16, 24, 32, 64], true, loss);
     levels("files-corrupt", Family::Corruption, &[1, 2, 4, 8, 16, 24, 32, 48], true, corruption);
@@ -189,7 +194,7 @@ impl Cell {
 
     /// What it is, for people.
     pub(crate) fn words(&self) -> String {
-        let Harm { delay_ms, loss, corruption, reordering, duplication, window } = self.row.harm;
+        let Harm { delay_ms, loss, corruption, reordering, duplication, window, outage_s } = self.row.harm;
         let mut words = Vec::new();
         let mut say = |there: bool, text: String| words.extend(there.then_some(text));
         say(delay_ms > 0, format!("delay {delay_ms} ms"));
@@ -207,6 +212,7 @@ impl Cell {
             };
             words.push(format!("of {way}"));
         }
+        words.extend((outage_s > 0).then(|| format!("down for {outage_s} s after a third")));
         words.extend(window.map(|bytes| format!("socket buffers of {bytes} bytes")));
         words.extend(self.row.many.then(|| format!("many files, {} at a time", self.row.threads)));
         words.extend((self.mode == Mode::Netem).then(|| "netem's rules".to_owned()));
@@ -253,7 +259,12 @@ impl Cell {
         (packets.ceil() as usize).min(1_000_000)
     }
 
-    /// The most that can arrive, in bytes of content per second: the rate, without headers, without what the link loses and damages on the
+    /// How long the link is down in the middle.
+    pub(crate) fn outage(&self) -> Duration {
+        Duration::from_secs(self.row.harm.outage_s.into())
+    }
+
+    /// The most that can arrive while the link is up, in bytes of content per second: the rate, without headers, without what the link loses and damages on the
     /// way that files take.
     pub(crate) fn ceiling(&self) -> Option<f64> {
         let harm = if self.way == Way::Ack { Harm::default() } else { self.row.harm };

@@ -234,10 +234,30 @@ impl Bench<'_> {
     fn fetch_all(&self, wan: &Wan, cell: &Cell, lanes: &[Lane<'_>]) -> anyhow::Result<Vec<(Client, Vec<Sample>)>> {
         let over = AtomicBool::new(false);
         std::thread::scope(|scope| {
+            scope.spawn(|| self.cut(wan, cell, &over));
             let threads: Vec<_> = lanes.iter().map(|lane| scope.spawn(|| self.fetch(wan, cell, lane, &over))).collect();
             let ends = threads.into_iter().map(std::thread::ScopedJoinHandle::join);
             ends.map(|end| end.map_err(|_| anyhow::anyhow!("the thread of a tool panicked"))?).collect()
         })
+    }
+
+    /// Takes the link down for as long as the cell says, when a third has arrived. Nobody waits for it when all is over.
+    fn cut(&self, wan: &Wan, cell: &Cell, over: &AtomicBool) {
+        let third = self.files.bytes * self.count(cell) as u64 / 3;
+        let arrived = || wan.forwarded(Direction::ToNear).link.delivered.bytes;
+        let wait = |until: &dyn Fn() -> bool| {
+            while !over.load(Ordering::Relaxed) && !until() {
+                std::thread::sleep(LOOK);
+            }
+        };
+        if cell.outage().is_zero() {
+            return;
+        }
+        wait(&|| arrived() >= third);
+        wan.cut(true);
+        let began = Instant::now();
+        wait(&|| began.elapsed() >= cell.outage());
+        wan.cut(false);
     }
 
     /// Runs the tool, for all files at once or for so many at a time; until it is `over`, which its end makes it for all.
@@ -251,7 +271,7 @@ impl Bench<'_> {
         let Lane { tool, values, said_client: log, .. } = lane;
         let runs = if tool.for_each_file() { self.count(cell) } else { 1 };
         let workers = runs.min(cell.row.threads as usize);
-        let all = Runs::new(runs, self.limit);
+        let all = Runs::new(runs, self.limit + cell.outage());
         let work = PathBuf::from(&values["work"]);
         let one = |index: usize| -> io::Result<Option<(Ended, f64)>> {
             let mut values = values.clone();
@@ -308,7 +328,10 @@ impl Bench<'_> {
             trial.arrived = delivered.min(trial.asked);
         }
         (trial.outcome, trial.message) = if client.timed_out {
-            (Outcome::Unfinished, Some(format!("not finished after {:.0} s", self.limit.as_secs_f64())))
+            (
+                Outcome::Unfinished,
+                Some(format!("not finished after {:.0} s", (self.limit + cell.outage()).as_secs_f64())),
+            )
         } else if self.stop.load(Ordering::Relaxed) {
             (Outcome::Failed, Some("interrupted".to_owned()))
         } else if client.stopped {

@@ -45,6 +45,18 @@ fn curl_fetches_over_a_clean_link_and_over_one_that_loses_packets() {
 }
 
 #[test]
+fn an_outage_is_as_long_as_its_row_says() {
+    // 8 MiB take 0.7 s.
+    let output = wan(&["--rows", "outage-20", "--size", "8MiB", "--limit", "2m"]);
+    assert!(output.status.success(), "{output:?}");
+    let run = &found(&output)["wan"]["runs"][0];
+    assert_eq!((&run["outcome"], &run["verified_bytes"]), (&"done".into(), &(8 << 20).into()), "{run}");
+    assert!(number(&run["seconds"]) > 20.0 && number(&run["to_near"]["blocked"]["packets"]) > 0.0, "{run}");
+    let share = (8 << 20) as f64 / (number(&run["seconds"]) - 20.0) / (12.5e6 * 1448.0 / 1514.0);
+    assert!((number(&run["share"]) - share).abs() < 1e-6, "the outage is no part of it: {run}");
+}
+
+#[test]
 fn many_files_are_fetched_by_several_at_a_time_and_tools_take_turns() {
     let tools = [
         "--tool",
