@@ -52,7 +52,7 @@ fn an_outage_is_as_long_as_its_row_says() {
     let run = &found(&output)["wan"]["runs"][0];
     assert_eq!((&run["outcome"], &run["verified_bytes"]), (&"done".into(), &(8 << 20).into()), "{run}");
     assert!(number(&run["seconds"]) > 20.0 && number(&run["to_near"]["blocked"]["packets"]) > 0.0, "{run}");
-    let share = (8 << 20) as f64 / (number(&run["seconds"]) - 20.0) / (12.5e6 * 1448.0 / 1514.0);
+    let share = f64::from(8 << 20) / (number(&run["seconds"]) - 20.0) / (12.5e6 * 1448.0 / 1514.0);
     assert!((number(&run["share"]) - share).abs() < 1e-6, "the outage is no part of it: {run}");
 }
 
