@@ -97,11 +97,11 @@ mount-soak: build ## An hour of writing to a mount whose server dies and freezes
 	@scripts/need.sh fuse3
 	HOLDFAST_SOAK_SECONDS=3600 $(tests) --test mount_soak -- --nocapture
 
-transfer-long: build ## Hold transfers to their full size: a million names, hundreds of power cuts, 50 kills of either end (twenty minutes)
+transfer-long: build ## Hold transfers to their full size: a million names, hundreds of power cuts, 50 kills of either end, an outage of 20 minutes (forty minutes)
 	@scripts/need.sh nginx openssl sshd ssh-keygen unshare
 	HOLDFAST_TRANSFER_NAMES=1000000 HOLDFAST_TRANSFER_SEEDS=300 HOLDFAST_TRANSFER_CUTS=320 HOLDFAST_TRANSFER_DRIVE_KILLS=50 \
-	HOLDFAST_TRANSFER_SFTP_KILLS=50 HOLDFAST_TRANSFER_SFTP_SEEDS=100 \
-		$(tests) --test transfer --test transfer_drive --test transfer_power --test transfer_web --test transfer_sftp --test transfer_ssh -- --nocapture
+	HOLDFAST_TRANSFER_SFTP_KILLS=50 HOLDFAST_TRANSFER_SFTP_SEEDS=100 HOLDFAST_OUTAGE_SECONDS=1200 \
+		$(tests) --test transfer --test transfer_drive --test transfer_power --test transfer_web --test transfer_sftp --test transfer_ssh --test transfer_outage -- --nocapture
 
 bench-dav: build ## Measure WebDAV beside other servers
 	@scripts/bench-dav.sh

@@ -54,6 +54,9 @@ fn asked_for_long(net: &Net, mount: &Mount, names: &[&str]) -> Outcome<[Vec<(Str
     Ok([before, asked(net, mount)?])
 }
 
+/// What is changed, how, and how it is seen.
+type Change<'c> = (&'c str, &'c dyn Fn() -> Outcome, &'c dyn Fn() -> bool);
+
 fn kernel_can() -> Outcome<bool> {
     let release = fs::read_to_string("/proc/sys/kernel/osrelease")?;
     let mut numbers = release.split(['.', '-']).map_while(|part| part.parse::<u32>().ok());
@@ -82,7 +85,6 @@ fn what_is_believed_for_long_is_taken_back_when_another_changes_it() -> Outcome 
     // Of what is open nothing is believed for long.
     let names = ["mode", "time", "gone", "old", "put", "d", "d/in", "d/e/deep", "swap1", "dav", "link", "full"];
     let mut took = Vec::new();
-    type Change<'c> = (&'c str, &'c dyn Fn() -> Outcome, &'c dyn Fn() -> bool);
     let is = |path: &str, content: &str| fs::read_to_string(there.join(path)).is_ok_and(|found| found == content);
     let meta = |path: &str| fs::symlink_metadata(there.join(path));
     let changes: [Change<'_>; 12] = [

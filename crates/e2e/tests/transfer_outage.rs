@@ -1,0 +1,71 @@
+//! A transfer of each plane whose network is gone for longer than either end waits for an answer (`HOLDFAST_OUTAGE_SECONDS`): it goes on when that is back,
+//! and what had arrived is not sent again.
+
+use std::time::{Duration, Instant};
+
+use holdfast_e2e::Outcome;
+use holdfast_e2e::care::expect_clean;
+use holdfast_e2e::far::{Far, as_root, expect_same, link};
+use holdfast_e2e::knob::knob;
+use holdfast_wan::Direction;
+
+const MIB: usize = 1 << 20;
+/// Client and server both take a minute of silence for the end of a connection.
+const OUTAGE_S: u64 = 80;
+/// How long after the network is back it may take until it is used: the longest pause between two attempts, a handshake, and a machine with much to do.
+const NOTICED: Duration = Duration::from_secs(45);
+
+/// Moves a file one way, and cuts the link when a third has arrived. `blocks` is what may come twice.
+fn survives(command: &str, plane: &str, blocks: usize) -> Outcome {
+    let mut far = Far::new(link(40, Duration::from_millis(15)))?;
+    let bytes = 48 * MIB;
+    let push = command == "push";
+    let file = if push { far.make("file", bytes)? } else { far.stock("file", bytes)? };
+    let to = far.rig.scratch().join("back");
+    let (shown, folder, url) = (file.display().to_string(), to.display().to_string(), far.url("file"));
+    let (from, to, direction) =
+        if push { (shown, far.url(""), Direction::ToFar) } else { (url.clone(), folder.clone(), Direction::ToNear) };
+    let moving = far.start(&[command, &from, &to, "--plane", plane])?;
+    far.until_came(direction, 16 * MIB as u64)?;
+    far.wan.cut(true);
+    std::thread::sleep(Duration::from_secs(knob("HOLDFAST_OUTAGE_SECONDS", OUTAGE_S)));
+    assert!(far.wan.forwarded(direction).blocked.packets > 0, "somebody tried meanwhile");
+    far.wan.cut(false);
+    let back = Instant::now();
+    far.until_came(direction, MIB as u64)?;
+    println!("{command} by {plane}: used again after {:?}", back.elapsed());
+    assert!(back.elapsed() < NOTICED, "it is used again after {:?}", back.elapsed());
+    let ended = moving.end()?;
+    assert_eq!((&ended["files"], &ended["network"]["plane"]), (&1.into(), &plane.into()), "{ended}");
+    let way = far.wan.forwarded(direction);
+    let came = way.tcp.bytes + way.udp.bytes;
+    println!("{command} by {plane}: {came} bytes came of {bytes}");
+    assert!(came < (bytes + bytes / 8 + MIB + blocks * MIB) as u64, "{came} of {bytes}: {way:?}");
+    if push {
+        far.run(&["pull", &url, &folder])?;
+    }
+    expect_same(&file, &far.rig.scratch().join("back/file"))?;
+    far.rig.stop()?;
+    expect_clean(far.rig.server.options())
+}
+
+#[test]
+fn a_push_by_tcp_goes_on_after_an_outage() -> Outcome {
+    as_root("a_push_by_tcp_goes_on_after_an_outage", || survives("push", "tcp", 4))
+}
+
+#[test]
+fn a_push_by_quic_goes_on_after_an_outage() -> Outcome {
+    as_root("a_push_by_quic_goes_on_after_an_outage", || survives("push", "quic", 2))
+}
+
+/// What came by other connections, behind a block that is missing, is fetched again, and that may be all that had come.
+#[test]
+fn a_pull_by_tcp_goes_on_after_an_outage() -> Outcome {
+    as_root("a_pull_by_tcp_goes_on_after_an_outage", || survives("pull", "tcp", 16))
+}
+
+#[test]
+fn a_pull_by_quic_goes_on_after_an_outage() -> Outcome {
+    as_root("a_pull_by_quic_goes_on_after_an_outage", || survives("pull", "quic", 2))
+}
