@@ -17,12 +17,13 @@ pub mod seaweed;
 pub mod sshd;
 pub mod swift;
 
-use std::fs;
+use std::fs::{self, File};
 use std::io::{self, Read, Write};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::{AtomicU16, Ordering};
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 /// How long a service may take to answer a small request of a test's own.
@@ -52,15 +53,22 @@ pub fn find_program(name: &str) -> Option<PathBuf> {
 }
 
 /// A free port with a free port 10,000 above it (for services that take that one too), below the range that the system
-/// gives to outgoing connections. Different at each call of this process.
+/// gives to outgoing connections. Until this process ends no other test is given it, so a server can be started again there.
 pub fn free_port() -> io::Result<u16> {
     static NEXT: AtomicU16 = AtomicU16::new(0);
+    static HELD: Mutex<Vec<File>> = Mutex::new(Vec::new());
+    let folder = std::env::temp_dir().join(format!("holdfast-ports-{}", rustix::process::geteuid().as_raw()));
+    // Root of a user namespace may not write to what the machine's root made, and has a network of its own.
+    let _ = fs::create_dir_all(&folder);
     // Another test binary begins elsewhere.
     let base = 10_200 + (std::process::id() % 90) as u16 * 100;
     for _ in 0..9_000 {
         let port = 10_200 + (base - 10_200 + NEXT.fetch_add(1, Ordering::Relaxed)) % 9_700;
+        let lock = File::options().create(true).truncate(false).write(true).open(folder.join(port.to_string())).ok();
+        let is_others = lock.as_ref().is_some_and(|lock| lock.try_lock().is_err());
         let free = |port| TcpListener::bind((Ipv4Addr::LOCALHOST, port)).is_ok();
-        if free(port) && free(port + 10_000) {
+        if !is_others && free(port) && free(port + 10_000) {
+            HELD.lock().unwrap_or_else(PoisonError::into_inner).extend(lock);
             return Ok(port);
         }
     }
