@@ -1,8 +1,8 @@
 //! Records of blocks go over a connection a few at a time and in order, whatever number of them was asked for at once.
 //!
 //! HTTP/2 sends all answers that wait a frame each in turn. So of many blocks that are asked for ahead all would be half there when a connection dies, or
-//! many behind one that is missing, and all be fetched again. Here answers of [`TURN_BYTES`] at most have their turn, and the next when those bytes are on their way:
-//! of those that are there, the first block of those that were asked for together. So there is always something to be sent, and little of it is lost. A connection is known by the
+//! many behind one that is missing, and all be fetched again. Here pieces of [`TURN_BYTES`] at most have their turn, and the next when one of them is on its way: one of
+//! the answer that has begun, and otherwise, of those that are there, of the first block of those that were asked for together. So there is always something to be sent, and little of it is lost. A connection is known by the
 //! name that its client gives it ([`LINE`](crate::wire::LINE)); one without a name has no turns.
 
 use super::Answer;
@@ -17,8 +17,10 @@ use std::pin::Pin;
 use std::sync::{Arc, Weak};
 use std::task::{Context, Poll, Waker};
 
-/// Bytes of one connection that have their turn; of an answer that is longer, all.
-const TURN_BYTES: usize = 1 << 20;
+/// Bytes of one connection that have their turn: enough that the connection finds some whenever it can send.
+const TURN_BYTES: usize = 2 << 20;
+/// Bytes of an answer that have their turn together.
+const PIECE_BYTES: usize = 256 << 10;
 /// What is asked for together: questions that come at once are begun in any order.
 const TOGETHER: u64 = 32;
 /// Connections after which those that have nothing to send are forgotten.
@@ -111,20 +113,25 @@ impl Body for Waiting {
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
-        let Some(bytes) = self.bytes.take() else { return Poll::Ready(None) };
+        let Some(mut bytes) = self.bytes.take() else { return Poll::Ready(None) };
+        let length = bytes.len().min(PIECE_BYTES);
         let mut state = self.line.0.lock();
         let is_first = state.waiting.first_key_value().is_none_or(|(first, _)| *first >= self.key);
-        if !is_first || !state.has_room(bytes.len()) {
+        if !is_first || !state.has_room(length) {
             state.waiting.insert(self.key, context.waker().clone());
             drop(state);
             self.bytes = Some(bytes);
             return Poll::Pending;
         }
         state.waiting.remove(&self.key);
-        state.sending += bytes.len();
-        state.wake_first();
+        state.sending += length;
+        if length == bytes.len() {
+            // Until its end this one comes first, and others when its pieces are on their way.
+            state.wake_first();
+        }
         drop(state);
-        let sending = Sending { bytes, line: self.line.clone() };
+        let sending = Sending { bytes: bytes.split_to(length), line: self.line.clone() };
+        self.bytes = Some(bytes).filter(|rest| !rest.is_empty());
         Poll::Ready(Some(Ok(Frame::data(Bytes::from_owner(sending)))))
     }
 
@@ -185,7 +192,7 @@ mod tests {
         }
     }
 
-    /// The bytes of an answer whose turn it is, and otherwise who is woken when it may be.
+    /// The next piece of an answer whose turn it is, and otherwise who is woken when it may be.
     fn poll(answer: &mut Answer) -> Result<Bytes, Arc<Count>> {
         let count = Arc::new(Count::default());
         let waker = Waker::from(count.clone());
@@ -195,37 +202,54 @@ mod tests {
         }
     }
 
+    /// All pieces that have their turn at once.
+    fn pieces(answer: &mut Answer) -> Vec<Bytes> {
+        let mut found = Vec::new();
+        while !answer.is_end_stream()
+            && let Ok(piece) = poll(answer)
+        {
+            found.push(piece);
+        }
+        found
+    }
+
     #[test]
     fn an_answer_waits_until_those_before_it_in_its_connection_are_on_their_way() {
         let turns = Turns::default();
         let (one, other) = (HeaderValue::from_static("a-1"), HeaderValue::from_static("a-2"));
         let places: Vec<Place> = [1, 0, 2, 3].map(|block| turns.place(Some(&one), block)).into();
-        let mut answers: Vec<Answer> = places.into_iter().map(|place| place.answer(vec![7; MIB / 2].into())).collect();
+        let mut answers: Vec<Answer> = places.into_iter().map(|place| place.answer(vec![7; MIB].into())).collect();
         answers.swap(0, 1);
-        assert_eq!(answers[0].size_hint().exact(), Some(MIB as u64 / 2));
+        assert_eq!(answers[0].size_hint().exact(), Some(MIB as u64));
         // What is there first need not be what was asked for first.
-        let first = poll(&mut answers[2]).expect("nobody else is there");
-        let second = poll(&mut answers[3]).expect("there is room");
+        let mut first = pieces(&mut answers[2]);
+        let second = pieces(&mut answers[3]);
+        assert_eq!((first.len(), second.len()), (MIB / PIECE_BYTES, MIB / PIECE_BYTES), "there is room for two");
         let woken = poll(&mut answers[1]).expect_err("there is none");
         let before = poll(&mut answers[0]).expect_err("there is none");
         // Others do not wait for it, and neither does who has no name.
         for line in [Some(&other), None] {
-            let whole = poll(&mut turns.place(line, 0).answer(vec![8; 3 * MIB].into())).expect("has its turn");
-            assert_eq!(whole, vec![8; 3 * MIB]);
+            let mut answer = turns.place(line, 0).answer(vec![8; MIB].into());
+            assert_eq!(pieces(&mut answer).concat(), vec![8; MIB]);
         }
-        let (part, rest) = (first.slice(..10), first.slice(10..));
-        drop(first);
-        drop(part);
+        let piece = first.remove(0);
+        let (part, rest) = (piece.slice(..10), piece.slice(10..));
+        drop((piece, part));
         assert_eq!(before.0.load(Ordering::Relaxed), 0, "half of it is not on its way");
         drop(rest);
         assert_eq!((before.0.load(Ordering::Relaxed), woken.0.load(Ordering::Relaxed)), (1, 0), "the first of them");
         assert!(poll(&mut answers[1]).is_err(), "another is before it");
-        // One that is given up keeps nobody.
+        // One that has begun goes on before others begin, and one that is given up keeps nobody.
+        let begun = pieces(&mut answers[0]);
+        assert_eq!(begun.len(), 1);
         let woken = poll(&mut answers[1]).expect_err("another is before it");
+        drop(first.remove(0));
+        assert!(poll(&mut answers[1]).is_err(), "another is before it");
         answers.remove(0);
-        assert_eq!(woken.0.load(Ordering::Relaxed), 1);
-        assert_eq!(poll(&mut answers[0]).expect("it is its turn").len(), MIB / 2);
-        drop(second);
+        assert!(woken.0.load(Ordering::Relaxed) <= 1);
+        assert_eq!(pieces(&mut answers[0]).len(), 1);
+        drop((first, second, begun));
+        assert_eq!(pieces(&mut answers[0]).len(), MIB / PIECE_BYTES - 1);
         assert_eq!(turns.of(&one).0.lock().sending, 0);
     }
 
