@@ -11,7 +11,6 @@ mod look;
 mod operate;
 mod sealed;
 mod seat;
-mod turns;
 
 use crate::wire::{self, CALL_BYTES_MAX, Call};
 use bytes::{Bytes, BytesMut};
@@ -31,7 +30,6 @@ use seat::{Mount, Seats};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::watch;
-use turns::Turns;
 
 /// Seats of one server at most: a thousand mounts, each with a token of its own.
 pub const SEATS_MAX: usize = 1_024;
@@ -63,7 +61,6 @@ struct Inner {
     engine: Engine,
     seats: Mutex<Seats>,
     lanes: Lanes,
-    turns: Turns,
     stopping: watch::Sender<bool>,
 }
 
@@ -74,7 +71,6 @@ impl WireFace {
             engine,
             seats: Mutex::default(),
             lanes: Lanes::default(),
-            turns: Turns::default(),
             stopping: watch::Sender::new(false),
         }))
     }
@@ -105,10 +101,7 @@ impl WireFace {
         let space = space_of(request.uri().query())?.unwrap_or_else(|| who.name.clone());
         let mount = (mount_of(request.headers())?, request.headers().contains_key(wire::BONDS));
         match (request.uri().path(), request.method()) {
-            (wire::CALL, &Method::POST) => {
-                let line = request.headers().get(wire::LINE).cloned();
-                self.call(who, (&space, mount), line, request.into_body()).await
-            }
+            (wire::CALL, &Method::POST) => self.call(who, (&space, mount), request.into_body()).await,
             (wire::EVENTS, &Method::GET) => {
                 let seat = self.seat(who, &space, mount).await?;
                 let stream = events::stream(seat, mount.0, self.0.stopping.subscribe()).await?;
@@ -124,13 +117,7 @@ impl WireFace {
         }
     }
 
-    async fn call<B>(
-        &self,
-        who: Arc<Session>,
-        (space, mount): (&str, Mount),
-        line: Option<HeaderValue>,
-        body: B,
-    ) -> Result<Response<Answer>>
+    async fn call<B>(&self, who: Arc<Session>, (space, mount): (&str, Mount), body: B) -> Result<Response<Answer>>
     where
         B: Body<Data = Bytes, Error = Error> + Send + Unpin + 'static,
     {
@@ -140,10 +127,9 @@ impl WireFace {
         let mut did: Vec<Did> = operate::did(&call, space).into_iter().collect();
         let done = match call {
             Call::Record(content, index) => {
-                let place = self.0.turns.place(line.as_ref(), index);
                 return Ok(match self.0.engine.record(&who, space, content, index).await {
                     // As it is, so that no copy of it is made.
-                    Ok(record) => answer(StatusCode::OK, place.answer(record)),
+                    Ok(record) => answer(StatusCode::OK, whole(record)),
                     Err(error) => refusal(&error),
                 });
             }
