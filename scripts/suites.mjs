@@ -32,7 +32,7 @@ const MINUTES_MAX = Number(process.env.SUITES_MINUTES ?? 25);
 
 /** Seconds of suites that take long beside others: what is begun last keeps the rest waiting. The rest counts as one. */
 const SECONDS = {
-    mount_soak: 320, transfer_outage: 250,
+    mount_soak: 320, transfer_outage: 120,
     "cli/all": 230, "meta/lib": 230, third_party: 210, "transfer/lib": 190, transfer_planes: 180, slow_clients: 170, "blob/swift": 170, chaos: 160,
     "gate/all": 160, flips: 110, balancers: 110, jobs_served: 100, transfer: 100, io_faults: 100, crash_disk: 90, mount_locks: 90, "function/all": 80,
     transfer_objects: 80, space: 70, model: 70, cluster: 70, "broker/all": 70, mount_net_first: 70, kill: 70, mount_first: 60, mount_quic: 60,
@@ -46,8 +46,15 @@ const WAITING = new Set([
     ...["admin", "interrupted", "jobs", "look", "sharing", "smart", "large"].flatMap((name) => [`${name} in chromium`, `${name} in firefox`]),
 ]);
 
-/** Settings of single suites. Less than five minutes of a mount under faults say nothing of its memory; six clusters of three nodes at once are more than two processors start in time. */
-const OWN = { mount_soak: { HOLDFAST_SOAK_SECONDS: process.env.HOLDFAST_SOAK_SECONDS ?? "300" }, cluster_web: { RUST_TEST_THREADS: "3" } };
+/**
+ * Settings of single suites. Less than five minutes of a mount under faults say nothing of its memory; six clusters of three nodes at once are more
+ * than two processors start in time; and outages are waited for all together.
+ */
+const OWN = {
+    mount_soak: { HOLDFAST_SOAK_SECONDS: process.env.HOLDFAST_SOAK_SECONDS ?? "300" },
+    cluster_web: { RUST_TEST_THREADS: "3" },
+    transfer_outage: { RUST_TEST_THREADS: "4" },
+};
 
 /** Sizes for a build machine. What the store has no part in is tried on files, what the disk has none in on object stores. */
 const SHORT = { HOLDFAST_MODEL_SEEDS: 1, HOLDFAST_KILLS: 10, HOLDFAST_FAULT_STEP: 3, HOLDFAST_UPLOAD_MIB: 64, HOLDFAST_ENTRIES: 10000 };

@@ -10,6 +10,7 @@ use holdfast_testkit::server::ServerOptions;
 use holdfast_testkit::services::free_port;
 
 use crate::Outcome;
+use crate::care::expect_clean;
 use crate::mounted::Mount;
 use crate::rig::{NAME, PASSWORD, Rig, make_token};
 
@@ -70,6 +71,13 @@ impl Net {
     /// Its certificate.
     pub fn certificate(&self) -> PathBuf {
         self.rig.data().join("tls/self-signed.pem")
+    }
+
+    /// Ends mounts and server, and has the drive prove itself.
+    pub fn end(mut self, mounts: impl IntoIterator<Item = Mount>) -> Outcome {
+        mounts.into_iter().try_for_each(Mount::stop)?;
+        self.rig.stop()?;
+        expect_clean(self.rig.server.options())
     }
 
     /// The command that mounts on `at`, with more arguments; it waits for the token on its standard input.

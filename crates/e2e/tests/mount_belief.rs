@@ -7,7 +7,6 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use holdfast_e2e::Outcome;
-use holdfast_e2e::care::expect_clean;
 use holdfast_e2e::mounted::Mount;
 use holdfast_e2e::networked::Net;
 use holdfast_e2e::rig::HOME;
@@ -57,15 +56,16 @@ fn asked_for_long(net: &Net, mount: &Mount, names: &[&str]) -> Outcome<[Vec<(Str
 /// What is changed, how, and how it is seen.
 type Change<'c> = (&'c str, &'c dyn Fn() -> Outcome, &'c dyn Fn() -> bool);
 
+/// Whether the kernel says that it can be told to ask again about names, and no more.
 fn kernel_can() -> Outcome<bool> {
     let release = fs::read_to_string("/proc/sys/kernel/osrelease")?;
     let mut numbers = release.split(['.', '-']).map_while(|part| part.parse::<u32>().ok());
-    Ok(numbers.next().zip(numbers.next()) >= Some((6, 2)))
+    Ok(numbers.next().zip(numbers.next()) >= Some((6, 3)))
 }
 
 #[test]
 fn what_is_believed_for_long_is_taken_back_when_another_changes_it() -> Outcome {
-    let mut net = Net::new()?;
+    let net = Net::new()?;
     let (one, two) = (net.mount("one", &[])?, net.mount("two", &[])?);
     let (here, there) = (one.at().to_owned(), two.at().to_owned());
     fs::create_dir_all(here.join("d/e"))?;
@@ -164,11 +164,7 @@ fn what_is_believed_for_long_is_taken_back_when_another_changes_it() -> Outcome 
     let said = standing.wait_with_output()?;
     assert_eq!(String::from_utf8(said.stdout)?.trim(), "yes", "whoever stands in a folder still does");
     drop(open);
-    for mount in [one, two] {
-        mount.stop()?;
-    }
-    net.rig.stop()?;
-    expect_clean(net.rig.server.options())
+    net.end([one, two])
 }
 
 /// A mount knows what it knows for longer than a stream of changes lasts, and nothing of it when changes may have been missed.
@@ -203,7 +199,5 @@ fn what_is_known_outlives_a_stream_of_changes_and_not_a_server() -> Outcome {
     client.put(&format!("{HOME}/f7"), b"changed while it was away")?.expect_status(204)?;
     let seen = || fs::read(two.at().join("f7")).is_ok_and(|found| found == b"changed while it was away");
     until("it is seen", SOON, seen)?;
-    two.stop()?;
-    net.rig.stop()?;
-    expect_clean(net.rig.server.options())
+    net.end([two])
 }

@@ -9,7 +9,6 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use holdfast_e2e::Outcome;
-use holdfast_e2e::care::expect_clean;
 use holdfast_e2e::filesystem::errno;
 use holdfast_e2e::knob::knob;
 use holdfast_e2e::mounted::Mount;
@@ -152,15 +151,9 @@ fn taken(folder: &Path) -> Outcome<u64> {
     Ok(sizes.map(|found| found.blocks() * 512).sum())
 }
 
-/// The server's end, with a drive that proves itself.
-fn end(net: &mut Net) -> Outcome {
-    net.rig.stop()?;
-    expect_clean(net.rig.server.options())
-}
-
 #[test]
 fn what_was_read_is_read_again_without_asking_and_a_changed_file_is_never_the_old_one() -> Outcome {
-    let mut net = Net::new()?;
+    let net = Net::new()?;
     let folder = folder(&net);
     let mount = net.mount("mnt", &arguments(&folder, "1G"))?;
     let tree = Tree::make(mount.at(), 1)?;
@@ -200,12 +193,12 @@ fn what_was_read_is_read_again_without_asking_and_a_changed_file_is_never_the_ol
     assert_eq!(calls(&net, &["Record"])?, records + 2);
     other.stop()?;
     mount.stop()?;
-    end(&mut net)
+    net.end([])
 }
 
 #[test]
 fn a_cache_keeps_its_bound_while_more_is_read_than_it_takes() -> Outcome {
-    let mut net = Net::new()?;
+    let net = Net::new()?;
     let folder = folder(&net);
     let mut mount = net.mount("mnt", &arguments(&folder, "64M"))?;
     let files: Vec<Vec<u8>> = (0..6).map(|number| noise(number, 24 << 20)).collect();
@@ -229,7 +222,7 @@ fn a_cache_keeps_its_bound_while_more_is_read_than_it_takes() -> Outcome {
     assert!(told["bytes"].as_u64() <= Some(64 << 20) && told["evicted"].as_u64() > Some(0), "{told}");
     assert_eq!((&told["bytes_max"], &told["damaged"]), (&(64 << 20).into(), &0.into()), "{told}");
     mount.stop()?;
-    end(&mut net)
+    net.end([])
 }
 
 /// What is done to a file.
@@ -250,7 +243,7 @@ fn harm(path: &Path, how: usize, random: &mut Prng) -> Outcome {
 
 #[test]
 fn files_of_a_cache_that_are_flipped_torn_emptied_swapped_or_gone_are_noticed_and_fetched_again() -> Outcome {
-    let mut net = Net::new()?;
+    let net = Net::new()?;
     let folder = folder(&net);
     let arguments = arguments(&folder, "1G");
     let mut mount = net.mount("mnt", &arguments)?;
@@ -288,12 +281,12 @@ fn files_of_a_cache_that_are_flipped_torn_emptied_swapped_or_gone_are_noticed_an
     tree.is_at(mount.at())?;
     assert_eq!((calls(&net, &CONTENT)?, figure(&net, &mount, "damaged")?), (before, 0));
     mount.stop()?;
-    end(&mut net)
+    net.end([])
 }
 
 #[test]
 fn a_mount_that_is_killed_while_it_fills_its_cache_leaves_one_that_is_good() -> Outcome {
-    let mut net = Net::new()?;
+    let net = Net::new()?;
     let folder = folder(&net);
     let writer = net.mount("writer", &[])?;
     let tree = Tree::make(writer.at(), 9)?;
@@ -322,12 +315,12 @@ fn a_mount_that_is_killed_while_it_fills_its_cache_leaves_one_that_is_good() -> 
     assert_eq!(told["pins"][0]["path"], "/a");
     mount.stop()?;
     writer.stop()?;
-    end(&mut net)
+    net.end([])
 }
 
 #[test]
 fn a_full_disk_ends_keeping_and_no_reading() -> Outcome {
-    let mut net = Net::new()?;
+    let net = Net::new()?;
     let small = net.rig.scratch().join("small");
     fs::create_dir(&small)?;
     let mounted = Command::new("mount").args(["-t", "tmpfs", "-o", "size=6m", "none"]).arg(&small).status()?;
@@ -352,7 +345,7 @@ fn a_full_disk_ends_keeping_and_no_reading() -> Outcome {
     let outcome = work();
     Command::new("umount").arg("-l").arg(&small).status()?;
     outcome?;
-    end(&mut net)
+    net.end([])
 }
 
 #[test]
@@ -433,7 +426,7 @@ fn while_the_server_is_away_what_is_here_is_read_also_by_a_mount_that_begins_the
     assert!(said.contains("cannot be reached") && !said.contains("panic"), "{said}");
     net.token = token;
     net.rig.start_again()?;
-    end(&mut net)
+    net.end([])
 }
 
 /// How far the first pin is.
@@ -512,12 +505,12 @@ fn what_is_pinned_is_fetched_stays_and_is_read_while_the_server_is_away() -> Out
     assert_eq!((&told["path"], &told["why"]), (&"/a".into(), &"the server is away".into()), "{told}");
     let _ = mount.stop();
     net.rig.start_again()?;
-    end(&mut net)
+    net.end([])
 }
 
 #[test]
 fn a_cache_in_use_is_refused_in_words_and_those_of_two_drives_live_side_by_side() -> Outcome {
-    let (mut net, mut theirs) = (Net::new()?, Net::new()?);
+    let (net, theirs) = (Net::new()?, Net::new()?);
     let folder = folder(&net);
     let first = net.mount("mnt", &arguments(&folder, "64M"))?;
     let refused = net.mount("second", &arguments(&folder, "64M")).expect_err("it is in use").to_string();
@@ -549,8 +542,8 @@ fn a_cache_in_use_is_refused_in_words_and_those_of_two_drives_live_side_by_side(
     tree.is_at(first.at())?;
     other.is_at(second.at())?;
     let _ = (first.stop(), second.stop());
-    end(&mut net)?;
-    end(&mut theirs)
+    net.end([])?;
+    theirs.end([])
 }
 
 #[test]
@@ -592,5 +585,5 @@ fn a_drive_that_is_put_back_and_gives_numbers_away_again_is_not_read_from_before
     assert!(fs::read(mount.at().join("old"))? == noise(1, 50_000));
     mount.stop()?;
     writer.stop()?;
-    end(&mut net)
+    net.end([])
 }

@@ -133,16 +133,13 @@ fn programs_that_link_work_on_a_mount_that_asks_for_each_change() -> Outcome {
 #[test]
 fn programs_that_link_work_on_mounts_from_a_server() -> Outcome {
     need(&["git", "rsync"])?;
-    let mut net = Net::new()?;
+    let net = Net::new()?;
     let mount = net.mount("mnt", &[])?;
     programs(mount.at())?;
     let first = net.mount_first("first", &[])?;
     fs::create_dir(first.at().join("again"))?;
     programs(&first.at().join("again"))?;
-    mount.stop()?;
-    first.stop()?;
-    net.rig.stop()?;
-    expect_clean(net.rig.server.options())
+    net.end([mount, first])
 }
 
 #[test]
@@ -254,7 +251,7 @@ fn two_mounts_see_each_others_changes_under_different_names() -> Outcome {
 /// A removal that was answered first meets a link that another mount made meanwhile: the file has that name, and who has it open goes on under it.
 #[test]
 fn a_file_that_loses_its_name_here_while_it_gets_another_there_is_written_under_that() -> Outcome {
-    let mut net = Net::new()?;
+    let net = Net::new()?;
     let (first, second) = (net.mount_first("first", &[])?, net.mount("second", &[])?);
     let (here, there) = (first.at().to_owned(), second.at().to_owned());
     let (mut linked, rounds) = (0, knob("HOLDFAST_MOUNT_NET_ROUNDS", 12));
@@ -281,15 +278,12 @@ fn a_file_that_loses_its_name_here_while_it_gets_another_there_is_written_under_
         assert!(!there.join(&f).exists() && !here.join(&f).exists());
     }
     println!("{linked} of {rounds} were linked after they were removed elsewhere");
-    first.stop()?;
-    second.stop()?;
-    net.rig.stop()?;
-    expect_clean(net.rig.server.options())
+    net.end([first, second])
 }
 
 #[test]
 fn a_server_that_knows_nothing_of_links_refuses_them_and_all_else_is_as_ever() -> Outcome {
-    let mut net = Net::new()?;
+    let net = Net::new()?;
     let older = Older::start(net.plain(), LINK)?;
     let at = net.rig.scratch().join("mnt");
     fs::create_dir(&at)?;
@@ -300,9 +294,7 @@ fn a_server_that_knows_nothing_of_links_refuses_them_and_all_else_is_as_ever() -
     assert_eq!(errno(fs::hard_link(mount.at().join("f"), mount.at().join("g"))), Some(libc::EPERM));
     assert!(older.unknown() > 0);
     assert_eq!(number(&mount.at().join("f"))?.1, 1);
-    mount.stop()?;
-    net.rig.stop()?;
-    expect_clean(net.rig.server.options())
+    net.end([mount])
 }
 
 /// What was closed is whole under each of its names, however the mount ends.

@@ -306,7 +306,7 @@ fn a_database_that_two_mounts_write_to_is_whole() -> Outcome {
 
 #[test]
 fn a_mount_that_is_killed_gives_its_locks_up_with_its_lease() -> Outcome {
-    let Two { mut net, one, other: two } = Two::new()?;
+    let Two { net, one, other: two } = Two::new()?;
     let mut a = Locker::at(&one.at().join("file"))?;
     let mut b = Locker::at(&two.at().join("file"))?;
     a.expect("lock posix f w 0 0 try", "ok")?;
@@ -328,9 +328,7 @@ fn a_mount_that_is_killed_gives_its_locks_up_with_its_lease() -> Outcome {
     one.stop()?;
     assert_eq!(b.said(Duration::from_secs(5)).as_deref(), Some("ok"));
     drop(b);
-    two.stop()?;
-    net.rig.stop()?;
-    expect_clean(net.rig.server.options())
+    net.end([two])
 }
 
 #[test]
@@ -408,7 +406,7 @@ fn a_mount_in_the_servers_process_takes_part() -> Outcome {
     fs::create_dir(&at)?;
     fs::write(&password, PASSWORD)?;
     let mount = format!("{NAME}={}", at.display());
-    let mut net = Net::with(|options| {
+    let net = Net::with(|options| {
         let options = options.argument("--mount").argument(&mount).argument("--mount-user").argument(NAME);
         options.argument("--mount-password-file").argument(&password.display().to_string())
     })?;
@@ -428,9 +426,7 @@ fn a_mount_in_the_servers_process_takes_part() -> Outcome {
     }
     drop((a, b));
     count(&[&at, other.at()], "fcntl", knob("HOLDFAST_MOUNT_LOCK_ROUNDS", 200))?;
-    other.stop()?;
-    net.rig.stop()?;
-    expect_clean(net.rig.server.options())
+    net.end([other])
 }
 
 /// Locks and unlocks for a second, and says how often.

@@ -7,7 +7,6 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use holdfast_e2e::Outcome;
-use holdfast_e2e::care::expect_clean;
 use holdfast_e2e::filesystem::{behaves, errno, operations_are_the_same, same_trees};
 use holdfast_e2e::knob::knob;
 use holdfast_e2e::mounted::Mount;
@@ -20,27 +19,18 @@ use rustix::process::Signal;
 /// Longest that a test waits for what should come soon, on a machine that does other things as well.
 const SOON: Duration = Duration::from_secs(20);
 
-/// Ends mount and server, and has the drive prove itself.
-fn end(net: &mut Net, mounts: Vec<Mount>) -> Outcome {
-    for mount in mounts {
-        mount.stop()?;
-    }
-    net.rig.stop()?;
-    expect_clean(net.rig.server.options())
-}
-
 #[test]
 fn a_mount_from_a_server_behaves_as_any_file_system() -> Outcome {
-    let mut net = Net::new()?;
+    let net = Net::new()?;
     let mount = net.mount("mnt", &[])?;
     behaves(mount.at())?;
-    end(&mut net, vec![mount])
+    net.end([mount])
 }
 
 /// `HOLDFAST_MOUNT_NET_STEPS` operations.
 #[test]
 fn random_operations_over_the_network_do_what_a_native_folder_does() -> Outcome {
-    let mut net = Net::new()?;
+    let net = Net::new()?;
     let mount = net.mount("mnt", &[])?;
     let native = tempfile::tempdir()?;
     let (seed, steps) = (knob("HOLDFAST_MOUNT_SEED", 7), knob("HOLDFAST_MOUNT_NET_STEPS", 1_500));
@@ -48,12 +38,12 @@ fn random_operations_over_the_network_do_what_a_native_folder_does() -> Outcome 
     mount.stop()?;
     let mount = net.mount("mnt", &[])?;
     same_trees(mount.at(), native.path())?;
-    end(&mut net, vec![mount])
+    net.end([mount])
 }
 
 #[test]
 fn what_one_mount_changes_another_sees_soon() -> Outcome {
-    let mut net = Net::new()?;
+    let net = Net::new()?;
     let (one, two) = (net.mount("one", &[])?, net.mount("two", &[])?);
     let (here, there) = (one.at(), two.at());
     let mut took = Vec::new();
@@ -104,7 +94,7 @@ fn what_one_mount_changes_another_sees_soon() -> Outcome {
         took.len()
     );
     assert!(at(50) < Duration::from_millis(250), "{took:?}");
-    end(&mut net, vec![one, two])
+    net.end([one, two])
 }
 
 /// Writes from three threads until its standard input ends, as careful programs do: beside, synced, and put in place. Or looks at it all.
@@ -171,12 +161,12 @@ fn a_server_that_is_killed_and_comes_back_loses_nothing() -> Outcome {
     let mount = net.mount("mnt", &[])?;
     let looked = python("look", mount.at()).arg(counts.trim()).output()?;
     assert!(looked.status.success(), "{}", String::from_utf8_lossy(&looked.stderr));
-    end(&mut net, vec![mount])
+    net.end([mount])
 }
 
 #[test]
 fn a_frozen_server_ends_operations_with_an_error_and_leaves_what_is_here() -> Outcome {
-    let mut net = Net::new()?;
+    let net = Net::new()?;
     let mount = net.mount("mnt", &["--deadline", "3"])?;
     let mut content = vec![0; 3 << 20];
     Prng::new(9).fill(&mut content);
@@ -208,12 +198,12 @@ fn a_frozen_server_ends_operations_with_an_error_and_leaves_what_is_here() -> Ou
     drop(open);
     // It says that operations failed, so it does not end in silence.
     let _ = mount.stop();
-    end(&mut net, Vec::new())
+    net.end([])
 }
 
 #[test]
 fn a_token_that_is_revoked_ends_what_a_mount_may_do() -> Outcome {
-    let mut net = Net::new()?;
+    let net = Net::new()?;
     let mount = net.mount("mnt", &[])?;
     fs::write(mount.at().join("f"), "x")?;
     let listed = net.rig.server.options().run_ok(&["token", "list", NAME, "--json"], b"")?;
@@ -226,12 +216,12 @@ fn a_token_that_is_revoked_ends_what_a_mount_may_do() -> Outcome {
     println!("refused after {writing:?} and {reading:?}");
     let said = mount.stop().err().map(|error| error.to_string()).unwrap_or_default();
     assert!(said.contains("no longer accepts the app token"), "{said}");
-    end(&mut net, Vec::new())
+    net.end([])
 }
 
 #[test]
 fn what_cannot_be_mounted_says_why() -> Outcome {
-    let mut net = Net::new()?;
+    let net = Net::new()?;
     let at = net.rig.scratch().join("mnt");
     fs::create_dir(&at)?;
     let refused = |command: std::process::Command, token: &str| {
@@ -257,7 +247,7 @@ fn what_cannot_be_mounted_says_why() -> Outcome {
     let said = refused(mount(&net.url(), &["--user", NAME])?, &net.token);
     assert!(said.contains("--token-file"), "{said}");
     assert!(began.elapsed() < SOON, "each is said at once: {:?}", began.elapsed());
-    end(&mut net, Vec::new())
+    net.end([])
 }
 
 #[test]
@@ -277,5 +267,5 @@ fn a_mount_for_reading_and_a_token_for_reading_change_nothing() -> Outcome {
     assert_eq!(errno(fs::write(mount.at().join("g"), "y")), Some(libc::EACCES));
     assert_eq!(errno(OpenOptions::new().create(true).append(true).open(mount.at().join("g"))), Some(libc::EACCES));
     assert_eq!(fs::read(mount.at().join("f"))?, b"x");
-    end(&mut net, vec![mount])
+    net.end([mount])
 }

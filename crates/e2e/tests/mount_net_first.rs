@@ -15,7 +15,6 @@ use holdfast_e2e::filesystem::{
     behaves, errno, operations_are_the_same, operations_until_it_ends, same_but_for, same_trees,
 };
 use holdfast_e2e::knob::knob;
-use holdfast_e2e::mounted::Mount;
 use holdfast_e2e::networked::Net;
 use holdfast_e2e::rig::{HOME, NAME};
 use holdfast_e2e::wait::until;
@@ -26,15 +25,9 @@ const WRITERS: u64 = 4;
 /// Longest that a test waits for what should come soon, on a machine that does other things as well.
 const SOON: Duration = Duration::from_mins(1);
 
-fn end(net: &mut Net, mount: Mount) -> Outcome {
-    mount.stop()?;
-    net.rig.stop()?;
-    expect_clean(net.rig.server.options())
-}
-
 #[test]
 fn it_behaves_as_any_file_system_and_random_operations_do_what_a_native_folder_does() -> Outcome {
-    let mut net = Net::new()?;
+    let net = Net::new()?;
     let mount = net.mount_first("mnt", &[])?;
     behaves(mount.at())?;
     let (native, at) = (tempfile::tempdir()?, mount.at().join("oracle"));
@@ -45,12 +38,12 @@ fn it_behaves_as_any_file_system_and_random_operations_do_what_a_native_folder_d
     // One that does not answer first sees the same.
     let mount = net.mount("mnt", &[])?;
     same_trees(&mount.at().join("oracle"), native.path())?;
-    end(&mut net, mount)
+    net.end([mount])
 }
 
 #[test]
 fn a_small_file_is_far_less_than_a_request_and_another_mount_sees_it_soon() -> Outcome {
-    let mut net = Net::new()?;
+    let net = Net::new()?;
     let (mount, other) = (net.mount_first("mnt", &[])?, net.mount("other", &[])?);
     let files = knob("HOLDFAST_MOUNT_NET_FILES", 400_u64);
     let write_all = |folder: &Path| -> Outcome {
@@ -103,7 +96,7 @@ fn a_small_file_is_far_less_than_a_request_and_another_mount_sees_it_soon() -> O
     println!("a file is seen after {:?} at the median, {:?} at most", took[10], took[19]);
     assert!(took[10] < Duration::from_millis(250), "{took:?}");
     other.stop()?;
-    end(&mut net, mount)
+    net.end([mount])
 }
 
 /// `HOLDFAST_MOUNT_NET_ROUNDS` kills of the mount, at whatever moment, under four writers; each third time the server goes first.
@@ -142,7 +135,7 @@ fn every_file_that_was_closed_is_whole_after_any_number_of_kills_of_mount_and_se
     assert!(closed.len() > 200, "only {} files were written", closed.len());
     let mount = net.mount_first("mnt", &[])?;
     check(mount.at(), &closed)?;
-    end(&mut net, mount)
+    net.end([mount])
 }
 
 /// Makes small files in folders of its own until its standard input ends, and says how many; where they lag, how long. Or looks at them.
@@ -233,7 +226,7 @@ fn writers_go_on_while_the_server_is_away_and_all_is_there_when_it_is_back() -> 
     let _ = mount.stop();
     let mount = net.mount("mnt", &[])?;
     said(python("look", mount.at(), counts.trim()).spawn()?)?;
-    end(&mut net, mount)
+    net.end([mount])
 }
 
 #[test]
@@ -280,7 +273,7 @@ fn without_its_server_a_sync_fails_in_time_and_writers_wait_when_the_journal_is_
     }
     let first = fs::read(folder.join("first"))?;
     assert!(first == b"x" || first == b"y", "{first:?}");
-    end(&mut net, mount)
+    net.end([mount])
 }
 
 /// What was closed in the last moments is in the journal, and handed over by the next mount, whether it answers first or not.
@@ -362,12 +355,12 @@ fn renames_and_removals_are_far_less_than_a_request_each_and_go_on_while_the_ser
     for number in (files / 2..files).filter(|number| number % 2 == 0) {
         assert!(fs::read(folder.join(format!("h{number}")))? == content(number));
     }
-    end(&mut net, mount)
+    net.end([mount])
 }
 
 #[test]
 fn what_another_face_locks_is_busy_at_once() -> Outcome {
-    let mut net = Net::new()?;
+    let net = Net::new()?;
     let mount = net.mount_first("mnt", &[])?;
     for name in ["locked", "free", "third"] {
         fs::write(mount.at().join(name), name)?;
@@ -387,7 +380,7 @@ fn what_another_face_locks_is_busy_at_once() -> Outcome {
     fs::rename(at("third"), at("locked"))?;
     assert_eq!(fs::read(at("locked"))?, b"third");
     fs::remove_file(at("locked"))?;
-    end(&mut net, mount)
+    net.end([mount])
 }
 
 /// `HOLDFAST_MOUNT_NET_ROUNDS` kills, at whatever moment, under random operations that are done in a native folder as well.

@@ -5,25 +5,16 @@ use std::io::{Read, Write};
 use std::time::Duration;
 
 use holdfast_e2e::Outcome;
-use holdfast_e2e::care::expect_clean;
 use holdfast_e2e::filesystem::{operations_are_the_same, same_trees};
 use holdfast_e2e::knob::knob;
-use holdfast_e2e::mounted::Mount;
 use holdfast_e2e::networked::Net;
 use holdfast_testkit::datagrams::{Harm, Relay};
 use holdfast_testkit::rng::Prng;
 
-/// Ends mount and server, and has the drive prove itself.
-fn end(net: &mut Net, mount: Mount) -> Outcome {
-    mount.stop()?;
-    net.rig.stop()?;
-    expect_clean(net.rig.server.options())
-}
-
 /// `HOLDFAST_MOUNT_QUIC_STEPS` operations.
 #[test]
 fn random_operations_do_what_a_native_folder_does_where_half_is_lost() -> Outcome {
-    let mut net = Net::new()?;
+    let net = Net::new()?;
     let relay = Relay::start(
         net.address(),
         Harm { lost: 0.5, late: 0.1, doubled: 0.05, corrupted: 0.02, delay: Duration::from_millis(1) },
@@ -32,12 +23,12 @@ fn random_operations_do_what_a_native_folder_does_where_half_is_lost() -> Outcom
     let native = tempfile::tempdir()?;
     operations_are_the_same(mount.at(), native.path(), 3, knob("HOLDFAST_MOUNT_QUIC_STEPS", 60))?;
     same_trees(mount.at(), native.path())?;
-    end(&mut net, mount)
+    net.end([mount])
 }
 
 #[test]
 fn a_large_file_is_whole_though_the_client_moves_and_the_network_goes_away() -> Outcome {
-    let mut net = Net::new()?;
+    let net = Net::new()?;
     let relay = Relay::start(net.address(), Harm { lost: 0.02, ..Harm::default() })?;
     let mount = net.mount_by_quic(relay.address(), "mnt", &["--deadline", "60"])?;
     let mut content = vec![0; 16 << 20];
@@ -66,7 +57,7 @@ fn a_large_file_is_whole_though_the_client_moves_and_the_network_goes_away() -> 
     File::open(other.at().join("large"))?.read_to_end(&mut found)?;
     assert!(found == content, "{} bytes came back of {}", found.len(), content.len());
     other.stop()?;
-    end(&mut net, mount)
+    net.end([mount])
 }
 
 #[test]
@@ -79,7 +70,7 @@ fn a_server_that_is_killed_is_found_again() -> Outcome {
     net.rig.start_again()?;
     fs::write(mount.at().join("after"), "y")?;
     assert_eq!(fs::read_to_string(mount.at().join("before"))?, "x");
-    end(&mut net, mount)
+    net.end([mount])
 }
 
 #[test]

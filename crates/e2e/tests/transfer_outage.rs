@@ -1,5 +1,5 @@
 //! A transfer of each plane whose network is gone for longer than either end waits for an answer (`HOLDFAST_OUTAGE_SECONDS`): it goes on when that is back,
-//! and what had arrived is not sent again.
+//! and a push sends little again. A pull may fetch again all that had come.
 
 use std::time::{Duration, Instant};
 
@@ -15,7 +15,7 @@ const OUTAGE_S: u64 = 80;
 /// How long after the network is back it may take until it is used: the longest pause between two attempts, a handshake, and a machine with much to do.
 const NOTICED: Duration = Duration::from_secs(45);
 
-/// Moves a file one way, and cuts the link when a third has arrived. `blocks` is what may come twice.
+/// Moves a file one way, and cuts the link when a third has arrived. `blocks` is how many of 1 MiB may come twice.
 fn survives(command: &str, plane: &str, blocks: usize) -> Outcome {
     let mut far = Far::new(link(40, Duration::from_millis(15)))?;
     let bytes = 48 * MIB;

@@ -3,7 +3,7 @@
 //! Usually a short while, which is all that a change by somebody else takes to be seen. Where the tree is told of such changes at once
 //! ([`Tree::unchanged`]), the kernel may believe for [`LONG`], and what it was so told is written down here: after a change it is told to ask again about all of
 //! that, whatever the change was about. Nothing else becomes of names and inodes by that: whoever stands in a folder still does, and what is mounted there stays
-//! mounted. That takes Linux 6.2; to kernels before it, nothing is told for long.
+//! mounted. That takes Linux 6.3; to kernels before it, nothing is told for long.
 //!
 //! **No answer is overlooked.** Who answers takes the tree's number before it asks ([`Belief::turn`]), and what it told is written down after the answer is out,
 //! with that number. A change comes before that, and then the number is another one by then; or after, and then it is written down when the change is heard of.

@@ -105,7 +105,7 @@ pub struct WanArgs {
     #[arg(long, value_name = "FACTOR", default_value_t = 1.0)]
     pub scale: f64,
 
-    /// Time for each tool in each cell; what is not finished then is told with what had arrived [default: 15m].
+    /// Time for each tool in each cell; what is not finished then is told with what had arrived. An outage is added to it [default: 15m].
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     pub limit: Option<Duration>,
 

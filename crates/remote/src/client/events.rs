@@ -44,7 +44,8 @@ impl Stream {
         let (frames, buffer, began) = (BodyStream::new(body), BytesMut::new(), Instant::now());
         let mut stream = Self { frames, buffer, voice, began, heard: began, begun: None, told: None };
         match stream.next(shared).await? {
-            Some(Event::Begins(seq)) => (stream.begun, stream.told) = (Some(seq), Some(seq)),
+            Some(Event::Own(seq)) => (stream.begun, stream.told) = (Some(seq), Some(seq)),
+            // One of a server that does not say it. What is known is forgotten when this takes another's place.
             Some(_) => {}
             None => return Err(Error::unavailable("the stream of changes ended as it began")),
         }
@@ -76,7 +77,7 @@ impl Stream {
 
     fn take(&mut self, shared: &Shared, event: Event) {
         match event {
-            Event::Beat | Event::Begins(_) => {}
+            Event::Beat => {}
             // What came of it is known by its answer.
             Event::Own(seq) if self.voice == shared.voice.now() => self.told = self.told.max(Some(seq)),
             Event::Changed(seq) | Event::Own(seq) => {

@@ -45,7 +45,8 @@ pub(super) async fn stream(
     let changes = seat.tree.changes();
     let root = seat.tree.entry(seat.tree.root()).await?;
     let space = root.ok_or_else(|| Error::not_found("the space is gone"))?.node.space;
-    let begins = seat.tree.seq().await?.map_or(Event::Beat, Event::Begins);
+    // To a client that expects nothing of it, that is nothing new.
+    let begins = seat.tree.seq().await?.map_or(Event::Beat, Event::Own);
     let (beat, until) = (tokio::time::interval_at(Instant::now() + BEAT, BEAT), Instant::now() + LASTS);
     let listener = Listener { seat, mount, space, changes, stopping, begins: Some(begins), beat, until };
     Ok(stream::unfold(listener, |mut listener| async {

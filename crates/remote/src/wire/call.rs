@@ -291,10 +291,9 @@ pub enum Event {
     Changed(i64),
     /// Changes were missed: whatever is known may be wrong.
     Gap,
-    /// The same as [`Self::Changed`], by the mount that listens and nobody else.
+    /// The same as [`Self::Changed`], by the mount that listens and nobody else; and at the beginning of a stream, with the count after which no change is
+    /// missed.
     Own(i64),
-    /// The first of a stream: the space's count, after which no change is missed.
-    Begins(i64),
 }
 
 impl Value for Event {
@@ -304,7 +303,6 @@ impl Value for Event {
             Self::Changed(seq) => (1_u64, Some(*seq)).put(out),
             Self::Gap => (2_u64, None::<i64>).put(out),
             Self::Own(seq) => (3_u64, Some(*seq)).put(out),
-            Self::Begins(seq) => (4_u64, Some(*seq)).put(out),
         }
     }
 
@@ -314,7 +312,6 @@ impl Value for Event {
             (1, Some(seq)) => Ok(Self::Changed(seq)),
             (2, None) => Ok(Self::Gap),
             (3, Some(seq)) => Ok(Self::Own(seq)),
-            (4, Some(seq)) => Ok(Self::Begins(seq)),
             _ => Err(unknown()),
         }
     }
