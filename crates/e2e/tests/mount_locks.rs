@@ -200,17 +200,61 @@ fn who_gets_a_lock_sees_what_its_holder_wrote() -> Outcome {
     let log = |mount: &Mount| mount.at().join("log").display().to_string();
     a.expect(&format!("append l {}", log(&two.one)), "ok")?;
     b.expect(&format!("append l {}", log(&two.other)), "ok")?;
-    for round in 0..20 {
+    let mut wanted = String::new();
+    for round in 0..100 {
         for mine in [&mut a, &mut b] {
             mine.expect("lock flock l w 0 0 wait", "ok")?;
             mine.expect(&format!("write l {round:03}."), "ok")?;
+            wanted += &format!("{round:03}.");
+            if round % 2 == 0 {
+                mine.expect("read l", &wanted)?;
+            }
             mine.expect("lock flock l u 0 0 try", "ok")?;
         }
     }
     b.expect("lock flock l r 0 0 wait", "ok")?;
-    let wanted: String = (0..20).flat_map(|round| [format!("{round:03}."), format!("{round:03}.")]).collect();
     b.expect("read l", &wanted)?;
     drop((a, b));
+    two.end()
+}
+
+/// When a change is heard of, the kernel is told to ask again about what it believed for long: while those ask who were waiting for a lock.
+#[test]
+fn who_waits_for_a_lock_of_a_file_that_the_kernel_believes_in_sees_what_its_holder_wrote() -> Outcome {
+    let two = Two::new()?;
+    let names: Vec<String> = (0..20).map(|number| format!("f{number}")).collect();
+    for name in &names {
+        fs::write(two.one.at().join(name), "")?;
+    }
+    let mut a = Locker::at(&two.one.at().join("other"))?;
+    for name in &names {
+        a.expect(&format!("open {name} {}", two.one.at().join(name).display()), "ok")?;
+    }
+    for round in 1..=5 {
+        // Until it believes for long again.
+        std::thread::sleep(Duration::from_millis(2_500));
+        let mut all = Vec::new();
+        for name in &names {
+            let at = two.other.at().join(name);
+            fs::metadata(&at)?;
+            a.expect(&format!("lock posix {name} w 0 0 wait"), "ok")?;
+            let mut b = Locker::at(&at)?;
+            b.begin("lock posix f r 0 0 wait")?;
+            all.push(b);
+        }
+        let text = "text.".repeat(round);
+        for name in &names {
+            a.expect(&format!("pwrite {name} {text}"), "ok")?;
+        }
+        for name in &names {
+            a.expect(&format!("lock posix {name} u 0 0 try"), "ok")?;
+        }
+        for b in &mut all {
+            assert_eq!(b.said(SOON).as_deref(), Some("ok"));
+            b.expect("read f", &text)?;
+        }
+    }
+    drop(a);
     two.end()
 }
 

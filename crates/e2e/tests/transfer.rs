@@ -140,7 +140,7 @@ fn a_transfer_that_is_killed_fifty_times_arrives_and_sends_next_to_nothing_twice
     let size = kills * 2 * MIB + 12_345;
     write_random(&from.join("large"), size, 1)?;
     // So slow that each run is killed in the middle of it; the last one goes as fast as it can.
-    let slow = ["push", text(&from)?, text(&to)?, "--limit-rate", "100M", "--quiet"];
+    let slow = ["push", text(&from)?, text(&to)?, "--limit-rate", "20M", "--quiet"];
     let at = to.join("from");
     let (mut killed, mut again, mut rng) = (0, 0, Prng::new(2));
     for _ in 0..kills {

@@ -284,7 +284,7 @@ impl Filesystem for Face {
         data: &[u8],
         write_flags: WriteFlags,
         flags: OpenFlags,
-        _: Option<LockOwner>,
+        owner: Option<LockOwner>,
         reply: ReplyWrite,
     ) {
         let clear = write_flags.contains(WriteFlags::FUSE_WRITE_KILL_SUIDGID);
@@ -294,14 +294,23 @@ impl Filesystem for Face {
         let written = self.now(self.op(Kind::Write, request, ino, None), async {
             let file = self.core.handle(fh.0)?.file;
             let at = file.write(&self.core, at, data, clear).await.map_err(|error| too_large(&error))?;
-            if at != offset {
-                locks::misplaced(&self.core, &file);
-            }
-            Ok(())
+            Ok((at != offset).then(|| locks::misplaced(&self.core, &file)))
         });
+        // One request is of a few MiB at most.
+        let length = u32::try_from(data.len()).unwrap_or(u32::MAX);
         match written {
-            // One request is of a few MiB at most.
-            Ok(()) => reply.written(u32::try_from(data.len()).unwrap_or(u32::MAX)),
+            Ok(None) => reply.written(length),
+            Ok(Some(forgotten)) => {
+                // An answer about attributes that is on its way when the kernel forgets is lost on it, and whoever reads what was just written
+                // would not find it. What is written past the cache holds none of its pages, and is of an owner.
+                if owner.is_none() {
+                    return reply.written(length);
+                }
+                self.runtime.spawn(async move {
+                    forgotten.await;
+                    reply.written(length);
+                });
+            }
             Err(error) => reply.error(error),
         }
     }

@@ -25,7 +25,7 @@ pub(crate) const QUICK_BYTES: u64 = 64 << 10;
 /// The file system as fuser drives it.
 pub(crate) struct Face {
     pub(crate) core: Arc<Core>,
-    runtime: Runtime,
+    pub(crate) runtime: Runtime,
     /// How long the kernel believes names and attributes.
     pub(crate) belief: Arc<Belief>,
     /// Whether what is written past the kernel's cache takes out of it what it had of the file (Linux 6.6).
@@ -39,11 +39,13 @@ impl Face {
 
     /// How a file is open: whoever only writes does so past the kernel's cache. That saves a copy, and a question before the first write to
     /// each file: for `security.capability`, which writing through the cache takes away. What has extended attributes is written through it.
+    /// Whoever appends to what others append to does so too, as then the cache has nothing at a place that the kernel took for the end.
     /// Whoever only reads has nothing to be saved at a close, which then needs no request (Linux 5.16), unless it lets go of locks here.
     pub(crate) fn opened(&self, flags: i32, keep: bool, xattrs: u32) -> FopenFlags {
         let mut how = if keep { FopenFlags::FOPEN_KEEP_CACHE } else { FopenFlags::empty() };
         let access = flags & libc::O_ACCMODE;
-        how.set(FopenFlags::FOPEN_DIRECT_IO, self.past_cache && access == libc::O_WRONLY && xattrs == 0);
+        let appends = flags & libc::O_APPEND != 0 && access == libc::O_RDWR && self.core.locks.is_some();
+        how.set(FopenFlags::FOPEN_DIRECT_IO, self.past_cache && (access == libc::O_WRONLY || appends) && xattrs == 0);
         let only_reads = access == libc::O_RDONLY && flags & libc::O_TRUNC == 0;
         how.set(FopenFlags::FOPEN_NOFLUSH, only_reads && self.core.locks.is_none());
         how

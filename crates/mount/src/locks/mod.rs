@@ -36,7 +36,6 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use thread::Waiting;
 use tokio::sync::{Semaphore, watch};
-use tokio::task::JoinHandle;
 
 /// One past the last byte that a lock can be of.
 const END: u64 = 1 << 63;
@@ -421,29 +420,29 @@ async fn look_again(core: &Arc<Core>, node: NodeId) -> Result<()> {
         return Ok(());
     }
     core.knows(&entry);
-    if let Some(told) = forget(core, node) {
-        // It may wait for pages that are being read, though never for this request.
-        let _ = told.await;
-    }
+    forget(core, node).await;
     file.is_cached(entry.node.content);
     Ok(())
 }
 
-/// Has the kernel forget what it has of a file, on a thread that holds no request.
-fn forget(core: &Core, node: NodeId) -> Option<JoinHandle<()>> {
-    let notifier = core.locking().ok()?.notifier.get()?.clone();
+/// Has the kernel forget what it has of a file, on a thread that holds no request. It may wait for pages that are being read or written.
+fn forget(core: &Core, node: NodeId) -> impl Future<Output = ()> + Send + use<> {
     let ino = core.ino(node);
-    Some(tokio::task::spawn_blocking(move || {
+    let forgotten = core.locking().ok().and_then(|locks| locks.notifier.get()).cloned().map(|notifier| {
         // An inode that the kernel does not have is none to forget.
-        let _ = notifier.inval_inode(ino, 0, 0);
-    }))
+        tokio::task::spawn_blocking(move || drop(notifier.inval_inode(ino, 0, 0)))
+    });
+    async move {
+        if let Some(forgotten) = forgotten {
+            let _ = forgotten.await;
+        }
+    }
 }
 
-/// What was appended went elsewhere than the kernel thought, and has in its cache.
-pub(crate) fn misplaced(core: &Core, file: &OpenFile) {
+/// What was appended went elsewhere than the kernel thought, and may have in its cache: it forgets that, as soon as nothing holds it.
+pub(crate) fn misplaced(core: &Core, file: &OpenFile) -> impl Future<Output = ()> + Send + use<> {
     file.is_misplaced();
-    // Whoever wrote it holds the request yet.
-    drop(forget(core, file.id));
+    forget(core, file.id)
 }
 
 /// What a program is told of a table that says no.
