@@ -3,9 +3,10 @@
 //! Both ends are network namespaces, for which one has to be root: of the machine, or of a user namespace ([`as_root`]).
 
 use std::fs;
-use std::io::{BufRead, BufReader, Lines};
+use std::io::{self, BufRead, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdout, Command, Stdio};
+use std::process::{Child, Command, Stdio};
+use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use holdfast_testkit::rng::Prng;
@@ -137,7 +138,7 @@ impl Far {
         let mut command = self.command(words)?;
         let mut child = self.wan.near().run(|| command.spawn())??;
         let lines = BufReader::new(child.stdout.take().ok_or("no output")?).lines();
-        Ok(Moving { child, lines, said: Vec::new() })
+        Ok(Moving { child, said: thread::spawn(|| lines.collect()) })
     }
 
     /// Runs it to its end; answers the last that it says.
@@ -208,29 +209,39 @@ impl Far {
 #[derive(Debug)]
 pub struct Moving {
     child: Child,
-    lines: Lines<BufReader<ChildStdout>>,
-    said: Vec<Value>,
+    /// What it says is read at once: it waits for whoever does not read.
+    said: JoinHandle<io::Result<Vec<String>>>,
 }
 
 impl Moving {
-    fn next(&mut self) -> Outcome<Option<Value>> {
-        let Some(line) = self.lines.next().transpose()? else { return Ok(None) };
-        let event: Value = serde_json::from_str(&line)?;
-        self.said.push(event.clone());
-        Ok(Some(event))
-    }
-
     /// Waits for its end; answers the last that it says.
     ///
     /// # Errors
     /// If it fails.
     pub fn end(mut self) -> Outcome<Value> {
-        while self.next()?.is_some() {}
         let status = self.child.wait()?;
-        match self.said.pop() {
-            Some(last) if status.success() => Ok(last),
-            last => Err(format!("it ended with {status}: {:?} {last:?}", self.said).into()),
+        let said = self.said()?;
+        match said.last() {
+            Some(last) if status.success() => Ok(serde_json::from_str(last)?),
+            _ => Err(format!("it ended with {status}: {}", said.join("\n")).into()),
         }
+    }
+
+    /// Ends it; answers what it said beside its progress, after which line that was, and how far it was.
+    ///
+    /// # Errors
+    /// If it cannot be ended.
+    pub fn last_words(mut self) -> Outcome<String> {
+        self.child.kill()?;
+        let said = self.said()?;
+        let is_kept = |at: usize, line: &str| at + 1 == said.len() || !line.contains("\"event\":\"progress\"");
+        let kept = said.iter().enumerate().filter(|(at, line)| is_kept(*at, line));
+        Ok(kept.map(|(at, line)| format!("{at}: {line}")).collect::<Vec<_>>().join("\n"))
+    }
+
+    fn said(&mut self) -> Outcome<Vec<String>> {
+        let said = std::mem::replace(&mut self.said, thread::spawn(|| Ok(Vec::new())));
+        Ok(said.join().map_err(|_| "the reader of what it says failed")??)
     }
 }
 

@@ -204,8 +204,9 @@ fn who_gets_a_lock_sees_what_its_holder_wrote() -> Outcome {
     for round in 0..100 {
         for mine in [&mut a, &mut b] {
             mine.expect("lock flock l w 0 0 wait", "ok")?;
-            mine.expect(&format!("write l {round:03}."), "ok")?;
-            wanted += &format!("{round:03}.");
+            let text = format!("{round:03}.");
+            mine.expect(&format!("write l {text}"), "ok")?;
+            wanted += &text;
             if round % 2 == 0 {
                 mine.expect("read l", &wanted)?;
             }

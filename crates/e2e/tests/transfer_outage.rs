@@ -32,7 +32,9 @@ fn survives(command: &str, plane: &str, blocks: usize) -> Outcome {
     assert!(far.wan.forwarded(direction).blocked.packets > 0, "somebody tried meanwhile");
     far.wan.cut(false);
     let back = Instant::now();
-    far.until_came(direction, MIB as u64)?;
+    if let Err(error) = far.until_came(direction, MIB as u64) {
+        return Err(format!("{command} by {plane}: {error}: {}", moving.last_words()?).into());
+    }
     println!("{command} by {plane}: used again after {:?}", back.elapsed());
     assert!(back.elapsed() < NOTICED, "it is used again after {:?}", back.elapsed());
     let ended = moving.end()?;

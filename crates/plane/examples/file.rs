@@ -2,8 +2,9 @@
 //!
 //! ```sh
 //! cargo build --release -p holdfast-plane --example file
-//! holdfast bench wan --tool 'plane=target/release/examples/file get {host} {port} {file} {dest} {work}' \
-//!     --server 'plane=target/release/examples/file serve {host} {port} {source} {work}' --tool curl --tool curl@bbr
+//! file=$PWD/target/release/examples/file
+//! holdfast bench wan --tool "plane=$file get {host} {port} {file} {dest} {work}" \
+//!     --server "plane=$file serve {host} {port} {source} {work}" --tool curl --tool curl@bbr
 //! ```
 //!
 //! The certificate is made for the run and handed over in the folder WORK.
