@@ -64,13 +64,22 @@ fn where_much_is_lost_it_goes_by_quic_and_what_a_trial_finds_is_remembered_for_a
         assert!(to_near.udp.bytes > 3 * MIB as u64 && to_near.tcp.bytes < MIB as u64, "{to_near:?}");
         assert_eq!(far.remembered()?, None, "nothing was found out");
 
-        // Long enough for a trial, of a push.
+        // Long enough for a trial, of a push. With so much lost, TCP may not even connect while that lasts: there are a few.
         let large = far.make("large", 64 * MIB)?;
-        let ended = far.run(&["push", &shown(&large), &far.url("")])?;
-        assert_eq!(network(&ended), is("quic", "compared", false), "{ended}");
+        let tried = || far.came()[1].tcp.bytes > 100_000;
+        for trial in 0..3 {
+            if tried() {
+                break;
+            }
+            if trial > 0 {
+                far.age_memory(HOUR)?;
+            }
+            let ended = far.run(&["push", &shown(&large), &far.url(&format!("trial-{trial}"))])?;
+            assert_eq!(network(&ended), is("quic", "compared", false), "{ended}");
+        }
         assert_eq!(far.remembered()?.map(|[plane, why, _]| (plane, why)), Some(("quic".into(), "compared".into())));
         let [_, to_far] = far.came();
-        assert!(to_far.tcp.bytes > 100_000, "some of it was tried by TCP: {to_far:?}");
+        assert!(tried(), "some of it was tried by TCP: {to_far:?}");
         assert!(to_far.tcp.bytes < to_far.udp.bytes / 4, "and most went by QUIC: {to_far:?}");
 
         // The next one knows it, and the one after an hour does not.
