@@ -453,6 +453,8 @@ async fn append(out: &mut Vec<u8>, base: Option<&Arc<dyn OpenContent>>, part: Pa
 /// A range of the file as it is now.
 pub(crate) fn stream_of(overlay: Overlay, base: Option<Arc<dyn OpenContent>>, range: ByteRange) -> ContentStream {
     let starts = (range.start..range.end).step_by(BLOCK_BYTES);
+    // Of 1 GiB, a clone of it for each piece took a tenth of the mount's processor time.
+    let overlay = Arc::new(overlay);
     let pieces = stream::iter(starts).then(move |start| {
         let (overlay, base) = (overlay.clone(), base.clone());
         async move {

@@ -57,6 +57,15 @@ impl Drop for Memory {
     }
 }
 
+/// A page that somebody reads: who writes to it meanwhile makes a copy ([`Overlay::page`]).
+struct Shared(Arc<Memory>);
+
+impl AsRef<[u8]> for Shared {
+    fn as_ref(&self) -> &[u8] {
+        &self.0.bytes
+    }
+}
+
 #[derive(Clone)]
 enum Page {
     Memory(Arc<Memory>),
@@ -249,18 +258,14 @@ impl Overlay {
     }
 
     fn of_page(page: &Page, range: Range<usize>, parts: &mut Vec<Part>) -> Result<()> {
-        let aside;
-        let bytes: &[u8] = match page {
-            Page::Memory(memory) => &memory.bytes,
-            Page::Aside(page) => {
-                aside = page.get()?;
-                &aside
-            }
+        let bytes = match page {
+            Page::Memory(memory) => Bytes::from_owner(Shared(memory.clone())),
+            Page::Aside(page) => page.get()?.into(),
         };
         let there = range.start.min(bytes.len())..range.end.min(bytes.len());
         let zeros = (range.len() - there.len()) as u64;
         if !there.is_empty() {
-            parts.push(Part::Bytes(Bytes::copy_from_slice(&bytes[there])));
+            parts.push(Part::Bytes(bytes.slice(there)));
         }
         if zeros > 0 {
             parts.push(Part::Zeros(zeros));
