@@ -138,7 +138,7 @@ impl Far {
         let mut command = self.command(words)?;
         let mut child = self.wan.near().run(|| command.spawn())??;
         let lines = BufReader::new(child.stdout.take().ok_or("no output")?).lines();
-        Ok(Moving { child, said: thread::spawn(|| lines.collect()) })
+        Ok(Moving { child, said: Some(thread::spawn(|| lines.collect())) })
     }
 
     /// Runs it to its end; answers the last that it says.
@@ -210,7 +210,7 @@ impl Far {
 pub struct Moving {
     child: Child,
     /// What it says is read at once: it waits for whoever does not read.
-    said: JoinHandle<io::Result<Vec<String>>>,
+    said: Option<JoinHandle<io::Result<Vec<String>>>>,
 }
 
 impl Moving {
@@ -240,7 +240,7 @@ impl Moving {
     }
 
     fn said(&mut self) -> Outcome<Vec<String>> {
-        let said = std::mem::replace(&mut self.said, thread::spawn(|| Ok(Vec::new())));
+        let said = self.said.take().ok_or("it was asked already")?;
         Ok(said.join().map_err(|_| "the reader of what it says failed")??)
     }
 }

@@ -215,7 +215,22 @@ fn who_gets_a_lock_sees_what_its_holder_wrote() -> Outcome {
     }
     b.expect("lock flock l r 0 0 wait", "ok")?;
     b.expect("read l", &wanted)?;
+    // What has extended attributes is written through the kernel's cache, which holds pages until it is answered.
+    let marked = |mount: &Mount| mount.at().join("marked");
+    fs::write(marked(&two.one), "")?;
+    rustix::fs::setxattr(marked(&two.one), "user.mark", b"1", rustix::fs::XattrFlags::empty())?;
+    for (mine, mount) in [(&mut a, &two.one), (&mut b, &two.other)] {
+        mine.expect(&format!("append m {}", marked(mount).display()), "ok")?;
+    }
+    for _ in 0..20 {
+        for mine in [&mut a, &mut b] {
+            mine.expect("lock flock m w 0 0 wait", "ok")?;
+            mine.expect("write m 1234", "ok")?;
+            mine.expect("lock flock m u 0 0 try", "ok")?;
+        }
+    }
     drop((a, b));
+    assert_eq!(fs::read(marked(&two.one))?, "1234".repeat(40).as_bytes());
     two.end()
 }
 

@@ -17,8 +17,8 @@
 use crate::frame::EpochSum;
 use crate::whole;
 
-/// The queue we keep in the bottleneck, for short round trips: 1.6 ms at 100 Mbit/s. Twice as much leaves a flow that fills queues less than a third of a link whose queue holds
-/// 12 ms, and half as much leaves us a sixth of one that holds 50.
+/// The queue we keep in the bottleneck, for short round trips: 1.6 ms at 100 Mbit/s. Twice as much leaves CUBIC 0.21 of a link whose queue holds 12 ms, and 12,000 leave us 0.15 of
+/// one that holds 50 (in virtual time, `simulation::crowd`).
 const QUEUE_BYTES: f64 = 20_480.0;
 /// A round trip by which it grows once more: what a step of the rate makes of the queue grows with the round trip.
 const QUEUE_RTT_US: f64 = 25_000.0;
@@ -58,9 +58,7 @@ const DIP_EVERY_US: f64 = 5_000_000.0;
 /// Or so many round trips.
 const DIP_EVERY_RTT: f64 = 20.0;
 /// How much of [`QUEUE_BYTES`] we keep at most beside flows that keep the queue full.
-const CROWD_MAX: f64 = 16.0;
-/// While that grows, the next dip comes after this part of the usual time: until then they have almost all of the link.
-const CROWD_DIP: f64 = 0.2;
+const CROWD_MAX: f64 = 8.0;
 /// A queue that stays above this, and a quarter of the round trip, in a dip is not ours.
 const CROWD_US: f64 = 25_000.0;
 /// Where fewer arrive than this share, it is looked whether more would of less that is sent: of so much of it.
@@ -112,8 +110,6 @@ pub struct Rate {
     /// Judgements in a row without a queue.
     empty: u32,
     crowd: f64,
-    /// Whether it has just grown, and may once more.
-    crowds: bool,
     dipped_us: u64,
     test: Option<Test>,
     /// A rate that was too much for the queue, and when that was.
@@ -184,7 +180,6 @@ impl Rate {
             step: STEP_MIN,
             empty: 0,
             crowd: 1.0,
-            crowds: false,
             dipped_us: now_us,
             test: None,
             full: None,
@@ -338,7 +333,6 @@ impl Rate {
             }
             Phase::Looking { back } => {
                 let theirs = self.queue_us > CROWD_US.max(rtt_us / 4.0);
-                self.crowds = theirs && self.crowd < CROWD_MAX;
                 self.crowd = if theirs { (self.crowd * 2.0).min(CROWD_MAX) } else { (self.crowd / 2.0).max(1.0) };
                 // What is missing now is missing whatever we do.
                 self.learn(arriving, outcome.sent);
@@ -363,8 +357,7 @@ impl Rate {
             return self.set(now_us, outcome.rate * (arriving / self.arriving).max(0.5) * 0.95);
         }
         let aim_us = self.aim_us(rtt_us);
-        let part = if self.crowds { CROWD_DIP } else { 1.0 };
-        if (now_us - self.dipped_us.min(now_us)) as f64 > part * DIP_EVERY_US.max(DIP_EVERY_RTT * rtt_us) {
+        if (now_us - self.dipped_us.min(now_us)) as f64 > DIP_EVERY_US.max(DIP_EVERY_RTT * rtt_us) {
             return self.drain(now_us, outcome.rate / (1.0 + slope));
         }
         // Beyond it, without fewer arrivals, it was no limit.

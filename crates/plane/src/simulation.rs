@@ -1,10 +1,12 @@
 //! Ends and a link between them in virtual time: what the plane makes of bad networks, without one.
 
+mod crowd;
 mod prompt;
 mod short;
 use crate::frame::{Data, Report};
 use crate::{Event, Poll, Receiver, Sender, Shape, Statistics};
 use bytes::Bytes;
+use crowd::Filler;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashSet, VecDeque};
 
@@ -88,23 +90,6 @@ struct Flow {
     seconds: Vec<f64>,
 }
 
-/// CUBIC (RFC 9438, 4.1 to 4.3 and 4.6), standing for all that fill queues; without slow start.
-#[derive(Default)]
-struct Filler {
-    window: f64,
-    /// The window at the last loss, and when that was.
-    most: f64,
-    lost_us: u64,
-    /// The window that Reno would have.
-    reno: f64,
-    next: u64,
-    acknowledged: u64,
-    out: HashSet<u64>,
-    lost_until: u64,
-    segments: u64,
-    active: bool,
-}
-
 struct Simulation {
     network: Network,
     random: Random,
@@ -155,11 +140,6 @@ impl Simulation {
         });
         self.at(begin_us, What::Poll(at));
         self.at(begin_us, What::Report(at));
-    }
-
-    fn crowd(&mut self) {
-        self.filler = Filler { window: 10.0, reno: 10.0, active: true, ..Filler::default() };
-        self.fill();
     }
 
     fn at(&mut self, time_us: u64, what: What) {
@@ -288,43 +268,6 @@ impl Simulation {
         if let Some(report) = report.filter(|_| !lost) {
             self.at(now_us + self.network.back_us, What::Told(at, Box::new(report)));
         }
-    }
-
-    fn fill(&mut self) {
-        while (self.filler.out.len() as f64) < self.filler.window {
-            let number = self.filler.next;
-            self.filler.next += 1;
-            self.filler.out.insert(number);
-            self.filler.segments += 1;
-            match self.passes(1_514) {
-                Some(time_us) => self.at(time_us, What::Segment(number)),
-                // Three later ones tell, some round trip later.
-                None => self
-                    .at(crate::whole(self.free_us) + 2 * self.network.delay_us, What::Acknowledged(u64::MAX - number)),
-            }
-        }
-    }
-
-    fn acknowledged(&mut self, number: u64) {
-        if number > u64::MAX / 2 {
-            self.filler.out.remove(&(u64::MAX - number));
-            if u64::MAX - number >= self.filler.lost_until {
-                let filler = &mut self.filler;
-                filler.most = if filler.window < filler.most { filler.window * 0.85 } else { filler.window };
-                filler.window = (filler.window * 0.7).max(2.0);
-                (filler.reno, filler.lost_us, filler.lost_until) = (filler.window, self.now_us, filler.next);
-            }
-        } else {
-            self.filler.out.remove(&number);
-            self.filler.acknowledged += 1;
-            let filler = &mut self.filler;
-            let back = (filler.most * 0.3 / 0.4).cbrt();
-            let wanted = 0.4 * ((self.now_us - filler.lost_us) as f64 / 1e6 - back).powi(3) + filler.most;
-            filler.reno += 0.53 / filler.window;
-            let wanted = wanted.max(filler.reno).clamp(filler.window, 1.5 * filler.window);
-            filler.window += (wanted - filler.window) / filler.window;
-        }
-        self.fill();
     }
 }
 
@@ -455,36 +398,6 @@ fn two_flows_share_and_the_second_one_is_let_in() {
     let jain = (a + b).powi(2) / (2.0 * (a * a + b * b));
     println!("{:.2} and {:.2} Mbit/s, Jain {jain:.3}", a * 8.0 / 30e6, b * 8.0 / 30e6);
     assert!(jain >= 0.9 && a + b > 30.0 * 0.85 * CLEAN.rate, "{a} {b} {jain}");
-}
-
-#[test]
-fn a_flow_that_fills_queues_keeps_its_part_and_leaves_us_ours() {
-    // One way, and what the queue holds.
-    for (delay_ms, queue_ms) in [(0.25, 12.0), (0.25, 50.0), (0.25, 120.0), (10.0, 100.0), (25.0, 12.0), (50.0, 100.0)]
-    {
-        let (delay_us, queue_bytes) = (crate::whole(delay_ms * 1e3), queue_ms / 1e3 * CLEAN.rate);
-        for first in [false, true] {
-            let mut simulation = Simulation::new(Network { delay_us, back_us: delay_us, queue_bytes, ..CLEAN }, 1);
-            if first {
-                simulation.crowd();
-                simulation.run(5_000_000);
-            }
-            simulation.flow(simulation.now_us, 4_000);
-            if !first {
-                simulation.crowd();
-            }
-            simulation.run(20_000_000);
-            let before = simulation.filler.acknowledged;
-            simulation.run(60_000_000);
-            let ours = simulation.flows[0].seconds[20..60].iter().sum::<f64>() / 40.0 / (CLEAN.rate * 0.93);
-            let theirs = (simulation.filler.acknowledged - before) as f64 * 1_514.0 / 40.0 / CLEAN.rate;
-            let early = before as f64 * 1_514.0 / 20.0 / CLEAN.rate;
-            println!(
-                "{delay_ms} ms, a queue of {queue_ms} ms: ours {ours:.2} of the link, theirs {theirs:.2}, in the first 20 s {early:.2}"
-            );
-            assert!(theirs >= 0.3 && ours >= 0.2, "{ours} {theirs}");
-        }
-    }
 }
 
 #[test]
