@@ -10,6 +10,7 @@
 //! (docs/design/slow-clients.md). Care for what is stored (check, reclaim, backup) is in [`crate::care`].
 
 mod access;
+pub(crate) mod ahead;
 mod budget;
 mod cache;
 mod copies;
@@ -41,6 +42,7 @@ mod view;
 mod workers;
 
 use crate::posix_locks::LockTable;
+use ahead::Waiting;
 use budget::{Downloads, Uploads};
 use holdfast_base::{Clock, Result, Uid};
 use holdfast_blob::BlobStore;
@@ -105,6 +107,8 @@ pub(crate) struct Shared {
     pub(crate) workers: Workers,
     pub(crate) uploads: Uploads,
     pub(crate) downloads: Downloads,
+    /// Blocks that wait for their save.
+    ahead: Waiting,
     pub(crate) spill: Spill,
     /// Copies between spaces: see [`transfer`].
     pub(crate) copies: Semaphore,
@@ -138,6 +142,7 @@ impl Engine {
             workers: Workers::start(options.workers)?,
             uploads,
             downloads: Downloads::new(options.download_bytes),
+            ahead: Waiting::default(),
             spill: Spill::new(options.scratch_folder),
             copies: Semaphore::new(transfer::COPIES_AT_ONCE),
             locks: LockTable::new(options.locks_mark),

@@ -12,6 +12,7 @@ mod tree;
 mod types;
 
 pub use engine::LINK_VIEW;
+pub use engine::ahead::SealedAhead;
 pub use holdfast_meta::{
     Access, Applied, BATCH_CHANGES_MAX, Batch, Bond, Change, Changed, Compression, Content, Cursor, Deferred, Durable,
     Entry, Expect, HITS_MAX, HeldUp, Leave, Lock, MANIFEST_CHUNK_BLOCKS, ManifestChunk, MediaGroup, NameTaken,

@@ -4,8 +4,8 @@
 //! implementations to come to: [`Engine::tree`](crate::engine::Engine::tree) on this machine, and a client that seals by itself and
 //! speaks to a server (docs/design/mount.md).
 
-use crate::ContentStream;
 use crate::posix_locks::Locking;
+use crate::{ContentStream, SealedAhead};
 use async_trait::async_trait;
 use bytes::Bytes;
 use holdfast_base::{ByteRange, ContentId, Error, ErrorKind, NodeId, NodeName, Result};
@@ -13,6 +13,7 @@ use holdfast_meta::{
     Applied, Batch, Change, Durable, Entry, NewAttributes, NewContent, NewName, NodeKind, Posix, Rename, Renamed,
     Unlink, XattrRule,
 };
+use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
@@ -43,11 +44,20 @@ pub trait Tree: Send + Sync + 'static {
     /// Makes a node with content of at most a block.
     async fn create(&self, new: NewNode, content: Bytes, durable: Durable) -> Result<Entry>;
     /// Gives a file new content: `PreconditionFailed` if it has not the content that this was made of, `NotFound` if it has no name.
-    async fn save(&self, save: Save, body: ContentStream) -> Result<Entry>;
+    async fn save(&self, save: Save, body: SaveBody) -> Result<Entry>;
+    /// Whether blocks may be sealed before the save that names them.
+    fn seals_ahead(&self) -> bool {
+        false
+    }
+    /// Seals a whole block of what a later [`Self::save`] is to have; none if the space has it already, which the save finds. `Unsupported` where
+    /// [`Self::seals_ahead`] says no.
+    async fn seal_ahead(&self, _block: Vec<Bytes>) -> Result<Option<SealedAhead>> {
+        Err(Error::new(ErrorKind::Unsupported, "blocks are sealed by the save here"))
+    }
     /// The same, and whole blocks of another content of the space behind what is sent, without moving a byte of them: `range` begins where a block of it begins,
     /// and ends where one or it ends; `save.body` ends where a block begins, and `save.size` behind the range. What cannot be done so is `Unsupported`, and
     /// has to be sent.
-    async fn extend(&self, _save: Save, _body: ContentStream, _tail: (ContentId, ByteRange)) -> Result<Entry> {
+    async fn extend(&self, _save: Save, _body: SaveBody, _tail: (ContentId, ByteRange)) -> Result<Entry> {
         Err(Error::new(ErrorKind::Unsupported, "content is not copied without moving it here"))
     }
     /// Changes attributes; of a node without any, `usual` is what they were.
@@ -270,6 +280,20 @@ pub struct NewNode {
     pub kind: NodeKind,
     /// Its attributes.
     pub posix: Posix,
+}
+
+/// What a save sends.
+pub struct SaveBody {
+    /// The bytes of [`Save::body`], without those of the blocks in `ahead`.
+    pub stream: ContentStream,
+    /// Blocks that were sealed before, by their number in the file.
+    pub ahead: BTreeMap<u64, SealedAhead>,
+}
+
+impl From<ContentStream> for SaveBody {
+    fn from(stream: ContentStream) -> Self {
+        Self { stream, ahead: BTreeMap::new() }
+    }
 }
 
 /// A file's new content.

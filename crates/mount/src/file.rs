@@ -1,5 +1,6 @@
 //! A file that is open: its content as programs see it, and how that is saved.
 
+use crate::ahead::Sealing;
 use crate::attributes::now_ns;
 use crate::core::Core;
 use crate::meter::waits_for;
@@ -9,7 +10,7 @@ use bytes::Bytes;
 use futures_util::{StreamExt, TryStreamExt, stream};
 use holdfast_base::limits::{BLOCK_BYTES, FILE_BYTES_MAX};
 use holdfast_base::{ByteRange, ContentId, Error, ErrorKind, NodeId, NodeName, Result};
-use holdfast_drive::{ContentStream, Durable, Entry, NewAttributes, NewNode, NodeKind, OpenContent, Posix, Save};
+use holdfast_drive::{Durable, Entry, NewAttributes, NewNode, NodeKind, OpenContent, Posix, Save, SaveBody};
 use parking_lot::Mutex;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -59,15 +60,22 @@ pub(crate) struct State {
     base: Option<Arc<dyn OpenContent>>,
     /// The content was saved by a sync, and the file was not closed since: it is no version worth keeping.
     pub(crate) kept: bool,
+    pub(crate) sealing: Sealing,
+}
+
+impl State {
+    /// Over a content of so many bytes, of which nothing is open.
+    fn over(size: u64, core: &Core, kept: bool) -> Self {
+        Self { overlay: Overlay::new(size, core.room.clone()), base: None, kept, sealing: Sealing::default() }
+    }
 }
 
 impl OpenFile {
     pub(crate) fn new(core: &Core, entry: Entry) -> Self {
-        let overlay = Overlay::new(entry.node.size, core.room.clone());
         Self {
             id: entry.number(),
             writers: AtomicUsize::new(0),
-            state: tokio::sync::Mutex::new(State { overlay, base: None, kept: false }),
+            state: tokio::sync::Mutex::new(State::over(entry.node.size, core, false)),
             shown: Mutex::new(Shown {
                 entry,
                 unnamed: false,
@@ -143,7 +151,7 @@ impl OpenFile {
             return;
         }
         if shown.entry.node.content != entry.node.content {
-            *state = State { overlay: Overlay::new(entry.node.size, core.room.clone()), base: None, kept: false };
+            *state = State::over(entry.node.size, core, false);
         }
         shown.entry = entry.clone();
     }
@@ -208,12 +216,14 @@ impl OpenFile {
         refuse_too_large(offset.saturating_add(data.len() as u64))?;
         self.fill(core, &mut state, offset, data.len() as u64).await?;
         state.overlay.write(offset, data)?;
+        state.seal_behind(core, offset, offset + data.len() as u64).await;
         self.show_change(core, &state, clear);
         Ok(offset)
     }
 
     /// Fetches what the pages of a write lack.
     async fn fill(&self, core: &Core, state: &mut State, offset: u64, length: u64) -> Result<()> {
+        state.take_back(ByteRange { start: offset, end: offset.saturating_add(length) }).await?;
         let wanted = state.overlay.wants(offset, length);
         if wanted.is_empty() {
             return Ok(());
@@ -230,6 +240,9 @@ impl OpenFile {
     pub(crate) async fn truncate(&self, core: &Core, size: u64, clear: bool) -> Result<()> {
         refuse_too_large(size)?;
         let mut state = self.lock().await;
+        if size < state.overlay.size() && !size.is_multiple_of(PIECE_BYTES) {
+            state.take_back(ByteRange { start: size, end: size + 1 }).await?;
+        }
         state.overlay.truncate(size)?;
         self.show_change(core, &state, clear);
         Ok(())
@@ -318,6 +331,7 @@ impl OpenFile {
             return if durable == Durable::Now { core.settle().await } else { Ok(()) };
         }
         let started = std::time::Instant::now();
+        state.settle_ahead().await?;
         // Reading the old content again while it is replaced is this task's business only.
         let base = self.open_base(core, &mut state).await?;
         let (base_size, of_blocks) = match &base {
@@ -329,7 +343,7 @@ impl OpenFile {
         let size = state.overlay.size();
         let save =
             Save { node: self.id, base: shown.entry.node.content, body, size, posix, keep: !state.kept, durable };
-        let saving = core.tree.save(save, stream_of(state.overlay.clone(), base.clone(), body));
+        let saving = core.tree.save(save, save_body(state.overlay.clone(), base.clone(), body));
         let saved = waits_for(Wait::Saved, saving).await;
         let outcome = match saved {
             Ok(entry) => {
@@ -355,7 +369,7 @@ impl OpenFile {
 
     pub(crate) fn saved(&self, core: &Core, state: &mut State, entry: Entry, durable: Durable) {
         let kept = durable == Durable::Now;
-        *state = State { overlay: Overlay::new(entry.node.size, core.room.clone()), base: None, kept };
+        *state = State::over(entry.node.size, core, kept);
         core.knows(&entry);
         let mut shown = self.shown.lock();
         if shown.cached == Cached::Only(shown.entry.node.content) {
@@ -394,7 +408,7 @@ impl OpenFile {
         let size = state.overlay.size();
         let body = ByteRange::whole(size);
         let save = Save { node: beside.node.id, base: None, body, size, posix, keep: false, durable };
-        core.tree.save(save, stream_of(state.overlay.clone(), base, body)).await?;
+        core.tree.save(save, save_body(state.overlay.clone(), base, body)).await?;
         tracing::warn!(file = %name, beside = %beside.node.name, "a file was changed elsewhere as well: both are kept");
         metrics::counter!("holdfast_mount_conflicts_total").increment(1);
         // From now on, this is what the other made of it.
@@ -446,13 +460,16 @@ async fn append(out: &mut Vec<u8>, base: Option<&Arc<dyn OpenContent>>, part: Pa
         Part::Bytes(bytes) => out.extend_from_slice(&bytes),
         Part::Zeros(count) => out.resize(out.len() + usize::try_from(count).unwrap_or(0), 0),
         Part::Base(range) => out.extend_from_slice(&read_base(base, range).await?),
+        Part::Ahead(block, range) => out.extend_from_slice(&waits_for(Wait::Read, block.read(range)).await?),
     }
     Ok(())
 }
 
-/// A range of the file as it is now.
-pub(crate) fn stream_of(overlay: Overlay, base: Option<Arc<dyn OpenContent>>, range: ByteRange) -> ContentStream {
-    let starts = (range.start..range.end).step_by(BLOCK_BYTES);
+/// A range of the file as it is now, which begins where a block does.
+pub(crate) fn save_body(overlay: Overlay, base: Option<Arc<dyn OpenContent>>, range: ByteRange) -> SaveBody {
+    let ahead = overlay.sealed_in(range);
+    let is_sent = |start: &u64| !ahead.contains_key(&(start / PIECE_BYTES));
+    let starts: Vec<u64> = (range.start..range.end).step_by(BLOCK_BYTES).filter(is_sent).collect();
     // Of 1 GiB, a clone of it for each piece took a tenth of the mount's processor time.
     let overlay = Arc::new(overlay);
     let pieces = stream::iter(starts).then(move |start| {
@@ -466,5 +483,5 @@ pub(crate) fn stream_of(overlay: Overlay, base: Option<Arc<dyn OpenContent>>, ra
             Ok(Bytes::from(out))
         }
     });
-    pieces.into_stream().boxed()
+    SaveBody { stream: pieces.into_stream().boxed(), ahead }
 }

@@ -21,6 +21,7 @@
 //! **Limits.** [`MountOptions`]. Threads that the kernel's requests come in on never wait for the store: what may is handed to the
 //! runtime. Nothing ever tells the kernel to forget something from a thread that holds a request.
 
+mod ahead;
 mod attributes;
 mod behind;
 mod belief;

@@ -6,10 +6,14 @@
 //!
 //! Pages are in memory until all files together have more than their share; then a file that is written to gives its own to the
 //! scratch file, but for the one it writes to.
+//!
+//! A block of whole pages may be sealed before the file is saved ([`Overlay::begin_ahead`]). Once it is, its pages are gone and it is read from where it
+//! was put; a write to a part of it is preceded by having it back ([`Overlay::sealed_in`], [`Overlay::put_back`]).
 
 use bytes::Bytes;
 use holdfast_base::limits::BLOCK_BYTES;
 use holdfast_base::{ByteRange, Result};
+use holdfast_drive::SealedAhead;
 use holdfast_drive::scratch::{PAGE_BYTES, Scratch, ScratchPage};
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -18,6 +22,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 const PAGE: u64 = PAGE_BYTES as u64;
 const BLOCK: u64 = BLOCK_BYTES as u64;
+const PAGES_PER_BLOCK: u64 = BLOCK / PAGE;
 
 /// Memory and disk for pages, shared by all files of a mount.
 #[derive(Clone)]
@@ -72,13 +77,24 @@ enum Page {
     Aside(Arc<ScratchPage>),
 }
 
+/// A block that is sealed before the file is saved.
+#[derive(Clone)]
+enum Ahead<S> {
+    /// It is being sealed, and its pages are here. The number tells it from one that was begun at this place before.
+    UnderWay(u64),
+    /// It is sealed, and its pages are gone.
+    Sealed(S),
+}
+
 /// A part of what is read.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Part {
+pub(crate) enum Part<S = SealedAhead> {
     /// These bytes.
     Bytes(Bytes),
     /// These of the old content.
     Base(ByteRange),
+    /// These of a block that was sealed ahead.
+    Ahead(S, Range<usize>),
     /// So many zeros.
     Zeros(u64),
 }
@@ -96,19 +112,25 @@ pub(crate) enum Span {
 
 /// A file's unsaved content. A clone is what it is at that moment, and costs little.
 #[derive(Clone)]
-pub(crate) struct Overlay {
+pub(crate) struct Overlay<S = SealedAhead> {
     room: Room,
     size: u64,
     /// Bytes of the old content that still count.
     base_bytes: u64,
     pages: BTreeMap<u64, Page>,
+    ahead: BTreeMap<u64, Ahead<S>>,
+    /// Blocks that are sealed.
+    sealed_blocks: u64,
+    /// Blocks that were begun to be sealed so far.
+    begun: u64,
     changed: bool,
 }
 
-impl Overlay {
+impl<S: Clone> Overlay<S> {
     /// Over a content of so many bytes.
-    pub(crate) const fn new(size: u64, room: Room) -> Self {
-        Self { room, size, base_bytes: size, pages: BTreeMap::new(), changed: false }
+    pub(crate) fn new(size: u64, room: Room) -> Self {
+        let (pages, ahead) = (BTreeMap::new(), BTreeMap::new());
+        Self { room, size, base_bytes: size, pages, ahead, sealed_blocks: 0, begun: 0, changed: false }
     }
 
     /// Bytes of the file.
@@ -118,7 +140,7 @@ impl Overlay {
 
     /// Bytes that were written, in whole pages.
     pub(crate) fn written_bytes(&self) -> u64 {
-        self.pages.len() as u64 * PAGE
+        self.pages.len() as u64 * PAGE + self.sealed_blocks * BLOCK
     }
 
     /// Whether there is anything to be saved.
@@ -179,6 +201,10 @@ impl Overlay {
 
     /// A page to be written to, in memory.
     fn page(&mut self, index: u64) -> Result<&mut Vec<u8>> {
+        // What is being sealed of its block is no longer what is to be saved.
+        if let Some(Ahead::Sealed(_)) = self.ahead.remove(&(index / PAGES_PER_BLOCK)) {
+            return Err(holdfast_base::Error::internal("a block is written to that was sealed"));
+        }
         let room = self.room.clone();
         let page = self.pages.entry(index).or_insert_with(|| Page::Memory(Arc::new(Memory::new(Vec::new(), &room))));
         let bytes = match page {
@@ -218,6 +244,8 @@ impl Overlay {
         }
         if size < self.size {
             drop(self.pages.split_off(&size.div_ceil(PAGE)));
+            let gone = self.ahead.split_off(&(size / BLOCK));
+            self.sealed_blocks -= gone.values().filter(|ahead| matches!(ahead, Ahead::Sealed(_))).count() as u64;
             if !size.is_multiple_of(PAGE) && self.pages.contains_key(&(size / PAGE)) {
                 self.page(size / PAGE)?.truncate((size % PAGE) as usize);
             }
@@ -228,23 +256,100 @@ impl Overlay {
         Ok(())
     }
 
+    /// Begins to seal a block, if it is whole, in memory, and not being sealed: answers a number for it, and what is in it.
+    pub(crate) fn begin_ahead(&mut self, block: u64) -> Option<(u64, Vec<Bytes>)> {
+        if self.ahead.contains_key(&block) {
+            return None;
+        }
+        let first = block * PAGES_PER_BLOCK;
+        let whole = |index| match self.pages.get(&index) {
+            Some(Page::Memory(memory)) if memory.bytes.len() == PAGE_BYTES => {
+                Some(Bytes::from_owner(Shared(memory.clone())))
+            }
+            _ => None,
+        };
+        let pages = (first..first + PAGES_PER_BLOCK).map(whole).collect::<Option<Vec<Bytes>>>()?;
+        self.begun += 1;
+        self.ahead.insert(block, Ahead::UnderWay(self.begun));
+        Some((self.begun, pages))
+    }
+
+    /// A block was sealed, and its pages go; or, with none, it was not. False if it was written to meanwhile: then it is as if it had never begun.
+    pub(crate) fn end_ahead(&mut self, block: u64, number: u64, sealed: Option<S>) -> bool {
+        if !matches!(self.ahead.get(&block), Some(Ahead::UnderWay(begun)) if *begun == number) {
+            return false;
+        }
+        self.ahead.remove(&block);
+        if let Some(sealed) = sealed {
+            let first = block * PAGES_PER_BLOCK;
+            for index in first..first + PAGES_PER_BLOCK {
+                self.pages.remove(&index);
+            }
+            self.sealed_blocks += 1;
+            self.ahead.insert(block, Ahead::Sealed(sealed));
+        }
+        true
+    }
+
+    /// Sealed blocks, by number, that a range reaches into.
+    pub(crate) fn sealed_in(&self, range: ByteRange) -> BTreeMap<u64, S> {
+        if range.is_empty() {
+            return BTreeMap::new();
+        }
+        let blocks = self.ahead.range(range.start / BLOCK..range.end.div_ceil(BLOCK));
+        let sealed = blocks.filter_map(|(block, ahead)| match ahead {
+            Ahead::Sealed(sealed) => Some((*block, sealed.clone())),
+            Ahead::UnderWay(_) => None,
+        });
+        sealed.collect()
+    }
+
+    /// What is in a sealed block is in pages again.
+    pub(crate) fn put_back(&mut self, block: u64, plain: &[u8]) {
+        let first = block * PAGES_PER_BLOCK;
+        for (index, bytes) in (first..).zip(plain.chunks(PAGE_BYTES)) {
+            self.fill(index, bytes.to_vec());
+        }
+        if let Some(Ahead::Sealed(_)) = self.ahead.remove(&block) {
+            self.sealed_blocks -= 1;
+        }
+    }
+
+    fn sealed_at(&self, block: u64) -> Option<&S> {
+        match self.ahead.get(&block) {
+            Some(Ahead::Sealed(sealed)) => Some(sealed),
+            _ => None,
+        }
+    }
+
     /// What lies at an offset before the file's end, and how far at least.
     pub(crate) fn span(&self, offset: u64) -> (Span, u64) {
-        let index = offset / PAGE;
+        let (index, block) = (offset / PAGE, offset / BLOCK);
+        if self.sealed_at(block).is_some() {
+            return (Span::Written, self.size.min((block + 1) * BLOCK));
+        }
         if self.pages.contains_key(&index) {
             return (Span::Written, self.size.min((index + 1) * PAGE));
         }
-        let next = self.pages.range(index..).next().map_or(u64::MAX, |(next, _)| next * PAGE).min(self.size);
+        let next_page = self.pages.range(index..).next().map_or(u64::MAX, |(next, _)| next * PAGE);
+        let next_block = self.ahead.range(block + 1..).next().map_or(u64::MAX, |(next, _)| next * BLOCK);
+        let next = next_page.min(next_block).min(self.size);
         if offset < self.base_bytes { (Span::Base, next.min(self.base_bytes)) } else { (Span::Zeros, next) }
     }
 
     /// What lies in a range of the file, in order. Beyond its end is nothing.
-    pub(crate) fn parts(&self, range: ByteRange) -> Result<Vec<Part>> {
+    pub(crate) fn parts(&self, range: ByteRange) -> Result<Vec<Part<S>>> {
         let end = range.end.min(self.size);
         let mut parts = Vec::new();
         let mut at = range.start;
         while at < end {
-            let index = at / PAGE;
+            let (index, block) = (at / PAGE, at / BLOCK);
+            if let Some(sealed) = self.sealed_at(block) {
+                let (start, stop) = (block * BLOCK, end.min((block + 1) * BLOCK));
+                parts.push(Part::Ahead(sealed.clone(), length_of(at - start)..length_of(stop - start)));
+                at = stop;
+                continue;
+            }
             let stop = end.min((index + 1) * PAGE);
             let start = (at % PAGE) as usize;
             let of_page = start..start + length_of(stop - at);
@@ -257,7 +362,7 @@ impl Overlay {
         Ok(parts)
     }
 
-    fn of_page(page: &Page, range: Range<usize>, parts: &mut Vec<Part>) -> Result<()> {
+    fn of_page(page: &Page, range: Range<usize>, parts: &mut Vec<Part<S>>) -> Result<()> {
         let bytes = match page {
             Page::Memory(memory) => Bytes::from_owner(Shared(memory.clone())),
             Page::Aside(page) => page.get()?.into(),
@@ -273,7 +378,7 @@ impl Overlay {
         Ok(())
     }
 
-    fn of_base(&self, range: ByteRange, parts: &mut Vec<Part>) {
+    fn of_base(&self, range: ByteRange, parts: &mut Vec<Part<S>>) {
         let cut = self.base_bytes.clamp(range.start, range.end);
         match parts.last_mut() {
             Some(Part::Base(before)) if before.end == range.start && cut > range.start => before.end = cut,
@@ -291,23 +396,24 @@ impl Overlay {
         if !of_blocks {
             return ByteRange::whole(self.size);
         }
-        let per_block = BLOCK / PAGE;
-        let first_page = self.pages.keys().next().map_or(u64::MAX, |page| page / per_block);
+        let first_page = self.pages.keys().next().map_or(u64::MAX, |page| page / PAGES_PER_BLOCK);
+        let first = first_page.min(self.ahead.keys().next().copied().unwrap_or(u64::MAX));
         let unchanged_length = self.base_bytes == base_size && self.size == base_size;
         // Only whole blocks of what is left of the old content can stay, or its last one where that is still the file's last.
         let whole = self.base_bytes.min(self.size) / BLOCK;
-        let start = if unchanged_length { first_page } else { first_page.min(whole) };
+        let start = if unchanged_length { first } else { first.min(whole) };
         let start = (start.saturating_mul(BLOCK)).min(self.size);
         let start = if start == self.size { self.size / BLOCK * BLOCK } else { start };
-        let last_page = self.pages.keys().next_back().map_or(0, |page| page / per_block + 1);
-        let end = if unchanged_length { (last_page * BLOCK).clamp(start, self.size) } else { self.size };
+        let last_page = self.pages.keys().next_back().map_or(0, |page| page / PAGES_PER_BLOCK + 1);
+        let last = last_page.max(self.ahead.keys().next_back().map_or(0, |block| block + 1));
+        let end = if unchanged_length { (last * BLOCK).clamp(start, self.size) } else { self.size };
         ByteRange { start, end }
     }
 }
 
-/// A length within a page.
+/// A length within a page or a block.
 fn length_of(bytes: u64) -> usize {
-    usize::try_from(bytes).unwrap_or(PAGE_BYTES)
+    usize::try_from(bytes).unwrap_or(BLOCK_BYTES)
 }
 
 #[cfg(test)]
@@ -322,19 +428,30 @@ mod tests {
         (folder, Room::new(pages * PAGE_BYTES, scratch))
     }
 
-    fn read(overlay: &Overlay, base: &[u8], range: ByteRange) -> Vec<u8> {
+    /// A sealed block of a test is its plaintext.
+    type Sealed = Arc<Vec<u8>>;
+
+    fn read(overlay: &Overlay<Sealed>, base: &[u8], range: ByteRange) -> Vec<u8> {
         let mut out = Vec::new();
         for part in overlay.parts(range).expect("reads") {
             match part {
                 Part::Bytes(bytes) => out.extend_from_slice(&bytes),
                 Part::Base(range) => out.extend_from_slice(&base[range.start as usize..range.end as usize]),
+                Part::Ahead(sealed, range) => out.extend_from_slice(&sealed[range]),
                 Part::Zeros(count) => out.resize(out.len() + count as usize, 0),
             }
         }
         out
     }
 
-    fn write(overlay: &mut Overlay, base: &[u8], offset: u64, data: &[u8]) {
+    fn take_back(overlay: &mut Overlay<Sealed>, range: ByteRange) {
+        for (block, sealed) in overlay.sealed_in(range) {
+            overlay.put_back(block, &sealed);
+        }
+    }
+
+    fn write(overlay: &mut Overlay<Sealed>, base: &[u8], offset: u64, data: &[u8]) {
+        take_back(overlay, ByteRange { start: offset, end: offset + data.len() as u64 });
         for (page, range) in overlay.wants(offset, data.len() as u64) {
             overlay.fill(page, base[range.start as usize..range.end as usize].to_vec());
         }
@@ -346,6 +463,10 @@ mod tests {
         Write(u64, usize, u8),
         Truncate(u64),
         Read(u64, u64),
+        /// A block is begun to be sealed.
+        Begin(u64),
+        /// Sealing ends: of the first begun or of the last, with a block or without.
+        End(bool, bool),
     }
 
     fn step() -> impl Strategy<Value = Step> {
@@ -359,6 +480,96 @@ mod tests {
         ]
     }
 
+    /// Steps of a long file: blocks are whole most of the time, and being sealed.
+    fn long_step() -> impl Strategy<Value = Step> {
+        let place = (0..3u64, prop_oneof![Just(0), Just(1), Just(BLOCK / 2), Just(BLOCK - 7)])
+            .prop_map(|(block, within)| block * BLOCK + within);
+        prop_oneof![
+            3 => (0..3u64, any::<u8>()).prop_map(|(block, byte)| Step::Write(block * BLOCK, BLOCK_BYTES, byte)),
+            2 => (place.clone(), 1..3 * PAGE_BYTES, any::<u8>()).prop_map(|(offset, length, byte)| Step::Write(offset, length, byte)),
+            1 => place.prop_map(Step::Truncate),
+            4 => (0..3u64).prop_map(Step::Begin),
+            4 => (any::<bool>(), prop::bool::weighted(0.9)).prop_map(|(first, sealed)| Step::End(first, sealed)),
+        ]
+    }
+
+    /// Does steps to an overlay and to the bytes of a file, which are to be the same after each.
+    fn is_a_file(base_bytes: u64, steps: Vec<Step>, pages: usize) -> std::result::Result<(), TestCaseError> {
+        let base: Vec<u8> = (0..base_bytes).map(|at| (at / 7 + at / PAGE) as u8).collect();
+        let (_folder, room) = room(pages);
+        let mut file = base.clone();
+        let mut overlay = Overlay::<Sealed>::new(base.len() as u64, room.clone());
+        let mut under_way = std::collections::VecDeque::new();
+        for step in steps {
+            match step {
+                Step::Write(offset, length, byte) => {
+                    let (start, end) = (offset as usize, offset as usize + length);
+                    write(&mut overlay, &base, offset, &vec![byte; length]);
+                    if length > 0 {
+                        file.resize(file.len().max(end), 0);
+                        file[start..end].fill(byte);
+                    }
+                }
+                Step::Begin(block) => {
+                    if let Some((number, pages)) = overlay.begin_ahead(block) {
+                        let plain = pages.concat();
+                        prop_assert_eq!(&plain, &file[(block * BLOCK) as usize..((block + 1) * BLOCK) as usize]);
+                        under_way.push_back((block, number, Arc::new(plain)));
+                    }
+                }
+                Step::End(first, sealed) => {
+                    let ended = if first { under_way.pop_front() } else { under_way.pop_back() };
+                    if let Some((block, number, plain)) = ended {
+                        overlay.end_ahead(block, number, sealed.then_some(plain));
+                    }
+                }
+                Step::Truncate(size) => {
+                    if size < overlay.size() && !size.is_multiple_of(BLOCK) {
+                        take_back(&mut overlay, ByteRange { start: size, end: size + 1 });
+                    }
+                    overlay.truncate(size).expect("cuts");
+                    file.resize(size as usize, 0);
+                }
+                Step::Read(offset, length) => {
+                    let range = ByteRange { start: offset, end: offset + length };
+                    let end = file.len().min((offset + length) as usize);
+                    prop_assert_eq!(read(&overlay, &base, range), &file[end.min(offset as usize)..end]);
+                }
+            }
+            prop_assert_eq!(overlay.size(), file.len() as u64);
+            let sealed = overlay.sealed_in(ByteRange::whole(overlay.size()));
+            prop_assert_eq!(sealed.len() as u64, overlay.sealed_blocks);
+            prop_assert!(sealed.keys().all(|block| (block + 1) * BLOCK <= overlay.size()));
+            // What is not sent is as it was, in whole blocks.
+            let body = overlay.body(base.len() as u64, true);
+            prop_assert!(body.start.is_multiple_of(BLOCK) && body.end <= overlay.size());
+            prop_assert_eq!(&base[..body.start as usize], &file[..body.start as usize]);
+            if body.end < overlay.size() {
+                prop_assert!(body.end.is_multiple_of(BLOCK) && base.len() == file.len());
+                prop_assert_eq!(&base[body.end as usize..], &file[body.end as usize..]);
+            }
+            prop_assert_eq!(read(&overlay, &base, body), &file[body.start as usize..body.end as usize]);
+            // Spans cover the file, and what they say is so.
+            let mut at = 0;
+            while at < overlay.size() {
+                let (span, end) = overlay.span(at);
+                prop_assert!(end > at && end <= overlay.size());
+                let part = at as usize..end as usize;
+                match span {
+                    Span::Written => {}
+                    Span::Base => prop_assert_eq!(&file[part.clone()], &base[part]),
+                    Span::Zeros => prop_assert!(file[part].iter().all(|byte| *byte == 0)),
+                }
+                at = end;
+            }
+        }
+        prop_assert_eq!(overlay.is_changed() || file == base, true);
+        drop((overlay, under_way));
+        prop_assert_eq!(room.used.load(Ordering::Relaxed), 0);
+        prop_assert_eq!(room.scratch.used_bytes(), 0);
+        Ok(())
+    }
+
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(48))]
         #[test]
@@ -367,58 +578,15 @@ mod tests {
             steps in prop::collection::vec(step(), 1..25),
             pages in prop_oneof![Just(0usize), Just(1_000)],
         ) {
-            let base: Vec<u8> = (0..base_bytes).map(|at| (at / 7 + at / PAGE) as u8).collect();
-            let (_folder, room) = room(pages);
-            let mut file = base.clone();
-            let mut overlay = Overlay::new(base.len() as u64, room.clone());
-            for step in steps {
-                match step {
-                    Step::Write(offset, length, byte) => {
-                        let (start, end) = (offset as usize, offset as usize + length);
-                        write(&mut overlay, &base, offset, &vec![byte; length]);
-                        if length > 0 {
-                            file.resize(file.len().max(end), 0);
-                            file[start..end].fill(byte);
-                        }
-                    }
-                    Step::Truncate(size) => {
-                        overlay.truncate(size).expect("cuts");
-                        file.resize(size as usize, 0);
-                    }
-                    Step::Read(offset, length) => {
-                        let range = ByteRange { start: offset, end: offset + length };
-                        let end = file.len().min((offset + length) as usize);
-                        prop_assert_eq!(read(&overlay, &base, range), &file[end.min(offset as usize)..end]);
-                    }
-                }
-                prop_assert_eq!(overlay.size(), file.len() as u64);
-                // What is not sent is as it was, in whole blocks.
-                let body = overlay.body(base.len() as u64, true);
-                prop_assert!(body.start.is_multiple_of(BLOCK) && body.end <= overlay.size());
-                prop_assert_eq!(&base[..body.start as usize], &file[..body.start as usize]);
-                if body.end < overlay.size() {
-                    prop_assert!(body.end.is_multiple_of(BLOCK) && base.len() == file.len());
-                    prop_assert_eq!(&base[body.end as usize..], &file[body.end as usize..]);
-                }
-                prop_assert_eq!(read(&overlay, &base, body), &file[body.start as usize..body.end as usize]);
-                // Spans cover the file, and what they say is so.
-                let mut at = 0;
-                while at < overlay.size() {
-                    let (span, end) = overlay.span(at);
-                    prop_assert!(end > at && end <= overlay.size());
-                    let part = at as usize..end as usize;
-                    match span {
-                        Span::Written => {}
-                        Span::Base => prop_assert_eq!(&file[part.clone()], &base[part]),
-                        Span::Zeros => prop_assert!(file[part].iter().all(|byte| *byte == 0)),
-                    }
-                    at = end;
-                }
-            }
-            prop_assert_eq!(overlay.is_changed() || file == base, true);
-            drop(overlay);
-            prop_assert_eq!(room.used.load(Ordering::Relaxed), 0);
-            prop_assert_eq!(room.scratch.used_bytes(), 0);
+            is_a_file(base_bytes, steps, pages)?;
+        }
+
+        #[test]
+        fn blocks_that_are_sealed_ahead_change_nothing(
+            base_bytes in prop_oneof![Just(0), Just(2 * BLOCK), 0..3 * BLOCK],
+            steps in prop::collection::vec(long_step(), 20..50),
+        ) {
+            is_a_file(base_bytes, steps, 1_000)?;
         }
     }
 
@@ -426,7 +594,7 @@ mod tests {
     fn one_byte_in_a_large_file_sends_one_block() {
         let (_folder, room) = room(100);
         let base = vec![1; 5 * BLOCK_BYTES + 10];
-        let mut overlay = Overlay::new(base.len() as u64, room);
+        let mut overlay = Overlay::<Sealed>::new(base.len() as u64, room);
         write(&mut overlay, &base, 3 * BLOCK + 5, b"x");
         assert_eq!(overlay.body(base.len() as u64, true), ByteRange { start: 3 * BLOCK, end: 4 * BLOCK });
         write(&mut overlay, &base, base.len() as u64 + 100, b"");

@@ -39,6 +39,7 @@ macro_rules! waits {
 waits! {
     SameFile "another operation on the same file"
     Saved "the content to be saved"
+    Sealed "blocks to be sealed"
     Read "the content to be read"
     Copied "the copy to be saved"
     HandedOver "the journal to be handed over"

@@ -7,6 +7,7 @@ use super::finding::refuse_tags;
 use super::intake::{Digester, Intake};
 use super::patch::{Patched, lay_over};
 use super::read::Reading;
+use super::upload::Around;
 use crate::{
     Conditions, ContentStream, DigestAlgorithm, Drive, FoundNodes, Location, LockRequest, SavedView, SavedWish,
     SearchToSave, SpaceView, Transfer, UploadPart, UploadRequest, UploadView, Walk, WriteOptions,
@@ -131,7 +132,7 @@ impl Drive for Engine {
         let ready = match options.patch {
             None => {
                 let intake = Intake::new(body, options.length, options.digests);
-                target.store(intake, options.length, Vec::new(), (Vec::new(), 0)).await?
+                target.store(intake, options.length, Around::default()).await?
             }
             Some(patch) => {
                 let length = options.length.ok_or_else(|| Error::invalid("a partial write needs a stated length"))?;
@@ -139,7 +140,8 @@ impl Drive for Engine {
                 let Patched { before, body, body_bytes, after, after_bytes } =
                     lay_over(old, patch, length, body).await?;
                 let intake = Intake::new(body, Some(body_bytes), options.digests);
-                target.store(intake, Some(body_bytes), before, (after, after_bytes)).await?
+                let around = Around { before, after: (after, after_bytes), ..Around::default() };
+                target.store(intake, Some(body_bytes), around).await?
             }
         };
         let mut conditions = options.conditions;

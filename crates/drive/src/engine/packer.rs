@@ -136,6 +136,16 @@ impl PackLease {
     pub(crate) fn sync_ends_pack(&self) -> bool {
         self.shared.sync_ends_pack
     }
+
+    /// What the store calls its pack.
+    pub(crate) fn pack_name(&self) -> PackName {
+        self.shared.name
+    }
+
+    /// Whether a write or a sync of the pack failed: what was not durable before may be lost.
+    pub(crate) fn has_failed(&self) -> bool {
+        self.shared.failed.load(Ordering::Acquire)
+    }
 }
 
 impl Packer {

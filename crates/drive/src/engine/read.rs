@@ -122,7 +122,7 @@ impl Reading {
             if last.as_ref().is_some_and(|(before, _)| *before == place) {
                 break;
             }
-            match self.fetch_at(&place, buffer.replace(Vec::new()), opened).await {
+            match self.shared.fetch_at(&self.keys, &place, buffer.replace(Vec::new()), opened).await {
                 Ok((plain, start)) => {
                     buffer.replace(plain);
                     return Ok((buffer, start));
@@ -136,25 +136,45 @@ impl Reading {
         let cause = last.map_or_else(|| "the catalogue does not know it".to_owned(), |(_, error)| error.to_string());
         Err(Error::damaged(format!("block {id} cannot be read ({cause}); run `holdfast check --read-data`")))
     }
+}
 
-    async fn fetch_at(&self, at: &BlockPlace, record: Vec<u8>, opened: bool) -> Result<(Vec<u8>, usize)> {
+impl Shared {
+    /// Reads a block from its place and opens it; answers where in the buffer the plaintext starts.
+    pub(super) async fn open_block(
+        &self,
+        keys: &Arc<BlockKeys>,
+        at: &BlockPlace,
+        mut buffer: Buffer,
+    ) -> Result<(Buffer, usize)> {
+        let (plain, start) = self.fetch_at(keys, at, buffer.replace(Vec::new()), true).await?;
+        buffer.replace(plain);
+        Ok((buffer, start))
+    }
+
+    /// Reads a block from its place, opened or as the record it is; answers where in it that starts.
+    async fn fetch_at(
+        &self,
+        keys: &Arc<BlockKeys>,
+        at: &BlockPlace,
+        record: Vec<u8>,
+        opened: bool,
+    ) -> Result<(Vec<u8>, usize)> {
         let (bytes, raw_bytes) = (at.place.sealed_bytes as usize, at.place.raw_bytes as usize);
         if bytes.max(raw_bytes) > BLOCK_BYTES_MAX + RECORD_OVERHEAD_BYTES {
             return Err(Error::damaged("the catalogue states a block over the limit"));
         }
-        let record = self.shared.store.read(at.pack_name, at.place.offset, bytes, record).await?;
-        let (keys, id) = (self.keys.clone(), at.id);
+        let record = self.store.read(at.pack_name, at.place.offset, bytes, record).await?;
+        let (keys, id) = (keys.clone(), at.id);
         if !opened {
             let look = move |_: &mut Tools| {
                 let is_intact = record_is_intact(keys.space(), id, &record);
                 if is_intact { Ok((record, 0)) } else { Err(Error::damaged("it is not as it was written")) }
             };
-            return self.shared.workers.run(bytes, look).await;
+            return self.workers.run(bytes, look).await;
         }
         // What compressed well is much to decompress though little to read.
         let work = bytes.max(if raw_bytes > 4 * INLINE_BYTES_MAX { raw_bytes } else { 0 });
-        self.shared
-            .workers
+        self.workers
             .run(work, move |tools| {
                 let (plain, start, other) = tools.opener.open(&keys, id, record, std::mem::take(&mut tools.spare))?;
                 tools.spare = other;

@@ -101,12 +101,18 @@ impl Target {
     /// hands since that was computed.
     pub(super) async fn store_block(self: Arc<Self>, block: Buffer, expected: Option<BlockId>) -> Result<Stored> {
         let (id, block) = self.identify(block, expected).await?;
-        if self.shared.catalogue.block_places(self.space, &[id]).await?.first().is_some_and(Option::is_some) {
+        if self.has(id).await? {
             metrics::counter!("holdfast_blocks_deduplicated_total").increment(1);
             return Ok(Stored { id, lease: None, plain: Some(self.keep(block).await?) });
         }
         let record = self.seal_block(id, block).await?;
         Ok(Stored::written(id, self.append(record).await?))
+    }
+
+    /// Whether the space has a block already.
+    pub(super) async fn has(&self, id: BlockId) -> Result<bool> {
+        let places = self.shared.catalogue.block_places(self.space, &[id]).await?;
+        Ok(places.first().is_some_and(Option::is_some))
     }
 
     /// Keeps the plaintext of a block that is only claimed: half of the memory for receiving is for that, and then the disk.

@@ -7,6 +7,7 @@ use super::access::Entered;
 use super::faces::refuse_root;
 use super::finding::refuse_tags;
 use super::intake::Intake;
+use super::upload::Around;
 use crate::{Conditions, Transfer};
 use futures_util::StreamExt;
 use futures_util::future::{BoxFuture, FutureExt};
@@ -165,7 +166,7 @@ impl Engine {
         };
         let target = self.target(to, to.keys(who)?)?;
         let intake = Intake::new(body, Some(node.size), Vec::new());
-        let ready = target.store(intake, Some(node.size), Vec::new(), (Vec::new(), 0)).await?;
+        let ready = target.store(intake, Some(node.size), Around::default()).await?;
         let (space, modified_ms) = (to.space.id, node.modified_ms);
         let commit = |content| self.shared.catalogue.commit_file(space, path, content, modified_ms, guard);
         ready.commit(&target, commit).await.map(|_| ())

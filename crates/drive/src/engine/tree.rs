@@ -6,8 +6,10 @@ use super::intake::Intake;
 use super::locking::EngineLocks;
 use super::read::{Chunks, Reading};
 use super::small;
+use super::target::Target;
+use super::upload::{Around, Ready};
 use crate::posix_locks::Locking;
-use crate::{Condition, ContentStream, Deferring, NewNode, OpenContent, Room, Save, Tree};
+use crate::{Condition, Deferring, NewNode, OpenContent, Room, Save, SaveBody, SealedAhead, Tree};
 use async_trait::async_trait;
 use bytes::Bytes;
 use futures_util::{StreamExt, stream};
@@ -160,6 +162,26 @@ impl EngineTree {
             if after { base.block_ids(save.body.end / block..save.size.div_ceil(block)).await? } else { Vec::new() };
         Ok((before, after))
     }
+
+    /// Stores what a save sends, between blocks that are kept.
+    async fn store(
+        &self,
+        entered: &Entered,
+        save: &Save,
+        body: SaveBody,
+        before: Vec<BlockId>,
+        after: (Vec<BlockId>, u64),
+    ) -> Result<(Arc<Target>, Ready)> {
+        let target = self.engine.target(entered, entered.keys(&self.who)?)?;
+        let SaveBody { stream, ahead } = body;
+        let ahead = target.sealed(ahead, save.body.start)?;
+        let length = save.body.len();
+        let streamed = length.checked_sub(ahead.len() as u64 * BLOCK_BYTES as u64);
+        let streamed = streamed.ok_or_else(|| Error::internal("more was sealed ahead than is saved"))?;
+        let intake = Intake::new(stream, Some(streamed), Vec::new());
+        let ready = target.store(intake, Some(length), Around { before, ahead, after }).await?;
+        Ok((target, ready))
+    }
 }
 
 #[async_trait]
@@ -226,17 +248,24 @@ impl Tree for EngineTree {
         let target = self.engine.target(&entered, entered.keys(&self.who)?)?;
         let length = Some(content.len() as u64);
         let body = stream::once(async move { Ok(content) }).boxed();
-        let ready = target.store(Intake::new(body, length, Vec::new()), length, Vec::new(), (Vec::new(), 0)).await?;
+        let ready = target.store(Intake::new(body, length, Vec::new()), length, Around::default()).await?;
         ready.commit(&target, commit).await
     }
 
-    async fn save(&self, save: Save, body: ContentStream) -> Result<Entry> {
+    fn seals_ahead(&self) -> bool {
+        true
+    }
+
+    async fn seal_ahead(&self, block: Vec<Bytes>) -> Result<Option<SealedAhead>> {
+        let (entered, _) = self.enter_to_write().await?;
+        self.engine.target(&entered, entered.keys(&self.who)?)?.seal_ahead(block).await
+    }
+
+    async fn save(&self, save: Save, body: SaveBody) -> Result<Entry> {
         let (entered, guard) = self.enter_to_write().await?;
         let (before, after) = self.kept(&entered, &save).await?;
-        let target = self.engine.target(&entered, entered.keys(&self.who)?)?;
-        let length = Some(save.body.len());
         let after_bytes = save.size - save.body.end;
-        let ready = target.store(Intake::new(body, length, Vec::new()), length, before, (after, after_bytes)).await?;
+        let (target, ready) = self.store(&entered, &save, body, before, (after, after_bytes)).await?;
         let catalogue = &self.engine.shared.catalogue;
         let commit = |content| {
             let Save { node, base, posix, keep, .. } = save;
@@ -245,7 +274,7 @@ impl Tree for EngineTree {
         ready.commit(&target, commit).await.map(|entry| self.told(entry))
     }
 
-    async fn extend(&self, save: Save, body: ContentStream, (content, range): (ContentId, ByteRange)) -> Result<Entry> {
+    async fn extend(&self, save: Save, body: SaveBody, (content, range): (ContentId, ByteRange)) -> Result<Entry> {
         let (entered, guard) = self.enter_to_write().await?;
         let block = BLOCK_BYTES as u64;
         let source = self.reading(&entered, content).await?;
@@ -263,9 +292,7 @@ impl Tree for EngineTree {
         }
         let (before, _) = self.kept(&entered, &Save { size: save.body.end, ..save.clone() }).await?;
         let ids = source.block_ids(range.start / block..range.end.div_ceil(block)).await?;
-        let target = self.engine.target(&entered, entered.keys(&self.who)?)?;
-        let length = Some(save.body.len());
-        let ready = target.store(Intake::new(body, length, Vec::new()), length, before, (ids, range.len())).await?;
+        let (target, ready) = self.store(&entered, &save, body, before, (ids, range.len())).await?;
         let catalogue = &self.engine.shared.catalogue;
         let commit = |content| {
             let Save { node, base, posix, keep, .. } = save;

@@ -29,7 +29,7 @@ use holdfast_base::{BlockId, ContentId, Error, Result};
 use holdfast_meta::{Catalogue, Missing, NewContent, NewUpload, UploadClaim};
 use holdfast_seal::Codec;
 use holdfast_seal::block::inline_part;
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep_until};
@@ -55,6 +55,17 @@ pub(crate) struct Ready {
     /// Kept until the commit: their packs stay open and their plaintext stays at hand.
     stored: Vec<Stored>,
     staged: Option<StagedUpload>,
+}
+
+/// What a content has beside the body that is stored.
+#[derive(Default)]
+pub(crate) struct Around {
+    /// Whole blocks before it.
+    pub(crate) before: Vec<BlockId>,
+    /// Whole blocks within it that are stored already, by their number in it: the body goes on behind them.
+    pub(crate) ahead: BTreeMap<u64, Stored>,
+    /// Blocks after it, and their plaintext length.
+    pub(crate) after: (Vec<BlockId>, u64),
 }
 
 /// An upload registered in the catalogue, given up unless it is kept.
@@ -109,44 +120,58 @@ impl Drop for StagedUpload {
 }
 
 impl Target {
-    /// Stores a body, after the blocks `before` and before the blocks `after` (a partial write), each of which is whole but for
-    /// the last of all. `after_bytes` is the plaintext length of `after`.
+    /// Stores a body with what is around it, each block of which is whole but for the last of all. A body of `declared` bytes is reserved for before it
+    /// is read.
     pub(crate) async fn store(
         self: &Arc<Self>,
         mut intake: Intake,
         declared: Option<u64>,
-        before: Vec<BlockId>,
-        after: (Vec<BlockId>, u64),
+        around: Around,
     ) -> Result<Ready> {
+        let Around { before, mut ahead, after: (after, after_bytes) } = around;
+        let known_bytes = (before.len() + ahead.len()) as u64 * BLOCK_BYTES as u64 + after_bytes;
         let mut upload = Upload::begin(self.clone(), declared).await?;
-        let before_bytes = before.len() as u64 * BLOCK_BYTES as u64;
         for id in before {
             upload.push(Stored::known(id)).await?;
         }
-        let block = upload.next_block(declared).await?;
-        let (first, mut more, mut slow) = self.fill(&mut intake, block, BLOCK_BYTES).await?;
-        let whole = !more && upload.is_fresh() && after.0.is_empty();
-        if whole && first.bytes() <= INLINE_RAW_BYTES_MAX {
-            return upload.finish_tiny(first).await;
-        }
-        let mut block = first;
+        let (mut index, mut more) = (0, true);
         loop {
-            if block.bytes() > 0 {
-                upload.seal(block).await?;
+            if let Some(stored) = ahead.remove(&index) {
+                upload.make_way().await?;
+                upload.take(std::future::ready(Ok(stored)));
+                index += 1;
+                continue;
             }
             if !more {
                 break;
             }
-            upload.slow = slow;
-            upload.reserve_for(intake.received(), declared).await?;
-            block = upload.next_block(None).await?;
-            (block, more, slow) = self.fill(&mut intake, block, BLOCK_BYTES).await?;
+            let first = upload.is_fresh();
+            let block = upload.next_block(declared.filter(|_| first)).await?;
+            let (block, goes_on, slow) = self.fill(&mut intake, block, BLOCK_BYTES).await?;
+            let whole = first && !goes_on && ahead.is_empty() && after.is_empty();
+            if whole && block.bytes() <= INLINE_RAW_BYTES_MAX {
+                return upload.finish_tiny(block).await;
+            }
+            if !ahead.is_empty() && !block.bytes().is_multiple_of(BLOCK_BYTES) {
+                return Err(Error::internal("a body ends within a block before one that was sealed ahead"));
+            }
+            if block.bytes() > 0 {
+                upload.seal(block).await?;
+                index += 1;
+            }
+            (more, upload.slow) = (goes_on, slow);
+            if more {
+                upload.reserve_for(intake.received(), declared).await?;
+            }
+        }
+        if !ahead.is_empty() {
+            return Err(Error::internal("a block was sealed ahead of a save that does not reach it"));
         }
         upload.settle().await?;
-        for id in after.0 {
+        for id in after {
             upload.push(Stored::known(id)).await?;
         }
-        upload.finish(before_bytes + intake.received() + after.1).await
+        upload.finish(intake.received() + known_bytes).await
     }
 }
 

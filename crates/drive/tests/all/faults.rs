@@ -12,7 +12,7 @@ use std::time::Duration;
 
 const MIB: usize = 1 << 20;
 
-async fn faulty() -> (Rig, Arc<Faults>) {
+pub(crate) async fn faulty() -> (Rig, Arc<Faults>) {
     let (memory, faults) = (MemoryStore::new(), Arc::new(Faults::default()));
     let store = Layered::sharing(Arc::new(memory.clone()), faults.clone());
     (Rig::with_store(memory, Arc::new(store)).await, faults)

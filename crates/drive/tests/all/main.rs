@@ -1,5 +1,6 @@
 //! All tests of this crate from outside, in one program: linking is most of what a test program costs.
 
+mod ahead;
 mod backup;
 mod common;
 mod faults;

@@ -8,8 +8,8 @@ use futures_util::{StreamExt, TryStreamExt, stream};
 use holdfast_base::{ByteRange, ContentId, Error, ErrorKind, NodeId, NodeName, Result};
 use holdfast_drive::posix_locks::Locking;
 use holdfast_drive::{
-    Change, Condition, ContentStream, Durable, Entry, NewAttributes, NewName, NewNode, OpenContent, Pinning, Posix,
-    Rename, Renamed, Room, Save, Tree, Unlink, XattrRule,
+    Change, Condition, Durable, Entry, NewAttributes, NewName, NewNode, OpenContent, Pinning, Posix, Rename, Renamed,
+    Room, Save, SaveBody, SealedAhead, Tree, Unlink, XattrRule,
 };
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -76,12 +76,21 @@ impl Tree for Behind {
         self.create_now(new, content, durable).await
     }
 
-    async fn save(&self, save: Save, body: ContentStream) -> Result<Entry> {
+    fn seals_ahead(&self) -> bool {
+        self.shared.inner.seals_ahead()
+    }
+
+    async fn seal_ahead(&self, block: Vec<Bytes>) -> Result<Option<SealedAhead>> {
+        self.shared.inner.seal_ahead(block).await
+    }
+
+    async fn save(&self, save: Save, body: SaveBody) -> Result<Entry> {
         let whole = save.body == ByteRange::whole(save.size) && save.size <= SMALL_BYTES;
         if !whole || save.durable == Durable::Now || self.shared.may_be_locked(save.node).await? {
             return self.save_now(save, body).await;
         }
-        let plain = body.try_fold(Vec::new(), |mut all, piece| async move {
+        // What is this small has no whole block.
+        let plain = body.stream.try_fold(Vec::new(), |mut all, piece| async move {
             all.extend_from_slice(&piece);
             Ok(all)
         });
@@ -94,10 +103,11 @@ impl Tree for Behind {
                 return Ok(entry);
             }
         }
-        self.save_now(save, stream::once(async move { Ok(Bytes::from(plain)) }).boxed()).await
+        let body = stream::once(async move { Ok(Bytes::from(plain)) }).boxed();
+        self.save_now(save, body.into()).await
     }
 
-    async fn extend(&self, save: Save, body: ContentStream, tail: (ContentId, ByteRange)) -> Result<Entry> {
+    async fn extend(&self, save: Save, body: SaveBody, tail: (ContentId, ByteRange)) -> Result<Entry> {
         let (shared, node) = (&self.shared, save.node);
         let work = async {
             shared.refuse_parked(node)?;
@@ -251,7 +261,7 @@ impl Behind {
         made
     }
 
-    async fn save_now(&self, save: Save, body: ContentStream) -> Result<Entry> {
+    async fn save_now(&self, save: Save, body: SaveBody) -> Result<Entry> {
         let (shared, node) = (&self.shared, save.node);
         let work = async {
             shared.refuse_parked(node)?;

@@ -15,7 +15,7 @@ use holdfast_base::{ByteRange, ContentId, Error, ErrorKind, NodeId, NodeName, Re
 use holdfast_drive::posix_locks::Locking;
 use holdfast_drive::{
     Change, Condition, ContentStream, DiskCache, Durable, Entry, NewAttributes, NewName, NewNode, OpenContent, Pinning,
-    Posix, Rename, Renamed, Room, Save, Tree, Unlink, XattrRule,
+    Posix, Rename, Renamed, Room, Save, SaveBody, Tree, Unlink, XattrRule,
 };
 use parking_lot::Mutex;
 use std::sync::Arc;
@@ -249,12 +249,12 @@ impl Tree for Remote {
         }
     }
 
-    async fn save(&self, save: Save, body: ContentStream) -> Result<Entry> {
+    async fn save(&self, save: Save, body: SaveBody) -> Result<Entry> {
         let kept = u32::try_from(save.body.len().min(REPEATED_BYTES_MAX)).unwrap_or(u32::MAX);
         let room = self.shared.repeated.acquire_many(kept).await;
         let _room = room.map_err(|_| Error::internal("nobody closes this"))?;
         let changing = self.shared.names.begin(vec![About::Entry(save.node)]);
-        let outcome = self.send_save(&save, body).await;
+        let outcome = self.send_save(&save, body.stream).await;
         if outcome.is_certain() {
             changing.settle(outcome.result.as_ref().map_or(&[], std::slice::from_ref), &[]);
             return outcome.result.inspect(|entry| self.changed(entry));
@@ -270,7 +270,7 @@ impl Tree for Remote {
         }
     }
 
-    async fn extend(&self, save: Save, _body: ContentStream, tail: (ContentId, ByteRange)) -> Result<Entry> {
+    async fn extend(&self, save: Save, _body: SaveBody, tail: (ContentId, ByteRange)) -> Result<Entry> {
         if !save.body.is_empty() {
             return Err(Error::new(ErrorKind::Unsupported, "what is sent is saved in the usual way"));
         }

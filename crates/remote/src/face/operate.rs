@@ -15,7 +15,7 @@ use std::collections::{BTreeSet, HashSet};
 pub(super) async fn operate(seat: &Seat, call: Call, mut body: ContentStream) -> Result<Bytes> {
     let tree = &seat.tree;
     if let Call::Save(save) = call {
-        return tree.save(save, body).await.map(done);
+        return tree.save(save, body.into()).await.map(done);
     }
     nothing_behind(&mut body).await?;
     match call {
@@ -53,7 +53,7 @@ pub(super) async fn operate(seat: &Seat, call: Call, mut body: ContentStream) ->
             if !save.body.is_empty() {
                 return Err(Error::new(ErrorKind::Unsupported, "only what is sent with a save can be between"));
             }
-            tree.extend(save, futures_util::stream::empty().boxed(), tail).await.map(done)
+            tree.extend(save, futures_util::stream::empty().boxed().into(), tail).await.map(done)
         }
         Call::Settle() => tree.settle().await.map(done),
         Call::MayChange() => tree.may_change().await.map(done),

@@ -351,7 +351,7 @@ async fn parts_that_nobody_meant_leave_whole_blocks_or_nothing() {
             2 => wrong.truncate(at),
             _ => drop(wrong.drain(at..(at + 1 + usize::from(place[2])).min(part.len()))),
         }
-        let sent = rig.engine.continue_sealed(&rig.who, begun.upload, 0, body(&wrong)).await;
+        let sent = rig.engine.continue_sealed(&rig.who, begun.upload, 0, body(&wrong).stream).await;
         let again = space.begin(Begin { key, ..begin("file", LENGTH) }, &[]).await.expect("found");
         assert!(
             again.node.is_none() && again.offset % BLOCK_BYTES as u64 == 0 && again.offset < LENGTH as u64,

@@ -7,7 +7,7 @@ use holdfast_auth::{Accounts, AuthOptions, Authenticator, Credential, Secret, Se
 use holdfast_base::{Error, ManualClock};
 use holdfast_blob::memory::MemoryStore;
 use holdfast_drive::engine::{Engine, EngineOptions};
-use holdfast_drive::{ContentStream, Deferring, Leave, NewNode, NodeKind, Posix};
+use holdfast_drive::{Deferring, Leave, NewNode, NodeKind, Posix, SaveBody};
 use holdfast_meta::sqlite::{Options as CatalogueOptions, SqliteCatalogue};
 use holdfast_remote::client::{Options, Remote};
 use holdfast_remote::face::WireFace;
@@ -164,9 +164,9 @@ pub(crate) fn leave() -> Leave {
     Leave { now_ns: posix().ctime_ns, held_until_ms: None, forget_after_ms: 0 }
 }
 
-pub(crate) fn body(content: &[u8]) -> ContentStream {
+pub(crate) fn body(content: &[u8]) -> SaveBody {
     let chunks: Vec<_> = content.chunks(77_777).map(|chunk| Ok(Bytes::copy_from_slice(chunk))).collect();
-    stream::iter(chunks).boxed()
+    stream::iter(chunks).boxed().into()
 }
 
 /// Bytes that are different everywhere.
