@@ -90,6 +90,9 @@ impl State {
                 self.sealing.stopped = true;
                 None
             });
+            if sealed.is_some() {
+                metrics::counter!("holdfast_mount_sealed_ahead_total").increment(1);
+            }
             if !self.overlay.end_ahead(block, number, sealed) {
                 self.in_vain();
             }
@@ -97,6 +100,7 @@ impl State {
     }
 
     fn in_vain(&mut self) {
+        metrics::counter!("holdfast_mount_sealed_in_vain_total").increment(1);
         self.sealing.in_vain += 1;
         self.sealing.stopped |= self.sealing.in_vain > IN_VAIN_MAX;
     }

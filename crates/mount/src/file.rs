@@ -470,18 +470,21 @@ pub(crate) fn save_body(overlay: Overlay, base: Option<Arc<dyn OpenContent>>, ra
     let ahead = overlay.sealed_in(range);
     let is_sent = |start: &u64| !ahead.contains_key(&(start / PIECE_BYTES));
     let starts: Vec<u64> = (range.start..range.end).step_by(BLOCK_BYTES).filter(is_sent).collect();
-    // Of 1 GiB, a clone of it for each piece took a tenth of the mount's processor time.
-    let overlay = Arc::new(overlay);
-    let pieces = stream::iter(starts).then(move |start| {
-        let (overlay, base) = (overlay.clone(), base.clone());
+    let pieces = stream::iter(starts).map(move |start| {
+        let parts = overlay.parts(ByteRange { start, end: (start + PIECE_BYTES).min(range.end) })?;
+        Ok::<_, Error>(stream::iter(parts).map(Ok))
+    });
+    // Pages go as they are: whoever takes them copies them to where they are sealed.
+    let stream = pieces.try_flatten().and_then(move |part| {
+        let base = base.clone();
         async move {
-            let piece = ByteRange { start, end: (start + PIECE_BYTES).min(range.end) };
-            let mut out = Vec::with_capacity(usize::try_from(piece.len()).unwrap_or(0));
-            for part in overlay.parts(piece)? {
-                append(&mut out, base.as_ref(), part).await?;
+            if let Part::Bytes(bytes) = part {
+                return Ok(bytes);
             }
+            let mut out = Vec::new();
+            append(&mut out, base.as_ref(), part).await?;
             Ok(Bytes::from(out))
         }
     });
-    SaveBody { stream: pieces.into_stream().boxed(), ahead }
+    SaveBody { stream: stream.boxed(), ahead }
 }
