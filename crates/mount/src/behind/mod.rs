@@ -280,6 +280,11 @@ impl Shared {
     async fn directly<T>(&self, nodes: &[NodeId], work: impl Future<Output = Result<T>>) -> Result<T> {
         let _direct = Direct::begin(self, nodes);
         self.flush().await?;
+        self.in_order(work).await
+    }
+
+    /// Does something before what is answered from then on.
+    async fn in_order<T>(&self, work: impl Future<Output = Result<T>>) -> Result<T> {
         let done = work.await;
         match self.inner.seq().await {
             Ok(Some(seq)) => self.state.lock().journal.after(seq),

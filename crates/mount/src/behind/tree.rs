@@ -1,7 +1,9 @@
 //! The tree that answers first, as a mount asks it.
 
 use super::defer::taken;
-use super::{Behind, Shared};
+use super::{Behind, Direct, Shared};
+use crate::meter::waits_for;
+use crate::under_way::Wait;
 use async_trait::async_trait;
 use bytes::Bytes;
 use futures_util::{StreamExt, TryStreamExt, stream};
@@ -261,13 +263,30 @@ impl Behind {
         made
     }
 
-    async fn save_now(&self, save: Save, body: SaveBody) -> Result<Entry> {
-        let (shared, node) = (&self.shared, save.node);
-        let work = async {
-            shared.refuse_parked(node)?;
-            shared.inner.save(save, body).await
-        };
-        shared.directly(&[node], work).await
+    /// Saves in the usual way. Where content is sealed here, what waits is handed over meanwhile: the body ends when that is done, and nothing is committed
+    /// before. To a server, as many saves as it takes at once would wait for one more request.
+    async fn save_now(&self, save: Save, SaveBody { stream: body, ahead }: SaveBody) -> Result<Entry> {
+        let (shared, nodes) = (self.shared.clone(), [save.node]);
+        let [node] = nodes;
+        if !shared.inner.seals_ahead() {
+            let work = async {
+                shared.refuse_parked(node)?;
+                shared.inner.save(save, SaveBody { stream: body, ahead }).await
+            };
+            return self.shared.directly(&nodes, work).await;
+        }
+        let _direct = Direct::begin(&self.shared, &nodes);
+        let flushing = tokio::spawn(async move {
+            shared.flush().await?;
+            shared.refuse_parked(node)
+        });
+        let flushed = stream::once(async move {
+            let flushed = waits_for(Wait::HandedOver, flushing).await;
+            flushed.map_err(|error| Error::internal("handing over failed").with_source(error)).flatten()
+        });
+        let ended = flushed.filter_map(async |flushed| flushed.err().map(Err));
+        let stream = body.chain(ended).boxed();
+        self.shared.in_order(self.shared.inner.save(save, SaveBody { stream, ahead })).await
     }
 }
 
