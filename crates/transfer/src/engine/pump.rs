@@ -11,6 +11,7 @@ use futures_util::StreamExt;
 use futures_util::future::{Either, ready};
 use futures_util::stream::FuturesOrdered;
 use holdfast_base::{ByteRange, Error, ErrorKind, Result};
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use tokio::sync::{OwnedSemaphorePermit, mpsc};
@@ -83,7 +84,15 @@ async fn read(
             let range = ByteRange { start: next, end: end.min(next.saturating_add(step)) };
             let Some(room) = room_for(run, range, reads.is_empty()).await? else { break };
             if let Some(rate) = &run.rate {
-                rate.take(range.len()).await;
+                // What was asked for goes on meanwhile.
+                let mut turn = pin!(rate.take(range.len()));
+                loop {
+                    tokio::select! {
+                        biased;
+                        () = &mut turn => break,
+                        Some(piece) = reads.next(), if !reads.is_empty() => hand_over(piece?, &to).await,
+                    }
+                }
             }
             reads.push_back(Either::Right(read_range(content, range, (shelf, room))));
             next = range.end;

@@ -45,6 +45,18 @@ async fn what_came_behind_a_missing_block_is_not_read_again() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn within_a_limit_each_block_arrives_when_its_turn_has_come() {
+    let (source, destination) = one_file(1_000);
+    let options = Options { rate: Some(GRAIN), ..Options::default() };
+    let looking = async {
+        tokio::time::sleep(Duration::from_millis(2_500)).await;
+        destination.written.load(Ordering::Relaxed)
+    };
+    let ((report, _), written) = tokio::join!(moved(&source, &destination, options), looking);
+    assert_eq!((report.expect("arrives").counts.files, written), (1, 2 * GRAIN));
+}
+
+#[tokio::test(start_paused = true)]
 async fn what_came_of_another_version_is_not_used() {
     let (source, destination) = one_file(1_000);
     {
