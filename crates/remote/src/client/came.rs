@@ -1,7 +1,7 @@
 //! Records whose answers broke off: what came of them is kept, and only the rest is asked for when they are wanted again.
 //!
-//! All blocks that a reader has asked for come side by side, so when a connection ends, much came of each of them and few are whole. Nobody trusts what is kept here: a
-//! record that was put together from two answers is proved by its tag and its block's id like any other.
+//! All blocks that a reader has asked for come side by side, so when a connection ends, much came of each of them and few are whole. Nobody trusts what is
+//! kept here: a record that was put together from two answers is proved by its tag and its block's id like any other.
 
 use crate::wire::ANSWER_BYTES_MAX;
 use bytes::{Bytes, BytesMut};

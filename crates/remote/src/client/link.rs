@@ -323,7 +323,8 @@ impl Link {
         raw(status, body)
     }
 
-    /// Fetches what is missing of such an answer, and adds it to what came as it comes: what breaks off, or is given up, goes on there. `call` says what to ask for behind so many bytes.
+    /// Fetches what is missing of such an answer, and adds it to what came as it comes: what breaks off, or is given up, goes on there. `call` says what to
+    /// ask for behind so many bytes.
     pub(super) async fn fetch_rest(
         &self,
         call: impl Fn(u64) -> Call,

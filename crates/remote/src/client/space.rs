@@ -229,7 +229,8 @@ impl Space {
         Ok(found)
     }
 
-    /// Block `index` of a content, as it lies in the store; `moved` is told whenever some of it came. What came of it when this is given up is kept for the next time.
+    /// Block `index` of a content, as it lies in the store; `moved` is told whenever some of it came. What came of it when this is given up is kept for the
+    /// next time.
     pub async fn record(&self, content: ContentId, index: u64, moved: impl Fn() + Send + Sync) -> Result<Bytes> {
         let whole = Call::Record(content, index);
         let behind = |bytes| if bytes == 0 { whole.clone() } else { Call::RecordRest(content, index, bytes) };
