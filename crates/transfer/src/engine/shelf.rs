@@ -1,7 +1,7 @@
 //! Pieces of one file that came and were not written yet: a try that ends leaves them to the next one.
 //!
-//! While a try runs, a piece has its room in the budget of all files. Between tries nobody waits for room that a file has which itself waits for its network; so a
-//! piece then gives it back for room that is never waited for ([`Shelf::put_aside`]), or is dropped and read again.
+//! While a try runs, a piece has its room in the budget of all files. Between tries nobody waits for room that a file has which itself waits for its network;
+//! so a piece then gives it back for room that is never waited for ([`Shelf::put_aside`]), or is dropped and read again.
 
 use super::run::permits_for;
 use bytes::Bytes;
