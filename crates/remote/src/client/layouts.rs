@@ -281,7 +281,7 @@ impl Layouts {
         index: u64,
         id: BlockId,
     ) -> Result<(Bytes, Bytes)> {
-        let record = shared.link.fetch(&Call::Record(content, index), |_| ()).await?;
+        let record = shared.link.fetch(&Call::Record(content, index)).await?;
         let (disk, sealed) = (self.disk.clone(), record.clone());
         let plain = off(move || disk.sealing().open_block(id, sealed)).await??;
         Ok((record, plain))

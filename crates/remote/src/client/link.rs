@@ -1,5 +1,6 @@
 //! Calls over a connection, and what is tried again on the next one ([`super::dial`]).
 
+use super::came::Came;
 use super::dial::{Dial, Made};
 use super::voice::Voice;
 use super::{Network, Options};
@@ -151,7 +152,7 @@ impl Link {
 
     /// Asks without trying again.
     pub(super) async fn ask_once<T: Value>(&self, call: &Call) -> Result<T> {
-        let tried = timeout(self.deadline, self.try_call(full(wire::frame(call)), &|_| ())).await;
+        let tried = timeout(self.deadline, self.try_call(full(wire::frame(call)), &as_it_is)).await;
         let (status, body) = tried.map_err(|_| self.late())?.map_err(|broke| broke.error)?;
         read(status, &body)
     }
@@ -169,7 +170,7 @@ impl Link {
 
     /// An operation with a body that is made for each try, as long as it can be; for `bytes` of content there is more time.
     pub(super) async fn send<T: Value>(&self, lost: Lost, bytes: u64, body: impl Fn() -> Option<Body>) -> Outcome<T> {
-        self.send_for(lost, bytes, body, |status, bytes| read(status, &bytes), |_| ()).await
+        self.send_for(lost, bytes, body, |status, bytes| read(status, &bytes), as_it_is).await
     }
 
     async fn send_for<T>(
@@ -178,7 +179,7 @@ impl Link {
         bytes: u64,
         body: impl Fn() -> Option<Body>,
         read: impl Fn(StatusCode, Bytes) -> Result<T>,
-        moved: impl Fn(u64),
+        came: impl Fn(StatusCode, Bytes) -> Bytes,
     ) -> Outcome<T> {
         let deadline = Instant::now() + self.deadline + Duration::from_secs(bytes / BYTES_A_SECOND);
         let (mut unknown, mut pause) = (false, PAUSE);
@@ -191,7 +192,7 @@ impl Link {
                     "the connection ended while a large file was saved; it is kept for the next try",
                 ));
             };
-            let error = match self.within(deadline, self.try_call(body, &moved)).await {
+            let error = match self.within(deadline, self.try_call(body, &came)).await {
                 None => break Err(self.late()),
                 Some(Ok((status, body))) => match read(status, body) {
                     // Nothing was done, or a store or database was away in the middle of it.
@@ -278,7 +279,12 @@ impl Link {
         Error::new(ErrorKind::Timeout, format!("{} did not answer within {seconds} s", self.dial.target))
     }
 
-    async fn try_call(&self, body: Body, moved: &impl Fn(u64)) -> Result<(StatusCode, Bytes), Broke> {
+    /// `came` is given each piece of the answer, and gives back what is to be of its body here.
+    async fn try_call(
+        &self,
+        body: Body,
+        came: &impl Fn(StatusCode, Bytes) -> Bytes,
+    ) -> Result<(StatusCode, Bytes), Broke> {
         let request = self.request(Method::POST, &self.call, body).map_err(Broke::unsent)?;
         let answer = self.exchange(request).await?;
         let status = answer.status();
@@ -288,8 +294,7 @@ impl Link {
                 frame.map_err(|error| Broke { sent: true, error: self.broken("its answer broke off", error) })?;
             self.hear();
             if let Ok(piece) = frame.into_data() {
-                moved(piece.len() as u64);
-                body.extend_from_slice(&piece);
+                body.extend_from_slice(&came(status, piece));
             }
         }
         self.hear();
@@ -298,20 +303,44 @@ impl Link {
 
     /// A call with a body of any length, which takes as long as it takes, tried once. Whoever sends watches that it moves.
     pub(super) async fn stream<T: Value>(&self, body: Body) -> Result<T> {
-        let (status, body) = self.try_call(body, &|_| ()).await.map_err(|broke| broke.error)?;
+        let (status, body) = self.try_call(body, &as_it_is).await.map_err(|broke| broke.error)?;
         read(status, &body)
     }
 
-    /// A call whose answer is bytes and no message, with `moved` told how long each piece of it is; tried again like others.
-    pub(super) async fn fetch(&self, call: &Call, moved: impl Fn(u64)) -> Result<Bytes> {
+    /// A call whose answer is bytes and no message, tried again like others.
+    pub(super) async fn fetch(&self, call: &Call) -> Result<Bytes> {
         let frame = wire::frame(call);
-        self.send_for(Lost::Repeat, 0, || Some(full(frame.clone())), raw, moved).await.result
+        self.send_for(Lost::Repeat, 0, || Some(full(frame.clone())), raw, as_it_is).await.result
     }
 
-    /// The same, not tried again.
+    /// The same, not tried again, with `moved` told how long each piece of it is.
     pub(super) async fn fetch_once(&self, call: &Call, moved: impl Fn(u64)) -> Result<Bytes> {
-        let (status, body) = self.try_call(full(wire::frame(call)), &moved).await.map_err(|broke| broke.error)?;
+        let tell = |_, piece: Bytes| {
+            moved(piece.len() as u64);
+            piece
+        };
+        let (status, body) = self.try_call(full(wire::frame(call)), &tell).await.map_err(|broke| broke.error)?;
         raw(status, body)
+    }
+
+    /// Fetches what is missing of such an answer, and adds it to what came as it comes: what breaks off, or is given up, goes on there. `call` says what to
+    /// ask for behind so many bytes.
+    pub(super) async fn fetch_rest(
+        &self,
+        call: impl Fn(u64) -> Call,
+        came: &Came<'_>,
+        moved: impl Fn(u64),
+    ) -> Result<()> {
+        let body = || Some(full(wire::frame(&call(came.len()))));
+        let keep = |status, piece: Bytes| {
+            moved(piece.len() as u64);
+            if status != StatusCode::OK {
+                return piece;
+            }
+            came.add(&piece);
+            Bytes::new()
+        };
+        self.send_for(Lost::Repeat, 0, body, raw, keep).await.result.map(drop)
     }
 
     /// Asks who is there, once.
@@ -408,6 +437,11 @@ impl Link {
 
 pub(super) fn full(bytes: Bytes) -> Body {
     Full::new(bytes).map_err(|never| match never {}).boxed_unsync()
+}
+
+/// All of an answer is wanted when it is whole.
+fn as_it_is(_: StatusCode, piece: Bytes) -> Bytes {
+    piece
 }
 
 fn raw(status: StatusCode, body: Bytes) -> Result<Bytes> {

@@ -22,6 +22,7 @@
 
 mod again;
 mod blocks;
+mod came;
 mod deferring;
 mod dial;
 mod disk;

@@ -3,6 +3,7 @@
 //! Nothing is remembered between calls but connections and keys. Calls are tried again as those of a mount are, and by another transport when the one in use is given up; a part of an
 //! upload is not, since whoever sends it asks first how far the server is.
 
+use super::came::Broken;
 use super::keys::Sealing;
 use super::link::{Body, Lost};
 use super::pool::Pool;
@@ -46,6 +47,8 @@ struct Inner {
     has_lanes: AtomicBool,
     /// One part at a time goes in lanes: what waits in a connection for its turn must not hold up what another part waits for.
     lanes: Semaphore,
+    /// Records whose answers broke off.
+    broken: Broken,
     hello: Hello,
     sealing: Arc<Sealing>,
 }
@@ -104,8 +107,8 @@ impl Space {
             seen.contents.iter().try_for_each(|content| sealing.look_at(content))?;
         }
         let (has_lanes, lanes) = (AtomicBool::new(knows >= LANES_FROM), Semaphore::new(1));
-        let pools = Pools::new(pool);
-        Ok((Self(Arc::new(Inner { pools, has_lanes, lanes, hello, sealing })), seen))
+        let (pools, broken) = (Pools::new(pool), Broken::default());
+        Ok((Self(Arc::new(Inner { pools, has_lanes, lanes, broken, hello, sealing })), seen))
     }
 
     /// What it is called.
@@ -226,9 +229,11 @@ impl Space {
         Ok(found)
     }
 
-    /// Block `index` of a content, as it lies in the store; `moved` is told whenever some of it came.
+    /// Block `index` of a content, as it lies in the store; `moved` is told whenever some of it came. What came of it when this is given up is kept for the
+    /// next time.
     pub async fn record(&self, content: ContentId, index: u64, moved: impl Fn() + Send + Sync) -> Result<Bytes> {
-        let call = Call::Record(content, index);
+        let whole = Call::Record(content, index);
+        let behind = |bytes| if bytes == 0 { whole.clone() } else { Call::RecordRest(content, index, bytes) };
         let told = |pool: &Pool, bytes| {
             pool.moved(bytes);
             self.0.pools.count(bytes);
@@ -237,7 +242,7 @@ impl Space {
         let pools = &self.0.pools;
         let try_at = async |place: Place| {
             let link = place.pool.link();
-            let tried = link.fetch_once(&call, |bytes| told(&place.pool, bytes));
+            let tried = link.fetch_once(&whole, |bytes| told(&place.pool, bytes));
             timeout(place.patience, tried).await.ok()?.ok()
         };
         if let Some(place) = pools.place()
@@ -245,10 +250,11 @@ impl Space {
         {
             return Ok(record);
         }
+        let came = self.0.broken.of((content, index));
         loop {
             let pool = pools.used();
             let link = pool.link();
-            let fetched = link.fetch(&call, |bytes| told(&pool, bytes));
+            let fetched = link.fetch_rest(behind, &came, |bytes| told(&pool, bytes));
             let by_other = async {
                 loop {
                     if let Some(record) = try_at(pools.late_place().await).await {
@@ -258,10 +264,16 @@ impl Space {
             };
             tokio::select! {
                 biased;
-                found = pool.unless_given_up(fetched) => if let Some(record) = found {
-                    return record;
+                found = pool.unless_given_up(fetched) => match found {
+                    Some(Ok(())) => return Ok(came.take()),
+                    Some(Err(error)) if came.is_refused(&error) => {}
+                    Some(Err(error)) => return Err(error),
+                    None => {}
                 },
-                record = by_other => return Ok(record),
+                record = by_other => {
+                    came.take();
+                    return Ok(record);
+                }
                 () = pools.long_left(&pool) => {}
             }
         }

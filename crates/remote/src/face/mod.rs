@@ -16,7 +16,7 @@ use crate::wire::{self, CALL_BYTES_MAX, Call};
 use bytes::{Bytes, BytesMut};
 use futures_util::StreamExt;
 use holdfast_auth::Session;
-use holdfast_base::{Error, ErrorKind, Result};
+use holdfast_base::{ContentId, Error, ErrorKind, Result};
 use holdfast_drive::ContentStream;
 use holdfast_drive::engine::Engine;
 use http::header::{ALLOW, CONTENT_TYPE, HeaderValue, RETRY_AFTER};
@@ -126,12 +126,9 @@ impl WireFace {
         let seat = self.seat(who.clone(), space, mount).await?;
         let mut did: Vec<Did> = operate::did(&call, space).into_iter().collect();
         let done = match call {
-            Call::Record(content, index) => {
-                return Ok(match self.0.engine.record(&who, space, content, index).await {
-                    // As it is, so that no copy of it is made.
-                    Ok(record) => answer(StatusCode::OK, whole(record)),
-                    Err(error) => refusal(&error),
-                });
+            Call::Record(content, index) => return Ok(self.record(&who, space, (content, index), 0).await),
+            Call::RecordRest(content, index, bytes) => {
+                return Ok(self.record(&who, space, (content, index), bytes).await);
             }
             Call::Look(path, contents) => look::look(&self.0.engine, &seat, &who, (&path, contents)).await,
             Call::Lane(upload, offset, part, is_first) => {
@@ -166,6 +163,22 @@ impl WireFace {
         Ok(answered)
     }
 
+    /// A block's record behind so many bytes of it.
+    async fn record(
+        &self,
+        who: &Session,
+        space: &str,
+        (content, index): (ContentId, u64),
+        bytes: u64,
+    ) -> Response<Answer> {
+        let record = self.0.engine.record(who, space, content, index).await;
+        // As it is, so that no copy of it is made.
+        match record.and_then(|record| rest(&record, bytes)) {
+            Ok(record) => answer(StatusCode::OK, whole(record)),
+            Err(error) => refusal(&error),
+        }
+    }
+
     async fn seat(&self, who: Arc<Session>, space: &str, mount: Mount) -> Result<Arc<seat::Seat>> {
         let known = self.0.seats.lock().find(&who, space, mount);
         let seat = if let Some(seat) = known {
@@ -177,6 +190,12 @@ impl WireFace {
         seat.look().await?;
         Ok(seat)
     }
+}
+
+fn rest(record: &Bytes, bytes: u64) -> Result<Bytes> {
+    let at = usize::try_from(bytes).ok().filter(|at| *at <= record.len());
+    let none = || Error::new(ErrorKind::RangeNotSatisfiable, "the block's record is shorter");
+    at.map(|at| record.slice(at..)).ok_or_else(none)
 }
 
 /// The space that a query names.

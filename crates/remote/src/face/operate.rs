@@ -76,6 +76,7 @@ pub(super) async fn operate(seat: &Seat, call: Call, mut body: ContentStream) ->
         | Call::Layouts(_)
         | Call::Manifest(..)
         | Call::Record(..)
+        | Call::RecordRest(..)
         | Call::HasBlocks(_)
         | Call::Look(..)
         | Call::Put(_)

@@ -160,11 +160,13 @@ calls! {
     44 Lane(upload: Uid, offset: u64, part: u64, is_first: bool);
     /// Another name for a file; attributes of what has none. Answers its entry.
     45 Link(link: NewName, usual: Posix);
+    /// As [`Self::Record`], behind so many bytes of it.
+    46 RecordRest(content: ContentId, index: u64, bytes: u64);
 }
 
 impl Call {
     /// The number of the last operation.
-    pub const LAST: u64 = 45;
+    pub const LAST: u64 = 46;
 }
 
 /// What a client is told first.

@@ -95,6 +95,7 @@ fn calls() -> Vec<Call> {
         Call::Layouts(vec![ContentId(1), ContentId(i64::MAX)]),
         Call::Manifest(ContentId(1), u64::MAX),
         Call::Record(ContentId(1), 7),
+        Call::RecordRest(ContentId(1), 7, u64::MAX),
         Call::HasBlocks(vec![BlockId([7; 32])]),
         Call::Finish(Uid([1; 16]), NameTaken::Fail),
         Call::Look(DrivePath::parse("a/b").expect("a path"), u32::MAX),

@@ -8,7 +8,8 @@ use holdfast_base::{BlockId, DrivePath, Error, ErrorKind, Uid};
 use holdfast_drive::{Conditions, Content, Drive, Entry, Expect, Location, NameTaken, WriteOptions};
 use holdfast_remote::client::{Block, Options, Sending, Space};
 use holdfast_remote::wire::{Begin, Put, Seen, Sent};
-use std::sync::atomic::Ordering;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use tokio::sync::mpsc;
 
 const LENGTH: usize = 3 * BLOCK_BYTES + 77_777;
@@ -173,6 +174,55 @@ async fn what_broke_off_goes_on_at_a_whole_block() {
     }
     assert!(sent.expect("sent").node.is_some());
     assert!(stored(&rig, "file").await == content);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn of_a_record_that_broke_off_only_the_rest_comes_again() {
+    let rig = Rig::new().await;
+    let space = space(&rig).await;
+    let content = bytes(10, LENGTH);
+    let begun = space.begin(begin("file", LENGTH), &[]).await.expect("begun");
+    send(&space, &begun, entries(&space, &content).await).await.expect("sent");
+    let id = entry(&space, "file").await.expect("is there").node.content.expect("has content");
+    let whole = space.record(id, 1, || ()).await.expect("fetched");
+
+    let (limit, came) = (304 << 10, Arc::new(AtomicU64::new(0)));
+    let hold = async || {
+        came.store(0, Ordering::SeqCst);
+        rig.harm.bytes.store(limit, Ordering::SeqCst);
+        let before = rig.harm.answered.load(Ordering::SeqCst);
+        let (space, told) = (space.clone(), came.clone());
+        let fetching = tokio::spawn(async move {
+            let moved = move || {
+                told.fetch_add(1, Ordering::SeqCst);
+            };
+            space.record(id, 1, moved).await
+        });
+        let has_begun = async || {
+            let answered = rig.harm.answered.load(Ordering::SeqCst) - before;
+            answered >= limit && came.load(Ordering::SeqCst) > 0
+        };
+        crate::until(&has_begun).await;
+        rig.harm.bytes.store(0, Ordering::SeqCst);
+        (fetching, rig.harm.answered.load(Ordering::SeqCst))
+    };
+    // Whoever asked gives it up, and asks later.
+    let (fetching, before) = hold().await;
+    fetching.abort();
+    let _ = fetching.await;
+    assert!(space.record(id, 1, || ()).await.expect("fetched") == whole);
+    let answered = rig.harm.answered.load(Ordering::SeqCst) - before;
+    assert!(answered < whole.len() as u64 && answered >= whole.len() as u64 - limit, "{answered}");
+    // The connection ends, and it is asked for by the next one.
+    let (fetching, before) = hold().await;
+    rig.harm.cut.notify_waiters();
+    assert!(fetching.await.expect("no panic").expect("fetched") == whole);
+    let answered = rig.harm.answered.load(Ordering::SeqCst) - before;
+    assert!(answered < whole.len() as u64 && answered >= whole.len() as u64 - limit, "{answered}");
+    // Nothing of it is left for a third time.
+    let before = rig.harm.answered.load(Ordering::SeqCst);
+    assert!(space.record(id, 1, || ()).await.expect("fetched") == whole);
+    assert_eq!(rig.harm.answered.load(Ordering::SeqCst) - before, whole.len() as u64);
 }
 
 #[tokio::test(flavor = "multi_thread")]

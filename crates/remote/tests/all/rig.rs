@@ -10,9 +10,11 @@ use holdfast_drive::engine::{Engine, EngineOptions};
 use holdfast_drive::{Deferring, Leave, NewNode, NodeKind, Posix, SaveBody};
 use holdfast_meta::sqlite::{Options as CatalogueOptions, SqliteCatalogue};
 use holdfast_remote::client::{Options, Remote};
-use holdfast_remote::face::WireFace;
+use holdfast_remote::face::{Answer, WireFace};
 use holdfast_seal::keys::Argon2Params;
-use http_body_util::BodyExt;
+use http_body::Frame;
+use http_body_util::combinators::UnsyncBoxBody;
+use http_body_util::{BodyExt, BodyStream, StreamBody};
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use std::net::SocketAddr;
@@ -21,6 +23,9 @@ use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::time::Duration;
 use tokio::net::TcpListener;
 use tokio::sync::Notify;
+
+/// Bytes of an answer that come together.
+const PIECE: usize = 8 << 10;
 
 /// The account, and its space.
 pub(crate) const NAME: &str = "ana";
@@ -49,6 +54,12 @@ pub(crate) struct Harm {
     pub(crate) silent: AtomicU64,
     /// Whoever asks does not say that it knows of several names of a file, as clients before that.
     pub(crate) is_older: AtomicBool,
+    /// No more than so many bytes of an answer come, if it is not 0.
+    pub(crate) bytes: AtomicU64,
+    /// Bytes of answers.
+    pub(crate) answered: Arc<AtomicU64>,
+    /// Cuts all connections.
+    pub(crate) cut: Notify,
 }
 
 impl Rig {
@@ -108,7 +119,7 @@ async fn serve(face: WireFace, who: Arc<Session>, harm: Arc<Harm>) -> SocketAddr
             let (face, who, harm) = (face.clone(), who.clone(), harm.clone());
             tokio::spawn(async move {
                 let cut = Arc::new(Notify::new());
-                let (inner_cut, inner_harm) = (cut.clone(), harm);
+                let (inner_cut, inner_harm) = (cut.clone(), harm.clone());
                 let service = service_fn(move |request: http::Request<hyper::body::Incoming>| {
                     let (face, who, harm, cut) = (face.clone(), who.clone(), inner_harm.clone(), inner_cut.clone());
                     async move {
@@ -131,7 +142,8 @@ async fn serve(face: WireFace, who: Arc<Session>, harm: Arc<Harm>) -> SocketAddr
                             cut.notify_one();
                             std::future::pending::<()>().await;
                         }
-                        Ok::<_, std::convert::Infallible>(answer)
+                        let limit = harm.bytes.load(Ordering::SeqCst);
+                        Ok::<_, std::convert::Infallible>(answer.map(|body| held(body, limit, harm.answered.clone())))
                     }
                 });
                 let http = hyper::server::conn::http2::Builder::new(TokioExecutor::new());
@@ -139,11 +151,34 @@ async fn serve(face: WireFace, who: Arc<Session>, harm: Arc<Harm>) -> SocketAddr
                 tokio::select! {
                     _ = connection => {}
                     () = cut.notified() => {}
+                    () = harm.cut.notified() => {}
                 }
             });
         }
     });
     address
+}
+
+/// An answer in small pieces, of which no more come than these bytes if there is such a limit.
+fn held(body: Answer, limit: u64, answered: Arc<AtomicU64>) -> UnsyncBoxBody<Bytes, Error> {
+    let pieces = BodyStream::new(body).flat_map(|frame| {
+        let whole = frame.unwrap_or_else(|never| match never {}).into_data().unwrap_or_default();
+        stream::iter(whole.chunks(PIECE).map(Bytes::copy_from_slice).collect::<Vec<_>>())
+    });
+    let mut left = if limit == 0 { u64::MAX } else { limit };
+    let frames = pieces.then(move |piece| {
+        let length = piece.len() as u64;
+        let is_within = left >= length;
+        left = left.saturating_sub(length);
+        answered.fetch_add(if is_within { length } else { 0 }, Ordering::SeqCst);
+        async move {
+            if !is_within {
+                std::future::pending::<()>().await;
+            }
+            Ok(Frame::data(piece))
+        }
+    });
+    StreamBody::new(frames).boxed_unsync()
 }
 
 /// Times that are never the same twice, as a clock of nanoseconds has them.

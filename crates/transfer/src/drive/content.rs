@@ -54,6 +54,11 @@ impl Reading {
         found.blocks.get(at).copied().ok_or_else(|| Error::damaged("a file's manifest is shorter than the file"))
     }
 
+    async fn record(&self, index: u64) -> Result<Bytes> {
+        let signs = signs::current();
+        self.space.record(self.content.id, index, move || signs.alive()).await
+    }
+
     async fn read(&self, range: ByteRange) -> Result<Bytes> {
         if let Some(tiny) = &self.tiny {
             let cut = |at: u64| usize::try_from(at).unwrap_or(usize::MAX).min(tiny.len());
@@ -62,11 +67,13 @@ impl Reading {
         let block = u64::from(self.content.block_bytes);
         let mut whole = BytesMut::new();
         for index in range.start / block..range.end.div_ceil(block) {
-            let signs = signs::current();
             // Which block it is to be is asked meanwhile.
-            let record = self.space.record(self.content.id, index, move || signs.alive());
-            let (id, record) = tokio::try_join!(self.id(index), record)?;
-            let plain = self.space.open(id, record).await?;
+            let (id, record) = tokio::try_join!(self.id(index), self.record(index))?;
+            let plain = match self.space.open(id, record).await {
+                // It may have been put together from two answers, and sealed anew in between.
+                Err(_) => self.space.open(id, self.record(index).await?).await?,
+                Ok(plain) => plain,
+            };
             if plain.len() as u64 != block.min(self.content.size - index * block) {
                 return Err(Error::damaged("a block has not the length that its place in the file needs"));
             }

@@ -7,6 +7,7 @@
 use super::check::Check;
 use super::pump::{Broke, pump};
 use super::run::{Run, Tries};
+use super::shelf::Shelf;
 use crate::report::{Progress, Shown};
 use crate::signs::watched;
 use crate::site::{Content, Incoming, Item, Kind, Site, Wanted};
@@ -36,6 +37,8 @@ struct Try<'t> {
     anew: Option<u128>,
     /// The sum of what arrived, which later tries go on with.
     check: &'t mut Option<Check>,
+    /// What came and was not written, likewise.
+    shelf: &'t Shelf,
 }
 
 /// How a try ended that did not succeed.
@@ -54,14 +57,17 @@ pub(super) async fn move_file(run: &Run, file: &Move<'_>, item: &Item) -> Result
     let mut item = item.clone();
     let mut tries = Tries::new(run, file.to);
     let (mut versions, mut furthest, mut anew) = (1, 0, None);
-    let (mut wrong, mut check) = (false, None);
+    let (mut wrong, mut check, shelf) = (false, None, Shelf::default());
     loop {
         let shown = run.progress.begin(file.to, item.size);
-        match attempt(run, file, &item, &mut Try { shown: &shown, anew, check: &mut check }).await {
+        match attempt(run, file, &item, &mut Try { shown: &shown, anew, check: &mut check, shelf: &shelf }).await {
             Ok(()) => return Ok(item),
             // Once more with nothing of what stood: it may have been that.
             Err(Ended::Wrong(error)) if wrong => return Err(error),
-            Err(Ended::Wrong(_)) => (wrong, anew) = (true, Some(now())),
+            Err(Ended::Wrong(_)) => {
+                shelf.clear();
+                (wrong, anew) = (true, Some(now()));
+            }
             Err(Ended::Unknown) => anew = Some(now()),
             Err(Ended::Changed(error)) => {
                 let now = look_again(run, file).await?;
@@ -71,6 +77,7 @@ pub(super) async fn move_file(run: &Run, file: &Move<'_>, item: &Item) -> Result
                         if versions > VERSIONS_MAX { "it changes all the time" } else { "the source breaks its word" };
                     return Err(Error::new(ErrorKind::Conflict, format!("{what}: {}", error.message())));
                 }
+                shelf.clear();
                 (item, furthest, wrong) = (now, 0, false);
                 tries.progressed();
             }
@@ -106,6 +113,7 @@ async fn attempt(run: &Run, file: &Move<'_>, item: &Item, this: &mut Try<'_>) ->
     let stands = incoming.stands_at().min(item.size);
     shown.arrived.store(stands, Ordering::Relaxed);
     if let Err(ended) = moved(run, &*content, &mut *incoming, (item.size, this)).await {
+        this.shelf.put_aside(&run.kept);
         put_aside(incoming, file.to).await;
         return Err(ended);
     }
@@ -132,7 +140,8 @@ async fn moved(
             return Err(Ended::Unknown);
         }
     }
-    let moving = async { Ok(pump(run, content, incoming, (size, this.check), &this.shown.arrived).await) };
+    let moving =
+        async { Ok(pump(run, content, incoming, (size, this.check), (&this.shown.arrived, this.shelf)).await) };
     match run.unless_stopped(watched(stall, moving)).await {
         Ok(Ok(())) => {}
         Ok(Err(Broke::Source(error))) => return Err(of_source(error)),

@@ -26,6 +26,7 @@ mod pump;
 mod rate;
 mod renamed;
 mod run;
+mod shelf;
 mod sweep;
 #[cfg(test)]
 mod tests;

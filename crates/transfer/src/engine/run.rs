@@ -20,6 +20,8 @@ use tokio::time::Instant;
 pub(super) const PERMITS: u32 = 64 << 10;
 /// What a permit of the budget stands for.
 pub(super) const PERMIT_BYTES: u64 = 1 << 10;
+/// Content that waits for the next try of its file, of all files together: as much as one of a drive reads ahead, 32 MiB.
+const KEPT_PERMITS: usize = 32 << 10;
 /// Listings that are asked for ahead, of all folders together: each is a page in memory.
 pub(super) const LISTINGS: usize = 64;
 /// The first pause before another try; it doubles up to the longest.
@@ -32,6 +34,8 @@ pub(super) struct Run {
     pub(super) options: Options,
     pub(super) progress: Arc<Progress>,
     pub(super) budget: Arc<Semaphore>,
+    /// Room for pieces between tries ([`super::shelf`]).
+    pub(super) kept: Arc<Semaphore>,
     pub(super) rate: Option<Rate>,
     pub(super) listings: Arc<Semaphore>,
     pub(super) failures: Mutex<Vec<Failure>>,
@@ -59,6 +63,7 @@ impl Run {
             options,
             progress,
             budget: Arc::new(Semaphore::new(PERMITS as usize)),
+            kept: Arc::new(Semaphore::new(KEPT_PERMITS)),
             failures: Mutex::default(),
             listings: Arc::new(Semaphore::new(LISTINGS)),
             fatal: Mutex::default(),
@@ -124,6 +129,11 @@ impl Run {
             }
         }
     }
+}
+
+/// Permits for so many bytes: all of them for what is larger than the budget.
+pub(super) fn permits_for(bytes: u64) -> u32 {
+    u32::try_from(bytes.div_ceil(PERMIT_BYTES)).unwrap_or(u32::MAX).min(PERMITS)
 }
 
 /// Tries of one thing.

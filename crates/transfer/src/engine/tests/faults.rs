@@ -33,6 +33,45 @@ async fn a_network_that_breaks_all_the_time_costs_what_was_under_way_and_no_more
 }
 
 #[tokio::test(start_paused = true)]
+async fn what_came_behind_a_missing_block_is_not_read_again() {
+    let (source, destination) = one_file(1_000);
+    let blocks = 1_000_u64.div_ceil(GRAIN);
+    // Three come behind it, and wait for it in vain.
+    source.faults.lock().hang_at = Some(5);
+    let (report, _) = moved(&source, &destination, Options::default()).await;
+    assert_eq!(report.expect("arrives").counts.retries, 1);
+    assert_eq!(destination.tree(), source.tree());
+    assert_eq!(source.reads.load(Ordering::Relaxed), blocks + 1, "the one that never came is asked for twice");
+}
+
+#[tokio::test(start_paused = true)]
+async fn within_a_limit_each_block_arrives_when_its_turn_has_come() {
+    let (source, destination) = one_file(1_000);
+    let options = Options { rate: Some(GRAIN), ..Options::default() };
+    let looking = async {
+        tokio::time::sleep(Duration::from_millis(2_500)).await;
+        destination.written.load(Ordering::Relaxed)
+    };
+    let ((report, _), written) = tokio::join!(moved(&source, &destination, options), looking);
+    assert_eq!((report.expect("arrives").counts.files, written), (1, 2 * GRAIN));
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_came_of_another_version_is_not_used() {
+    let (source, destination) = one_file(1_000);
+    {
+        // It is replaced while a block is awaited that never comes.
+        let mut faults = source.faults.lock();
+        (faults.hang_at, faults.change_at) = (Some(5), Some(7));
+    }
+    let (report, _) = moved(&source, &destination, Options::default()).await;
+    assert_eq!(report.expect("arrives").counts.files, 1);
+    assert_eq!(destination.tree(), source.tree());
+    let Node::File { bytes, .. } = &source.tree()[&path("a")] else { unreachable!("a file") };
+    assert_eq!(bytes.len(), 1_007, "it was replaced");
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_read_that_never_answers_is_begun_again_after_the_stall() {
     let (source, destination) = one_file(1_000);
     source.faults.lock().hang_at = Some(5);
