@@ -183,7 +183,8 @@ impl Bench<'_> {
             ("work", path(folder)),
             ("source", path(&self.files.folder)),
             ("holdfast", self.own[0].clone()),
-            ("drive", path(&self.work.join("drive"))),
+            // Two drives that share the link have a folder each.
+            ("drive", path(&self.work.join(format!("drive-{port}")))),
             ("threads", cell.row.threads.to_string()),
             ("count", self.count(cell).to_string()),
             ("bytes", bytes.to_string()),

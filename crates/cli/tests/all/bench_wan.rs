@@ -76,6 +76,19 @@ fn many_files_are_fetched_by_several_at_a_time_and_tools_take_turns() {
 }
 
 #[test]
+fn two_of_our_own_share_a_link_and_each_has_its_drive() {
+    let output =
+        wan(&["--rows", "clean", "--size", "2MiB", "--limit", "1m", "--tool", "holdfast", "--beside", "holdfast"]);
+    assert!(output.status.success(), "{output:?}");
+    let found = found(&output);
+    let runs = found["wan"]["runs"].as_array().expect("runs");
+    assert_eq!(runs.len(), 2, "{runs:?}");
+    // The slower is stopped when the other has ended.
+    assert!(runs.iter().any(|run| run["outcome"] == "done" && run["verified_bytes"] == 2 << 20), "{runs:?}");
+    assert!(runs.iter().all(|run| run["beside"] == "holdfast" && number(&run["arrived_bytes"]) > 0.0), "{runs:?}");
+}
+
+#[test]
 fn what_a_tool_does_not_manage_is_a_result_and_wrong_content_a_failure() {
     let outcome = |tool: &str, options: &[&str]| {
         let output =
