@@ -231,20 +231,25 @@ fn git_and_sqlite_work_on_it() -> Outcome {
 #[test]
 fn fsx_finds_no_fault() -> Outcome {
     let fsx = cargo_program("fsx")?;
-    let operations = knob("HOLDFAST_FSX_OPERATIONS", 2_000_u64).to_string();
+    let operations: u64 = knob("HOLDFAST_FSX_OPERATIONS", 2_000);
     let ground = Ground::new()?;
     // Without posix_fallocate: fsx asks for ranges of no bytes, too, which no file system takes.
-    let settings = ground.scratch().join("fsx.toml");
     let weights = "close_open = 1\nfsync = 0.5\npunch_hole = 1\ncopy_file_range = 1\nsendfile = 1\n";
-    fs::write(&settings, format!("flen = 3000000\n[weights]\n{weights}"))?;
-    ground.with(|at| {
-        for seed in 1..=knob("HOLDFAST_FSX_SEEDS", 3) {
-            let mut command = Command::new(&fsx);
-            command.args(["-N", &operations, "-S", &seed.to_string(), "-f"]).arg(&settings).arg(at.join("fsx"));
-            run(command.current_dir(ground.scratch()))?;
-        }
-        Ok(())
-    })
+    let settings = ground.scratch().join("fsx.toml");
+    // In a file of a few blocks, and in one that is long enough for blocks to be sealed while others are written.
+    for (length, most, operations) in [(3_000_000, 65_536, operations), (12_000_000, 400_000, operations / 4)] {
+        fs::write(&settings, format!("flen = {length}\n[opsize]\nmax = {most}\n[weights]\n{weights}"))?;
+        ground.with(|at| {
+            for seed in 1..=knob("HOLDFAST_FSX_SEEDS", 3) {
+                let mut command = Command::new(&fsx);
+                command.args(["-N", &operations.to_string(), "-S", &seed.to_string(), "-f"]);
+                command.arg(&settings).arg(at.join("fsx"));
+                run(command.current_dir(ground.scratch()))?;
+            }
+            Ok(())
+        })?;
+    }
+    Ok(())
 }
 
 /// What of pjdfstest fails: one order to cut off a program that runs while opening it for reading, which the kernel does not look at where the file

@@ -22,7 +22,7 @@ const PIECE_BYTES: usize = 128 << 10;
 /// Blocks that are not sealed before a file is saved: those at its end, and those that are just being sealed.
 const AT_THE_END_MIB: u64 = 12;
 /// How long sealing may take on a busy machine.
-const SEALED_WITHIN: Duration = Duration::from_secs(60);
+const SEALED_WITHIN: Duration = Duration::from_mins(1);
 
 fn random(seed: u64, bytes: u64) -> Vec<u8> {
     let mut content = vec![0; usize::try_from(bytes).unwrap_or(0)];

@@ -111,7 +111,9 @@ impl Target {
         let mut buffer = self.shared.uploads.pool.buffer(bytes, hold);
         buffer.bytes.clear();
         buffer.bytes.resize(RECORD_PREFIX_BYTES, 0);
-        parts.iter().for_each(|part| buffer.bytes.extend_from_slice(part));
+        for part in &parts {
+            buffer.bytes.extend_from_slice(part);
+        }
         drop(parts);
         let (id, buffer) = self.identify(buffer, None).await?;
         if let Some(waiting) = self.shared.ahead.get(self.space, id).filter(SealedAhead::is_sound) {
