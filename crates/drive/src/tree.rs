@@ -45,12 +45,12 @@ pub trait Tree: Send + Sync + 'static {
     async fn create(&self, new: NewNode, content: Bytes, durable: Durable) -> Result<Entry>;
     /// Gives a file new content: `PreconditionFailed` if it has not the content that this was made of, `NotFound` if it has no name.
     async fn save(&self, save: Save, body: SaveBody) -> Result<Entry>;
-    /// Whether blocks may be sealed before the save that names them.
-    fn seals_ahead(&self) -> bool {
+    /// Whether content is sealed in this process: then blocks may be sealed before the save that names them, and a save may name blocks that stay.
+    fn seals_here(&self) -> bool {
         false
     }
     /// Seals a whole block of what a later [`Self::save`] is to have; none if the space has it already, which the save finds. `Unsupported` where
-    /// [`Self::seals_ahead`] says no.
+    /// [`Self::seals_here`] says no.
     async fn seal_ahead(&self, _block: Vec<Bytes>) -> Result<Option<SealedAhead>> {
         Err(Error::new(ErrorKind::Unsupported, "blocks are sealed by the save here"))
     }
@@ -284,15 +284,17 @@ pub struct NewNode {
 
 /// What a save sends.
 pub struct SaveBody {
-    /// The bytes of [`Save::body`], without those of the blocks in `ahead`.
+    /// The bytes of [`Save::body`], without those of the blocks that follow.
     pub stream: ContentStream,
     /// Blocks that were sealed before, by their number in the file.
     pub ahead: BTreeMap<u64, SealedAhead>,
+    /// Whole blocks of [`Save::base`] that stay where they are, by their numbers. Only where content is sealed here ([`Tree::seals_here`]).
+    pub stay: Vec<Range<u64>>,
 }
 
 impl From<ContentStream> for SaveBody {
     fn from(stream: ContentStream) -> Self {
-        Self { stream, ahead: BTreeMap::new() }
+        Self { stream, ahead: BTreeMap::new(), stay: Vec::new() }
     }
 }
 

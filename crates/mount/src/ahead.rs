@@ -47,7 +47,7 @@ struct UnderWay {
 impl State {
     /// Begins to seal what a write of bytes `from..to` has left behind.
     pub(crate) async fn seal_behind(&mut self, core: &Core, from: u64, to: u64) {
-        if self.sealing.stopped || !core.tree.seals_ahead() {
+        if self.sealing.stopped || !core.tree.seals_here() {
             return;
         }
         for ended in from / BLOCK..to / BLOCK {

@@ -7,7 +7,7 @@
 
 use crate::core::Core;
 use crate::errno::{Answer, Told};
-use crate::file::{OpenFile, refuse_too_large, save_body};
+use crate::file::{OpenFile, next_body, refuse_too_large};
 use crate::meter::waits_for;
 use crate::overlay::Span;
 use crate::under_way::Wait;
@@ -92,7 +92,7 @@ impl OpenFile {
         let posix = Posix { mtime_ns: now_ns, ctime_ns: now_ns, ..shown.entry.attributes(&core.usual) };
         let (durable, keep) = (Durable::Soon, !state.kept);
         let save = Save { node: self.id, base: shown.entry.node.content, body, size, posix, keep, durable };
-        let extending = core.tree.extend(save, save_body(overlay, base, body), tail);
+        let extending = core.tree.extend(save, next_body(core, &overlay, base, body), tail);
         match waits_for(Wait::Copied, extending).await {
             Ok(entry) => {
                 self.saved(core, &mut state, entry, durable);

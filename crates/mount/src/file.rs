@@ -12,6 +12,7 @@ use holdfast_base::limits::{BLOCK_BYTES, FILE_BYTES_MAX};
 use holdfast_base::{ByteRange, ContentId, Error, ErrorKind, NodeId, NodeName, Result};
 use holdfast_drive::{Durable, Entry, NewAttributes, NewNode, NodeKind, OpenContent, Posix, Save, SaveBody};
 use parking_lot::Mutex;
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -343,7 +344,7 @@ impl OpenFile {
         let size = state.overlay.size();
         let save =
             Save { node: self.id, base: shown.entry.node.content, body, size, posix, keep: !state.kept, durable };
-        let saving = core.tree.save(save, save_body(state.overlay.clone(), base.clone(), body));
+        let saving = core.tree.save(save, next_body(core, &state.overlay, base.clone(), body));
         let saved = waits_for(Wait::Saved, saving).await;
         let outcome = match saved {
             Ok(entry) => {
@@ -408,7 +409,7 @@ impl OpenFile {
         let size = state.overlay.size();
         let body = ByteRange::whole(size);
         let save = Save { node: beside.node.id, base: None, body, size, posix, keep: false, durable };
-        core.tree.save(save, save_body(state.overlay.clone(), base, body)).await?;
+        core.tree.save(save, save_body(state.overlay.clone(), base, (body, Vec::new()))).await?;
         tracing::warn!(file = %name, beside = %beside.node.name, "a file was changed elsewhere as well: both are kept");
         metrics::counter!("holdfast_mount_conflicts_total").increment(1);
         // From now on, this is what the other made of it.
@@ -465,11 +466,32 @@ async fn append(out: &mut Vec<u8>, base: Option<&Arc<dyn OpenContent>>, part: Pa
     Ok(())
 }
 
-/// A range of the file as it is now, which begins where a block does.
-pub(crate) fn save_body(overlay: Overlay, base: Option<Arc<dyn OpenContent>>, range: ByteRange) -> SaveBody {
+/// What a save of a range of the file sends to be the file's next content.
+pub(crate) fn next_body(
+    core: &Core,
+    overlay: &Overlay,
+    base: Option<Arc<dyn OpenContent>>,
+    range: ByteRange,
+) -> SaveBody {
+    let of_blocks = base.as_ref().is_some_and(|base| base.grain() == Some(PIECE_BYTES));
+    let stay = if of_blocks && core.tree.seals_here() { overlay.untouched(range) } else { Vec::new() };
+    save_body(overlay.clone(), base, (range, stay))
+}
+
+/// A range of the file as it is now, which begins where a block does, without blocks that stay.
+fn save_body(
+    overlay: Overlay,
+    base: Option<Arc<dyn OpenContent>>,
+    (range, stay): (ByteRange, Vec<Range<u64>>),
+) -> SaveBody {
     let ahead = overlay.sealed_in(range);
-    let is_sent = |start: &u64| !ahead.contains_key(&(start / PIECE_BYTES));
-    let starts: Vec<u64> = (range.start..range.end).step_by(BLOCK_BYTES).filter(is_sent).collect();
+    let mut starts = Vec::new();
+    let mut at = range.start;
+    for stays in stay.iter().cloned().chain([u64::MAX..u64::MAX]) {
+        let end = range.end.min(stays.start.saturating_mul(PIECE_BYTES));
+        starts.extend((at..end).step_by(BLOCK_BYTES).filter(|start| !ahead.contains_key(&(start / PIECE_BYTES))));
+        at = stays.end.saturating_mul(PIECE_BYTES);
+    }
     let pieces = stream::iter(starts).map(move |start| {
         let parts = overlay.parts(ByteRange { start, end: (start + PIECE_BYTES).min(range.end) })?;
         Ok::<_, Error>(stream::iter(parts).map(Ok))
@@ -486,5 +508,5 @@ pub(crate) fn save_body(overlay: Overlay, base: Option<Arc<dyn OpenContent>>, ra
             Ok(Bytes::from(out))
         }
     });
-    SaveBody { stream: stream.boxed(), ahead }
+    SaveBody { stream: stream.boxed(), ahead, stay }
 }

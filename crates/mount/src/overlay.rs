@@ -256,6 +256,23 @@ impl<S: Clone> Overlay<S> {
         Ok(())
     }
 
+    /// Whole blocks in a range of the file that are what they were in the old content, by their numbers.
+    pub(crate) fn untouched(&self, range: ByteRange) -> Vec<Range<u64>> {
+        let mut found: Vec<Range<u64>> = Vec::new();
+        let mut at = range.start.div_ceil(BLOCK);
+        let end = range.end.min(self.base_bytes) / BLOCK;
+        while at < end {
+            let page = self.pages.range(at * PAGES_PER_BLOCK..).next().map_or(end, |(page, _)| page / PAGES_PER_BLOCK);
+            let sealed = self.ahead.range(at..).next().map_or(end, |(block, _)| *block);
+            let touched = page.min(sealed).min(end);
+            if touched > at {
+                found.push(at..touched);
+            }
+            at = touched + 1;
+        }
+        found
+    }
+
     /// Begins to seal a block, if it is whole, in memory, and not being sealed: answers a number for it, and what is in it.
     pub(crate) fn begin_ahead(&mut self, block: u64) -> Option<(u64, Vec<Bytes>)> {
         if self.ahead.contains_key(&block) {
@@ -549,6 +566,12 @@ mod tests {
                 prop_assert_eq!(&base[body.end as usize..], &file[body.end as usize..]);
             }
             prop_assert_eq!(read(&overlay, &base, body), &file[body.start as usize..body.end as usize]);
+            // What is untouched is as it was.
+            for blocks in overlay.untouched(body) {
+                let bytes = (blocks.start * BLOCK) as usize..(blocks.end * BLOCK) as usize;
+                prop_assert!(!bytes.is_empty() && blocks.start * BLOCK >= body.start && blocks.end * BLOCK <= body.end);
+                prop_assert_eq!(&base[bytes.clone()], &file[bytes]);
+            }
             // Spans cover the file, and what they say is so.
             let mut at = 0;
             while at < overlay.size() {
@@ -599,6 +622,8 @@ mod tests {
         assert_eq!(overlay.body(base.len() as u64, true), ByteRange { start: 3 * BLOCK, end: 4 * BLOCK });
         write(&mut overlay, &base, base.len() as u64 + 100, b"");
         assert_eq!(overlay.size(), base.len() as u64, "nothing is written by writing nothing");
+        let whole = ByteRange::whole(base.len() as u64);
+        assert_eq!(overlay.untouched(whole), [0..3, 4..5], "the last block is not whole");
         overlay.truncate(base.len() as u64 + 1).expect("lengthens");
         assert_eq!(overlay.body(base.len() as u64, true), ByteRange { start: 3 * BLOCK, end: overlay.size() });
     }

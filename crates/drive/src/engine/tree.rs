@@ -6,7 +6,7 @@ use super::intake::Intake;
 use super::locking::EngineLocks;
 use super::read::{Chunks, Reading};
 use super::small;
-use super::target::Target;
+use super::target::{Stored, Target};
 use super::upload::{Around, Ready};
 use crate::posix_locks::Locking;
 use crate::{Condition, Deferring, NewNode, OpenContent, Room, Save, SaveBody, SealedAhead, Tree};
@@ -21,6 +21,7 @@ use holdfast_meta::{
     Posix, Rename, Renamed, Rewrite, Role, Standing, Unlink, XattrRule,
 };
 use parking_lot::Mutex;
+use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -163,6 +164,28 @@ impl EngineTree {
         Ok((before, after))
     }
 
+    /// Adds blocks within what is sent that stay, by their number in it.
+    async fn add_what_stays(
+        &self,
+        entered: &Entered,
+        save: &Save,
+        stay: Vec<Range<u64>>,
+        blocks: &mut BTreeMap<u64, Stored>,
+    ) -> Result<()> {
+        let (first, wrong) =
+            (save.body.start / BLOCK_BYTES as u64, || Error::internal("a block is to stay that cannot"));
+        let base = self.reading(entered, save.base.ok_or_else(wrong)?).await?;
+        let whole = if base.has_blocks_of(BLOCK_BYTES) { base.size() / BLOCK_BYTES as u64 } else { 0 };
+        for range in stay {
+            if range.start < first || range.end > whole {
+                return Err(wrong());
+            }
+            let ids = base.block_ids(range.clone()).await?;
+            blocks.extend(range.map(|index| index - first).zip(ids.into_iter().map(Stored::known)));
+        }
+        Ok(())
+    }
+
     /// Stores what a save sends, between blocks that are kept.
     async fn store(
         &self,
@@ -173,8 +196,11 @@ impl EngineTree {
         after: (Vec<BlockId>, u64),
     ) -> Result<(Arc<Target>, Ready)> {
         let target = self.engine.target(entered, entered.keys(&self.who)?)?;
-        let SaveBody { stream, ahead } = body;
-        let ahead = target.sealed(ahead, save.body.start)?;
+        let SaveBody { stream, ahead, stay } = body;
+        let mut ahead = target.sealed(ahead, save.body.start)?;
+        if !stay.is_empty() {
+            self.add_what_stays(entered, save, stay, &mut ahead).await?;
+        }
         let length = save.body.len();
         let streamed = length.checked_sub(ahead.len() as u64 * BLOCK_BYTES as u64);
         let streamed = streamed.ok_or_else(|| Error::internal("more was sealed ahead than is saved"))?;
@@ -252,7 +278,7 @@ impl Tree for EngineTree {
         ready.commit(&target, commit).await
     }
 
-    fn seals_ahead(&self) -> bool {
+    fn seals_here(&self) -> bool {
         true
     }
 

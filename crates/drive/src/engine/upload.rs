@@ -137,8 +137,7 @@ impl Target {
         let (mut index, mut more) = (0, true);
         loop {
             if let Some(stored) = ahead.remove(&index) {
-                upload.make_way().await?;
-                upload.take(std::future::ready(Ok(stored)));
+                upload.take_stored(stored).await?;
                 index += 1;
                 continue;
             }
@@ -290,6 +289,16 @@ impl Upload {
     /// Takes the next block, which is on its way.
     pub(super) fn take(&mut self, storing: impl Future<Output = Result<Stored>> + Send + 'static) {
         self.sealing.push_back(tokio::spawn(storing));
+    }
+
+    /// Takes a block that is stored, behind those on their way.
+    async fn take_stored(&mut self, stored: Stored) -> Result<()> {
+        if self.sealing.is_empty() {
+            return self.push(stored).await;
+        }
+        self.make_way().await?;
+        self.take(std::future::ready(Ok(stored)));
+        Ok(())
     }
 
     /// Takes the first of those on their way. If it failed, those after it are given up: each would get the place of the one before it.

@@ -45,14 +45,14 @@ async fn seal(tree: &dyn Tree, content: &[u8]) -> SealedAhead {
 fn rest(content: &[u8], ahead: &BTreeMap<u64, SealedAhead>) -> SaveBody {
     let blocks = content.chunks(MIB).zip(0_u64..).filter(|(_, index)| !ahead.contains_key(index));
     let pieces: Vec<_> = blocks.map(|(block, _)| Ok(Bytes::copy_from_slice(block))).collect();
-    SaveBody { stream: stream::iter(pieces).boxed(), ahead: ahead.clone() }
+    SaveBody { stream: stream::iter(pieces).boxed(), ahead: ahead.clone(), stay: Vec::new() }
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_save_takes_what_was_sealed_ahead_wherever_it_lies() {
     let rig = Rig::new().await;
     let tree = tree(&rig).await;
-    assert!(tree.seals_ahead());
+    assert!(tree.seals_here());
     let (mut round, mut all_bytes) = (0, 0);
     // None, the first, the last whole one, some in the middle, all; in contents that end with a block and behind one.
     for (blocks, tail) in [(3, 0), (5, 17), (20, 0), (70, 1_000)] {
@@ -128,8 +128,36 @@ async fn a_block_in_the_middle_of_a_file_goes_between_those_that_stay() {
     let range = ByteRange { start: 2 * MIB as u64, end: 5 * MIB as u64 };
     let sent = [&content[2 * MIB..3 * MIB], &content[4 * MIB..5 * MIB]].concat();
     let save = save(before.id, before.content, range, content.len());
-    tree.save(save, SaveBody { stream: body(&sent), ahead }).await.expect("saved");
+    tree.save(save, SaveBody { stream: body(&sent), ahead, stay: Vec::new() }).await.expect("saved");
     assert!(rig.get("file").await.expect("reads") == content);
+    rig.assert_sound().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn blocks_that_stay_are_not_sent_again() {
+    let rig = Rig::new().await;
+    let tree = tree(&rig).await;
+    for (round, tail) in [(1, 0), (2, 5)] {
+        let path = round.to_string();
+        let mut content = even_bytes(round, 90 * MIB + tail);
+        rig.put(&path, &content).await.expect("writes");
+        let name = NodeName::new(&path).expect("a name");
+        let before = tree.lookup(tree.root(), &name).await.expect("looks").expect("is there").node;
+        // Blocks 3, 40 and 80, the middle one sealed before; more behind the end.
+        for block in [3, 40, 80] {
+            content[block * MIB + 7..block * MIB + 1_000].fill(9);
+        }
+        content.extend_from_slice(&even_bytes(100 + round, 2 * MIB));
+        let ahead = BTreeMap::from([(40, seal(&*tree, &content[40 * MIB..41 * MIB]).await)]);
+        let range = ByteRange { start: 3 * MIB as u64, end: content.len() as u64 };
+        let sent = [&content[3 * MIB..4 * MIB], &content[80 * MIB..81 * MIB], &content[90 * MIB..]].concat();
+        let written = rig.pack_bytes().await;
+        let body = SaveBody { stream: body(&sent), ahead, stay: vec![4..40, 41..80, 81..90] };
+        tree.save(save(before.id, before.content, range, content.len()), body).await.expect("saved");
+        assert!(rig.pack_bytes().await < written + 6 * MIB as u64, "round {round}");
+        rig.engine.give_memory_back();
+        assert!(rig.get(&path).await.expect("reads") == content, "round {round}");
+    }
     rig.assert_sound().await;
 }
 
@@ -204,15 +232,23 @@ async fn what_makes_no_sense_is_refused() {
     let whole = || save(made.node.id, None, ByteRange::whole(size as u64), size);
     let block = seal(&*tree, &content[MIB..2 * MIB]).await;
     // Where the file does not reach, before the bytes it is to be between, and where a body ends within the block before.
-    let beyond = SaveBody { stream: body(&content[..2 * MIB + 9]), ahead: BTreeMap::from([(7, block.clone())]) };
+    let beyond = SaveBody {
+        stream: body(&content[..2 * MIB + 9]),
+        ahead: BTreeMap::from([(7, block.clone())]),
+        stay: Vec::new(),
+    };
     tree.save(whole(), beyond).await.expect_err("the file does not reach that far");
-    let short = SaveBody { stream: body(&content[..MIB / 2]), ahead: BTreeMap::from([(1, block.clone())]) };
+    let short =
+        SaveBody { stream: body(&content[..MIB / 2]), ahead: BTreeMap::from([(1, block.clone())]), stay: Vec::new() };
     tree.save(whole(), short).await.expect_err("the body ends too early");
-    let long = SaveBody { stream: body(&content), ahead: BTreeMap::from([(1, block.clone())]) };
+    let long = SaveBody { stream: body(&content), ahead: BTreeMap::from([(1, block.clone())]), stay: Vec::new() };
     tree.save(whole(), long).await.expect_err("the body has the block as well");
     let before = Save { body: ByteRange { start: 2 * MIB as u64, end: size as u64 }, ..whole() };
-    let outside = SaveBody { stream: body(&content[2 * MIB..]), ahead: BTreeMap::from([(1, block.clone())]) };
+    let outside =
+        SaveBody { stream: body(&content[2 * MIB..]), ahead: BTreeMap::from([(1, block.clone())]), stay: Vec::new() };
     tree.save(before, outside).await.expect_err("the block lies before what is saved");
+    let stays = SaveBody { stream: body(&content[MIB..]), ahead: BTreeMap::new(), stay: vec![0..1] };
+    tree.save(whole(), stays).await.expect_err("the file has no block that could stay");
     assert_eq!(rig.get("file").await.expect("reads"), b"", "nothing changed");
     rig.memory.set_capacity(Some(rig.pack_bytes().await));
     let full = tree.seal_ahead(parts(&even_bytes(9, MIB))).await.expect_err("the store is full");

@@ -78,8 +78,8 @@ impl Tree for Behind {
         self.create_now(new, content, durable).await
     }
 
-    fn seals_ahead(&self) -> bool {
-        self.shared.inner.seals_ahead()
+    fn seals_here(&self) -> bool {
+        self.shared.inner.seals_here()
     }
 
     async fn seal_ahead(&self, block: Vec<Bytes>) -> Result<Option<SealedAhead>> {
@@ -265,13 +265,13 @@ impl Behind {
 
     /// Saves in the usual way. Where content is sealed here, what waits is handed over meanwhile: the body ends when that is done, and nothing is committed
     /// before. To a server, as many saves as it takes at once would wait for one more request.
-    async fn save_now(&self, save: Save, SaveBody { stream: body, ahead }: SaveBody) -> Result<Entry> {
+    async fn save_now(&self, save: Save, body: SaveBody) -> Result<Entry> {
         let (shared, nodes) = (self.shared.clone(), [save.node]);
         let [node] = nodes;
-        if !shared.inner.seals_ahead() {
+        if !shared.inner.seals_here() {
             let work = async {
                 shared.refuse_parked(node)?;
-                shared.inner.save(save, SaveBody { stream: body, ahead }).await
+                shared.inner.save(save, body).await
             };
             return self.shared.directly(&nodes, work).await;
         }
@@ -285,8 +285,8 @@ impl Behind {
             flushed.map_err(|error| Error::internal("handing over failed").with_source(error)).flatten()
         });
         let ended = flushed.filter_map(async |flushed| flushed.err().map(Err));
-        let stream = body.chain(ended).boxed();
-        self.shared.in_order(self.shared.inner.save(save, SaveBody { stream, ahead })).await
+        let body = SaveBody { stream: body.stream.chain(ended).boxed(), ..body };
+        self.shared.in_order(self.shared.inner.save(save, body)).await
     }
 }
 
