@@ -43,7 +43,6 @@ const SECONDS = {
 const WAITING = new Set([
     "mount_soak", "blob/faults", "jobs_served", "cluster", "transfer_objects", "transfer_drive", "transfer_sftp", "quic_flood", "mount_quic", "mount_care", "transfer_outage",
     "run_gate", "remote/all", "kill on postgres,swift", "kill on postgres,s3", "bad_data on postgres,swift", "jobs", "wan/real", "plane/all",
-    "chaos", "meta/lib", "transfer/lib", "store_tls",
     ...["admin", "interrupted", "jobs", "look", "sharing", "smart", "large"].flatMap((name) => [`${name} in chromium`, `${name} in firefox`]),
 ]);
 

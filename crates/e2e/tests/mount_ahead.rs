@@ -5,6 +5,7 @@ use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::Path;
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use holdfast_e2e::Outcome;
@@ -187,14 +188,18 @@ fn what_a_killed_mount_sealed_for_nothing_is_given_back() -> Outcome {
     let ground = Ground::new()?;
     let data = ground.options().data().to_owned();
     let drive = ground.mount(&[])?;
-    let (closed, lost) = (random(1, 20 * MIB), random(2, 40 * MIB));
+    let closed = random(1, 20 * MIB);
     fs::write(drive.at().join("closed"), &closed)?;
     let before = disk_use(&data);
-    let file = File::create(drive.at().join("open"))?;
-    write(&file, &lost, 0)?;
-    until_it_grew(&data, before, 40 * MIB - AT_THE_END_MIB * MIB)?;
-    drive.kill_9()?;
-    drop(file);
+    // By another process: what this one has open is closed, and so saved, when a test beside this one starts a program.
+    let mut writer = Command::new("python3");
+    writer.args(["-c", "import os, sys\nfile = os.open(sys.argv[1], os.O_CREAT | os.O_WRONLY)\nfor _ in range(40): os.write(file, os.urandom(1 << 20))\nsys.stdin.read()"]);
+    let mut writer = writer.arg(drive.at().join("open")).stdin(Stdio::piped()).spawn()?;
+    let grew = until_it_grew(&data, before, 40 * MIB - AT_THE_END_MIB * MIB);
+    let killed = drive.kill_9();
+    drop(writer.stdin.take());
+    writer.wait()?;
+    grew.and(killed)?;
     ground.with(|at| {
         assert!(fs::read(at.join("closed"))? == closed);
         assert_eq!(fs::metadata(at.join("open"))?.len(), 0, "nobody closed it");

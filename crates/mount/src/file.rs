@@ -487,7 +487,7 @@ fn save_body(
     let ahead = overlay.sealed_in(range);
     let mut starts = Vec::new();
     let mut at = range.start;
-    for stays in stay.iter().cloned().chain([u64::MAX..u64::MAX]) {
+    for stays in stay.iter().cloned().chain(std::iter::once(u64::MAX..u64::MAX)) {
         let end = range.end.min(stays.start.saturating_mul(PIECE_BYTES));
         starts.extend((at..end).step_by(BLOCK_BYTES).filter(|start| !ahead.contains_key(&(start / PIECE_BYTES))));
         at = stays.end.saturating_mul(PIECE_BYTES);

@@ -247,7 +247,8 @@ async fn what_makes_no_sense_is_refused() {
     let outside =
         SaveBody { stream: body(&content[2 * MIB..]), ahead: BTreeMap::from([(1, block.clone())]), stay: Vec::new() };
     tree.save(before, outside).await.expect_err("the block lies before what is saved");
-    let stays = SaveBody { stream: body(&content[MIB..]), ahead: BTreeMap::new(), stay: vec![0..1] };
+    let stays =
+        SaveBody { stream: body(&content[MIB..]), ahead: BTreeMap::new(), stay: std::iter::once(0..1).collect() };
     tree.save(whole(), stays).await.expect_err("the file has no block that could stay");
     assert_eq!(rig.get("file").await.expect("reads"), b"", "nothing changed");
     rig.memory.set_capacity(Some(rig.pack_bytes().await));
