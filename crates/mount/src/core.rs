@@ -154,7 +154,7 @@ impl Core {
         let mut stale = Vec::new();
         let looked = |file: &Arc<OpenFile>| !file.has_writers() || file.may_have_a_name();
         for file in self.files.all().into_iter().filter(looked).take(looked_max) {
-            let before = file.shown();
+            let (version, before) = (file.version(), file.shown());
             let Ok(Some(entry)) = self.tree.entry(file.id).await else { continue };
             if before.unnamed {
                 file.has_a_name(&before.entry, &entry);
@@ -162,16 +162,30 @@ impl Core {
             if file.has_writers() {
                 continue;
             }
-            let shown = file.shown().entry;
-            if shown.node.content != entry.node.content {
-                file.refresh(self, &entry);
+            let known = file.shown().entry;
+            if known.node.content == entry.node.content && known.bond == entry.bond {
+                continue;
+            }
+            if !file.refresh(self, &entry, version) && self.look_at(&file).await.is_err() {
+                continue;
+            }
+            if known.node.content != entry.node.content {
                 self.knows(&entry);
                 stale.push(self.ino(file.id));
-            } else if shown.bond != entry.bond {
-                file.refresh(self, &entry);
             }
         }
         stale
+    }
+
+    /// Has an open file be what the drive says it is, unless something waits to be saved.
+    async fn look_at(&self, file: &OpenFile) -> Result<()> {
+        loop {
+            let version = file.version();
+            let Some(entry) = self.tree.entry(file.id).await? else { return Ok(()) };
+            if file.refresh(self, &entry, version) {
+                return Ok(());
+            }
+        }
     }
 
     pub(crate) async fn entry(&self, node: NodeId) -> Answer<Entry> {
@@ -265,14 +279,24 @@ impl Core {
     /// Opens a file. Answers its handle, whether the kernel may keep what it has of it in its cache, and how many extended attributes it has.
     pub(crate) async fn open(&self, ino: INodeNo, flags: i32, uid: u32) -> Answer<(u64, bool, u32)> {
         let node = self.node(ino);
-        let entry = match self.files.get(node).map(|file| file.shown()).filter(|shown| shown.unnamed) {
+        let before = self.files.get(node).map(|file| (file.version(), file));
+        let entry = match before.as_ref().map(|(_, file)| file.shown()).filter(|shown| shown.unnamed) {
             Some(shown) => shown.entry,
             None => self.entry(node).await?,
         };
         // To cut a file off is to write to it, whatever it was opened for besides.
         let writes = flags & libc::O_ACCMODE != libc::O_RDONLY || flags & libc::O_TRUNC != 0;
-        let file = self.files.take(self, &entry);
+        let (file, known) = self.files.take(self, &entry);
         let handle = self.files.add(Handle { file: file.clone(), writes });
+        // Whoever got a lock of it meanwhile knows it better.
+        let is_it = |(version, before): (u64, Arc<OpenFile>)| {
+            Arc::ptr_eq(&before, &file) && file.refresh(self, &entry, version)
+        };
+        let is_taken = !known || before.is_some_and(is_it);
+        if !is_taken && let Err(error) = self.look_at(&file).await.told() {
+            self.close(handle).await;
+            return Err(error);
+        }
         if flags & libc::O_TRUNC != 0 {
             let cut = file.truncate(self, 0, uid != 0).await.told();
             if let Err(error) = cut {
@@ -294,7 +318,7 @@ impl Core {
     ) -> Answer<(FileAttr, u64)> {
         let what = (NodeKind::File, Special::None, Bytes::new());
         let entry = self.make(parent, name, maker, what).await?;
-        let file = self.files.take(self, &entry);
+        let (file, _) = self.files.take(self, &entry);
         let writes = flags & libc::O_ACCMODE != libc::O_RDONLY;
         let handle = self.files.add(Handle { file: file.clone(), writes });
         self.knows(&entry);
@@ -362,7 +386,7 @@ impl Core {
         if entry.node.kind != NodeKind::File {
             return Err(Errno::EISDIR);
         }
-        let file = self.files.take(self, &entry);
+        let (file, _) = self.files.take(self, &entry);
         let mut done = file.truncate(self, size, clear).await.map_err(|error| too_large(&error));
         if done.is_ok() && !file.has_writers() {
             done = file.save(self, Durable::Soon).await.told();

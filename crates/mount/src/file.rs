@@ -44,6 +44,8 @@ pub(crate) struct Shown {
     /// Pages that wait to be saved, in bytes; none if nothing waits.
     pub(crate) unsaved_bytes: Option<u64>,
     cached: Cached,
+    /// Counts what this became otherwise: what somebody asked the drive for before that may be older.
+    version: u64,
 }
 
 /// What the kernel has in its cache of a file.
@@ -84,6 +86,7 @@ impl OpenFile {
                 waiting: false,
                 unsaved_bytes: None,
                 cached: Cached::Unknown,
+                version: 0,
             }),
         }
     }
@@ -91,6 +94,11 @@ impl OpenFile {
     /// What it looks like now.
     pub(crate) fn shown(&self) -> Shown {
         self.shown.lock().clone()
+    }
+
+    /// Which state of it whoever asks the drive about it now has seen: see [`Self::refresh`].
+    pub(crate) fn version(&self) -> u64 {
+        self.shown.lock().version
     }
 
     /// Whether it has a name and nothing waits to be saved.
@@ -102,6 +110,7 @@ impl OpenFile {
     /// It has another name now, this or this no more.
     pub(crate) fn renamed(&self, entry: &Entry) {
         let mut shown = self.shown.lock();
+        shown.version += 1;
         (shown.entry.bond, shown.entry.node.id) = (entry.bond, entry.node.id);
         shown.entry.node.parent = entry.node.parent;
         shown.entry.node.name.clone_from(&entry.node.name);
@@ -139,29 +148,35 @@ impl OpenFile {
         self.shown.lock().gone = true;
     }
 
-    /// Takes what somebody else made of it, unless something waits to be saved.
-    pub(crate) fn refresh(&self, core: &Core, entry: &Entry) {
-        if let Ok(mut state) = self.state.try_lock() {
-            self.refresh_now(core, &mut state, entry);
-        }
+    /// Takes what somebody else made of it, unless something waits to be saved. False if it became another since [`Self::version`] was asked, which was
+    /// before the drive was: then this may be older than what it is, and is not taken.
+    pub(crate) fn refresh(&self, core: &Core, entry: &Entry, version: u64) -> bool {
+        self.state.try_lock().map_or(true, |mut state| self.refresh_now(core, &mut state, entry, version))
     }
 
-    fn refresh_now(&self, core: &Core, state: &mut State, entry: &Entry) {
+    fn refresh_now(&self, core: &Core, state: &mut State, entry: &Entry, version: u64) -> bool {
         let mut shown = self.shown.lock();
         if state.overlay.is_changed() || shown.waiting || shown.unnamed {
-            return;
+            return true;
+        }
+        if shown.version != version {
+            return false;
         }
         if shown.entry.node.content != entry.node.content {
             *state = State::over(entry.node.size, core, false);
+            shown.version += 1;
         }
         shown.entry = entry.clone();
+        true
     }
 
-    /// Takes what another mount made of it before its lock came here, unless something waits to be saved; true if the kernel may have another content in its cache.
-    pub(crate) async fn refresh_for_lock(&self, core: &Core, entry: &Entry) -> bool {
-        self.refresh_now(core, &mut *self.lock().await, entry);
+    /// Takes what another mount made of it before its lock came here, as [`Self::refresh`] does, of which it says none is false; true if the kernel may have
+    /// another content in its cache.
+    pub(crate) async fn refresh_for_lock(&self, core: &Core, entry: &Entry, version: u64) -> Option<bool> {
+        let is_taken = self.refresh_now(core, &mut *self.lock().await, entry, version);
         let shown = self.shown.lock();
-        shown.entry.node.content == entry.node.content && shown.cached != Cached::Only(entry.node.content)
+        let is_it = shown.entry.node.content == entry.node.content;
+        is_taken.then(|| is_it && shown.cached != Cached::Only(entry.node.content))
     }
 
     /// The kernel has nothing of another content in its cache.
@@ -299,13 +314,16 @@ impl OpenFile {
             }
         }
         let entry = core.set_attributes_now(self.id, change).await?;
-        self.shown.lock().entry = entry;
+        let mut shown = self.shown.lock();
+        shown.entry = entry;
+        shown.version += 1;
         Ok(())
     }
 
     /// Another attribute changed, in the drive.
     pub(crate) fn takes_attributes(&self, entry: &Entry) {
         let mut shown = self.shown.lock();
+        shown.version += 1;
         shown.entry.bond = entry.bond;
         if let Some(new) = entry.posix {
             let old = shown.entry.posix.unwrap_or(new);
@@ -373,6 +391,7 @@ impl OpenFile {
         *state = State::over(entry.node.size, core, kept);
         core.knows(&entry);
         let mut shown = self.shown.lock();
+        shown.version += 1;
         if shown.cached == Cached::Only(shown.entry.node.content) {
             shown.cached = Cached::Only(entry.node.content);
         }

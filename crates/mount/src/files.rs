@@ -78,21 +78,18 @@ impl Files {
         self.slots.iter().flat_map(of_part).collect()
     }
 
-    /// Uses a file, which is as `entry` says if nobody else has it open.
-    pub(crate) fn take(&self, core: &Core, entry: &Entry) -> Arc<OpenFile> {
+    /// Uses a file, which is as `entry` says if nobody has it open; answers whether somebody has.
+    pub(crate) fn take(&self, core: &Core, entry: &Entry) -> (Arc<OpenFile>, bool) {
         let id = entry.number();
         let mut part = self.part(id).lock();
         let slot = part.entry(id).or_default();
         slot.users += 1;
         let known = slot.file.is_some();
         let file = slot.file.get_or_insert_with(|| Arc::new(OpenFile::new(core, entry.clone()))).clone();
-        if known {
-            drop(part);
-            file.refresh(core, entry);
-        } else {
+        if !known {
             self.open.fetch_add(1, Ordering::Release);
         }
-        file
+        (file, known)
     }
 
     /// Gives a file back; true if nobody uses it any more.

@@ -415,14 +415,20 @@ async fn save_for_others(core: &Arc<Core>, node: NodeId) -> Result<()> {
 /// Looks what a file is now, and has the kernel forget what it has of another content.
 async fn look_again(core: &Arc<Core>, node: NodeId) -> Result<()> {
     let Some(file) = core.files.get(node) else { return Ok(()) };
-    let Some(entry) = core.tree.entry(node).await? else { return Ok(()) };
-    if !file.refresh_for_lock(core, &entry).await {
-        return Ok(());
+    loop {
+        let version = file.version();
+        let Some(entry) = core.tree.entry(node).await? else { return Ok(()) };
+        match file.refresh_for_lock(core, &entry, version).await {
+            None => {}
+            Some(false) => return Ok(()),
+            Some(true) => {
+                core.knows(&entry);
+                forget(core, node).await;
+                file.is_cached(entry.node.content);
+                return Ok(());
+            }
+        }
     }
-    core.knows(&entry);
-    forget(core, node).await;
-    file.is_cached(entry.node.content);
-    Ok(())
 }
 
 /// Has the kernel forget what it has of a file, on a thread that holds no request. It may wait for pages that are being read or written.
