@@ -19,6 +19,7 @@ pub mod far;
 mod finding;
 mod intake;
 mod locking;
+mod opened;
 mod pace;
 mod packer;
 mod patch;

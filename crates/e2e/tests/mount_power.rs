@@ -57,8 +57,8 @@ fn content(seed: u64) -> Vec<u8> {
         return Vec::new();
     }
     let mut random = Prng::new(seed);
-    // Long enough that no two are the same.
-    let lengths = [8, 700, 4_096, 4_096, 9_000, 100_000, 1_300_000];
+    // Long enough that no two are the same; of the longest, blocks are sealed while it is written.
+    let lengths = [8, 700, 4_096, 4_096, 9_000, 100_000, 1_300_000, 6_500_000];
     let mut bytes = vec![0; lengths[usize::try_from(random.below(lengths.len() as u64)).unwrap_or(0)]];
     random.fill(&mut bytes);
     bytes

@@ -4,7 +4,8 @@ use super::Engine;
 use super::access::Entered;
 use super::intake::Intake;
 use super::locking::EngineLocks;
-use super::read::{Chunks, Reading};
+use super::opened::Opened;
+use super::read::Reading;
 use super::small;
 use super::target::{Stored, Target};
 use super::upload::{Around, Ready};
@@ -23,7 +24,6 @@ use holdfast_meta::{
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::ops::Range;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 use tokio::sync::broadcast;
@@ -243,9 +243,7 @@ impl Tree for EngineTree {
     async fn open(&self, content: ContentId) -> Result<Arc<dyn OpenContent>> {
         let entered = self.enter(Role::Reader).await?;
         let reading = self.reading(&entered, content).await?;
-        let chunks = Chunks::new(reading.clone());
-        let (zeros, read_to) = (self.zeros.clone(), AtomicU64::new(0));
-        Ok(Arc::new(Opened { id: content, reading, chunks, zeros, read_to }))
+        Ok(Arc::new(Opened::new(content, reading, self.zeros.clone())))
     }
 
     async fn has_holes(&self, content: ContentId, blocks_max: u64) -> Result<bool> {
@@ -457,89 +455,5 @@ impl Deferring for EngineTree {
             return Ok(answers.into_iter().map(|answer| answer.map(told)).collect());
         }
         self.engine.shared.catalogue.apply(entered.space.id, batch, &guard, durable).await
-    }
-}
-
-/// A content being read by a mount.
-struct Opened {
-    id: ContentId,
-    reading: Arc<Reading>,
-    chunks: Chunks,
-    /// See [`EngineTree::zeros`].
-    zeros: Arc<OnceLock<BlockId>>,
-    /// Where the last read ended: one that goes on from there has the next block fetched.
-    read_to: AtomicU64,
-}
-
-#[async_trait]
-impl OpenContent for Opened {
-    fn id(&self) -> ContentId {
-        self.id
-    }
-
-    fn size(&self) -> u64 {
-        self.reading.size()
-    }
-
-    fn grain(&self) -> Option<u64> {
-        self.reading.has_blocks_of(BLOCK_BYTES).then_some(BLOCK_BYTES as u64)
-    }
-
-    async fn is_hole(&self, index: u64) -> Result<bool> {
-        // The end of a file is a block of another length, with another id.
-        if self.grain().is_none() || self.reading.length_of(index) < BLOCK_BYTES as u64 {
-            return Ok(false);
-        }
-        let zeros = if let Some(zeros) = self.zeros.get() {
-            *zeros
-        } else {
-            let zeros = self.reading.id_of_zeros()?;
-            *self.zeros.get_or_init(|| zeros)
-        };
-        Ok(self.chunks.block(index).await? == zeros)
-    }
-
-    async fn read(&self, range: ByteRange) -> Result<Vec<u8>> {
-        if range.end > self.reading.size() {
-            return Err(Error::new(ErrorKind::RangeNotSatisfiable, "the range lies beyond the file's end"));
-        }
-        if self.reading.is_inline() {
-            return Ok(self.reading.inline(range)?.to_vec());
-        }
-        let goes_on = self.read_to.swap(range.end, Ordering::Relaxed) == range.start;
-        let mut out = Vec::with_capacity(usize::try_from(range.len()).unwrap_or(0));
-        let mut at = range.start;
-        while at < range.end {
-            at += self.part(at, range.end, goes_on, &mut out).await?;
-        }
-        Ok(out)
-    }
-}
-
-impl Opened {
-    /// Appends what of one block lies from `at` to `end`; answers how much that is.
-    async fn part(&self, at: u64, end: u64, goes_on: bool, out: &mut Vec<u8>) -> Result<u64> {
-        let block_bytes = self.reading.block_bytes();
-        let (index, start) = (at / block_bytes, at % block_bytes);
-        let id = self.chunks.block(index).await?;
-        let want = self.reading.want(id, index);
-        if goes_on && (index + 1) * block_bytes < self.reading.size() {
-            // What is wrong with a later block is said when it is its turn.
-            if let Ok(next) = self.chunks.block(index + 1).await {
-                self.reading.fetch_ahead(next, index + 1);
-            }
-        }
-        let mut claim = want.claim().await?;
-        let length = self.reading.length_of(index);
-        if claim.plain().len() as u64 != length {
-            return Err(Error::damaged(format!("block {id} has not the length its place in the file asks for")));
-        }
-        let to = (end - index * block_bytes).min(length);
-        let whole = |value: u64| usize::try_from(value).map_err(|_| Error::internal("a length is over the machine's"));
-        out.extend_from_slice(&claim.plain()[whole(start)?..whole(to)?]);
-        if to == length && goes_on {
-            claim.done();
-        }
-        Ok(to - start)
     }
 }
