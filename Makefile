@@ -30,14 +30,14 @@ web/dist/index.html: web/node_modules/.package-lock.json $(pages)
 run: build ## Build and serve a drive on this machine; HOLDFAST_DATA names its folder
 	@scripts/run.sh
 
-# Tools are fetched while the lints compile.
+# Tools are fetched while the tests compile, and the lints compile while suites wait for something.
 test: web/dist/index.html ## Everything that must hold: lints, docs, licences, tests, third-party suites
 	@scripts/need.sh cc
-	@$(MAKE) --no-print-directory tools & tools=$$!; failed=0; $(MAKE) --no-print-directory lint || failed=1; wait $$tools; exit $$failed
-	node scripts/suites.mjs all short web
+	@$(MAKE) --no-print-directory tools & tools=$$!; failed=0; cargo test --profile ci --locked --workspace --no-run || failed=1; wait $$tools; exit $$failed
+	node scripts/suites.mjs all short web lint
 
 tools: ## Install what the tests need, or name it
-	@scripts/need.sh fuse3 postgresql swift weed haproxy nginx apache2 vsftpd proftpd dovecot caddy litmus cadaver rclone curl unzip openssl git sqlite3 fsx pjdfstest fio chromium firefox sshd ssh-keygen unshare setpriv strace python3
+	@scripts/need.sh cargo-deny fuse3 postgresql swift weed haproxy nginx apache2 vsftpd proftpd dovecot caddy litmus cadaver rclone curl unzip openssl git sqlite3 fsx pjdfstest fio chromium firefox sshd ssh-keygen unshare setpriv strace python3
 
 test-engines: build ## Every suite at its usual size on PostgreSQL with files, SeaweedFS and Swift (long)
 	@scripts/need.sh cc node fuse3 postgresql swift weed litmus cadaver rclone curl unzip

@@ -2,12 +2,13 @@
 // Runs suites of tests side by side, the longest first, and prints what each said when it ends: as many as there are processors, and as many beside
 // them of those that wait for most of their time.
 //
-//   scripts/suites.mjs [all] [short] [engines] [web] [NAME...]
+//   scripts/suites.mjs [all] [short] [engines] [web] [lint] [NAME...]
 //
 //     all      every test program of the workspace, on SQLite and files; the pages' own units
 //     short    suites on the other databases and stores, as small as a build machine has time for
 //     engines  the same at their usual size, and more of them (long)
 //     web      the pages in Chromium and in Firefox
+//     lint     make lint, which gets what of the processors the suites leave
 //     NAME     the test program of that name (mount_net, or transfer/lib for a crate's units)
 //
 //   HOLDFAST_BIN  the program under test (default: target/ci/holdfast)
@@ -41,7 +42,7 @@ const SECONDS = {
 
 /** Suites that leave the processors to others for two thirds of their time or more. */
 const WAITING = new Set([
-    "mount_soak", "blob/faults", "jobs_served", "cluster", "transfer_objects", "transfer_drive", "transfer_sftp", "quic_flood", "mount_quic", "mount_care", "transfer_outage",
+    "lint", "mount_soak", "blob/faults", "jobs_served", "cluster", "transfer_objects", "transfer_drive", "transfer_sftp", "quic_flood", "mount_quic", "mount_care", "transfer_outage",
     "run_gate", "remote/all", "kill on postgres,swift", "kill on postgres,s3", "bad_data on postgres,swift", "jobs", "wan/real", "plane/all",
     ...["admin", "interrupted", "jobs", "look", "sharing", "smart", "large"].flatMap((name) => [`${name} in chromium`, `${name} in firefox`]),
 ]);
@@ -157,16 +158,19 @@ if (wanted.size === 0 || wanted.has("--help")) {
 }
 const takes = (word) => wanted.delete(word);
 const suites = [];
-const [all, short, engines, web] = ["all", "short", "engines", "web"].map(takes);
+const [all, short, engines, web, lint] = ["all", "short", "engines", "web", "lint"].map(takes);
 const found = all || short || engines || wanted.size > 0 ? await programs() : [];
 if (all) {
     suites.push(...found.map((program) => rust(program)));
     suites.push({ name: "vitest", seconds: 5, start: () => run("npm", ["test", "--prefix", "web"]) });
-    suites.push({ name: "documentation", seconds: 60, start: () => run("cargo", ["test", "--profile", "ci", "--locked", "--workspace", "--doc"]) });
+    // Before the lints: cargo lets one of them at the folder of what is compiled.
+    suites.push({ name: "documentation", seconds: 601, start: () => run("cargo", ["test", "--profile", "ci", "--locked", "--workspace", "--doc"]) });
 }
 if (short) suites.push(...on(SHORT_SUITES, found, SHORT));
 if (engines) suites.push(...on(ENGINES_SUITES, found, {}));
 if (web) suites.push(...inBrowsers());
+// It takes the longest, and no suite a moment longer for it.
+if (lint) suites.push({ name: "lint", seconds: 600, start: () => run("nice", ["-n", "19", "make", "--no-print-directory", "lint"]) });
 for (const name of wanted) {
     const program = found.find((one) => one.name === name);
     if (!program) {

@@ -45,8 +45,12 @@ pub trait Tree: Send + Sync + 'static {
     async fn create(&self, new: NewNode, content: Bytes, durable: Durable) -> Result<Entry>;
     /// Gives a file new content: `PreconditionFailed` if it has not the content that this was made of, `NotFound` if it has no name.
     async fn save(&self, save: Save, body: SaveBody) -> Result<Entry>;
-    /// Whether content is sealed in this process: then blocks may be sealed before the save that names them, and a save may name blocks that stay.
+    /// Whether content is sealed in this process: then blocks may be sealed before the save that names them.
     fn seals_here(&self) -> bool {
+        false
+    }
+    /// Whether a save may leave out blocks that stay and blocks of zeros, as far as is known: a save that does so elsewhere is `Unsupported`, and known from then on.
+    fn leaves_out(&self) -> bool {
         false
     }
     /// Seals a whole block of what a later [`Self::save`] is to have; none if the space has it already, which the save finds. `Unsupported` where
@@ -288,13 +292,38 @@ pub struct SaveBody {
     pub stream: ContentStream,
     /// Blocks that were sealed before, by their number in the file.
     pub ahead: BTreeMap<u64, SealedAhead>,
-    /// Whole blocks of [`Save::base`] that stay where they are, by their numbers. Only where content is sealed here ([`Tree::seals_here`]).
+    /// Whole blocks that are left out, in order, and not among those before.
+    pub left_out: LeftOut,
+}
+
+/// Whole blocks of a file that a save does not send, by their numbers, in order. Only where that may be ([`Tree::leaves_out`]).
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct LeftOut {
+    /// Those of [`Save::base`] that stay where they are.
     pub stay: Vec<Range<u64>>,
+    /// Those of nothing but zeros.
+    pub zeros: Vec<Range<u64>>,
+}
+
+impl LeftOut {
+    /// Ranges of each kind at most.
+    pub const RANGES_MAX: usize = 32_768;
+
+    /// How many blocks.
+    pub fn blocks(&self) -> u64 {
+        let blocks = self.stay.iter().chain(&self.zeros).map(|range| range.end.saturating_sub(range.start));
+        blocks.fold(0, u64::saturating_add)
+    }
+
+    /// Whether nothing is.
+    pub const fn is_empty(&self) -> bool {
+        self.stay.is_empty() && self.zeros.is_empty()
+    }
 }
 
 impl From<ContentStream> for SaveBody {
     fn from(stream: ContentStream) -> Self {
-        Self { stream, ahead: BTreeMap::new(), stay: Vec::new() }
+        Self { stream, ahead: BTreeMap::new(), left_out: LeftOut::default() }
     }
 }
 

@@ -5,6 +5,7 @@ use std::io::{BufRead, BufReader, Write};
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::process::{Command, Stdio};
 use std::sync::Arc;
+use std::thread;
 
 use holdfast_base::{Clock, DrivePath, SystemClock};
 use holdfast_e2e::Outcome;
@@ -240,13 +241,19 @@ fn fsx_finds_no_fault() -> Outcome {
     for (length, most, operations) in [(3_000_000, 65_536, operations), (12_000_000, 400_000, operations / 4)] {
         fs::write(&settings, format!("flen = {length}\n[opsize]\nmax = {most}\n[weights]\n{weights}"))?;
         ground.with(|at| {
-            for seed in 1..=knob("HOLDFAST_FSX_SEEDS", 3) {
+            let exercise = |seed: u64| -> Outcome {
                 let mut command = Command::new(&fsx);
                 command.args(["-N", &operations.to_string(), "-S", &seed.to_string(), "-f"]);
-                command.arg(&settings).arg(at.join("fsx"));
-                run(command.current_dir(ground.scratch()))?;
-            }
-            Ok(())
+                command.arg(&settings).arg(at.join(format!("fsx{seed}")));
+                run(command.current_dir(ground.scratch())).map(drop)
+            };
+            // All seeds side by side, each in a file of its own.
+            thread::scope(|scope| {
+                let exercise = &exercise;
+                let seeds: Vec<_> =
+                    (1..=knob("HOLDFAST_FSX_SEEDS", 3)).map(|seed| scope.spawn(move || exercise(seed))).collect();
+                seeds.into_iter().try_for_each(|seed| seed.join().expect("no exerciser panics"))
+            })
         })?;
     }
     Ok(())

@@ -10,6 +10,7 @@ use holdfast_e2e::care::expect_clean;
 use holdfast_e2e::filesystem::errno;
 use holdfast_e2e::mounted::{Ground, Mount, run};
 use holdfast_e2e::networked::Net;
+use holdfast_e2e::rig::HOME;
 use holdfast_testkit::rng::Prng;
 use holdfast_testkit::server::ServerOptions;
 use rustix::fs::{FallocateFlags, SeekFrom, copy_file_range, fallocate, seek};
@@ -250,6 +251,49 @@ fn a_whole_file_is_copied_without_moving_it() -> Outcome {
         })?;
     }
     Ok(())
+}
+
+/// What is written goes to a server, and not what lies between, whether it was there before or nobody wrote it.
+#[test]
+fn a_server_is_sent_what_was_written() -> Outcome {
+    let mut net = Net::new()?;
+    let mount = net.mount("mnt", &[])?;
+    let path = mount.at().join("f");
+    let mut content = random(5, 40 * MIB + 77);
+    fs::write(&path, &content)?;
+    let file = OpenOptions::new().write(true).open(&path)?;
+    file.sync_all()?;
+    let sent = || net.metric("holdfast_request_bytes_total");
+    let save = |blocks: u64, written: &[u64], size: Option<u64>, content: &mut Vec<u8>| -> Outcome {
+        let before = sent()?;
+        if let Some(size) = size {
+            file.set_len(size)?;
+            content.resize(usize::try_from(size)?, 0);
+        }
+        for at in written {
+            file.write_all_at(b"changed", *at)?;
+            let start = usize::try_from(*at)?;
+            content.resize(content.len().max(start + 7), 0);
+            content[start..start + 7].copy_from_slice(b"changed");
+        }
+        file.sync_all()?;
+        let bytes = sent()? - before;
+        assert!(bytes < blocks * MIB + MIB / 2, "{bytes} for {blocks} blocks");
+        Ok(())
+    };
+    // One of them reaches into two blocks.
+    save(4, &[5, 20 * MIB - 3, 39 * MIB], None, &mut content)?;
+    // Cut off, and made longer: what is between is zeros, though it was written once.
+    save(2, &[10 * MIB + 5, 300 * MIB], Some(30 * MIB + 1), &mut content)?;
+    save(1, &[500 * MIB], Some(8 * MIB), &mut content)?;
+    // Nothing but zeros, and what is behind the last whole block.
+    save(1, &[], Some(500 * MIB + 20), &mut content)?;
+    assert!(fs::read(&path)? == content);
+    assert!(net.client().get(&format!("{HOME}/f"))?.expect_status(200)?.body == content);
+    drop(file);
+    mount.stop()?;
+    net.rig.stop()?;
+    expect_clean(net.rig.server.options())
 }
 
 #[test]

@@ -10,9 +10,8 @@ use bytes::Bytes;
 use futures_util::{StreamExt, TryStreamExt, stream};
 use holdfast_base::limits::{BLOCK_BYTES, FILE_BYTES_MAX};
 use holdfast_base::{ByteRange, ContentId, Error, ErrorKind, NodeId, NodeName, Result};
-use holdfast_drive::{Durable, Entry, NewAttributes, NewNode, NodeKind, OpenContent, Posix, Save, SaveBody};
+use holdfast_drive::{Durable, Entry, LeftOut, NewAttributes, NewNode, NodeKind, OpenContent, Posix, Save, SaveBody};
 use parking_lot::Mutex;
-use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -362,8 +361,15 @@ impl OpenFile {
         let size = state.overlay.size();
         let save =
             Save { node: self.id, base: shown.entry.node.content, body, size, posix, keep: !state.kept, durable };
-        let saving = core.tree.save(save, next_body(core, &state.overlay, base.clone(), body));
-        let saved = waits_for(Wait::Saved, saving).await;
+        let saving = || core.tree.save(save.clone(), next_body(core, &state.overlay, base.clone(), body));
+        let left_out = core.tree.leaves_out();
+        let saved = match waits_for(Wait::Saved, saving()).await {
+            // A server that is older than this one: it takes the whole.
+            Err(error) if error.kind() == ErrorKind::Unsupported && left_out && !core.tree.leaves_out() => {
+                waits_for(Wait::Saved, saving()).await
+            }
+            saved => saved,
+        };
         let outcome = match saved {
             Ok(entry) => {
                 self.saved(core, &mut state, entry, durable);
@@ -428,7 +434,7 @@ impl OpenFile {
         let size = state.overlay.size();
         let body = ByteRange::whole(size);
         let save = Save { node: beside.node.id, base: None, body, size, posix, keep: false, durable };
-        core.tree.save(save, save_body(state.overlay.clone(), base, (body, Vec::new()))).await?;
+        core.tree.save(save, save_body(state.overlay.clone(), base, (body, LeftOut::default()))).await?;
         tracing::warn!(file = %name, beside = %beside.node.name, "a file was changed elsewhere as well: both are kept");
         metrics::counter!("holdfast_mount_conflicts_total").increment(1);
         // From now on, this is what the other made of it.
@@ -493,23 +499,24 @@ pub(crate) fn next_body(
     range: ByteRange,
 ) -> SaveBody {
     let of_blocks = base.as_ref().is_some_and(|base| base.grain() == Some(PIECE_BYTES));
-    let stay = if of_blocks && core.tree.seals_here() { overlay.untouched(range) } else { Vec::new() };
-    save_body(overlay.clone(), base, (range, stay))
+    let left_out = if core.tree.leaves_out() { overlay.left_out(range, of_blocks) } else { LeftOut::default() };
+    save_body(overlay.clone(), base, (range, left_out))
 }
 
-/// A range of the file as it is now, which begins where a block does, without blocks that stay.
+/// A range of the file as it is now, which begins where a block does, without what is left out.
 fn save_body(
     overlay: Overlay,
     base: Option<Arc<dyn OpenContent>>,
-    (range, stay): (ByteRange, Vec<Range<u64>>),
+    (range, left_out): (ByteRange, LeftOut),
 ) -> SaveBody {
     let ahead = overlay.sealed_in(range);
     let mut starts = Vec::new();
     let mut at = range.start;
-    for stays in stay.iter().cloned().chain(std::iter::once(u64::MAX..u64::MAX)) {
-        let end = range.end.min(stays.start.saturating_mul(PIECE_BYTES));
+    // Nothing of the old content lies behind where it ends.
+    for left in left_out.stay.iter().chain(&left_out.zeros).chain([&(u64::MAX..u64::MAX)]) {
+        let end = range.end.min(left.start.saturating_mul(PIECE_BYTES));
         starts.extend((at..end).step_by(BLOCK_BYTES).filter(|start| !ahead.contains_key(&(start / PIECE_BYTES))));
-        at = stays.end.saturating_mul(PIECE_BYTES);
+        at = left.end.saturating_mul(PIECE_BYTES);
     }
     let pieces = stream::iter(starts).map(move |start| {
         let parts = overlay.parts(ByteRange { start, end: (start + PIECE_BYTES).min(range.end) })?;
@@ -527,5 +534,5 @@ fn save_body(
             Ok(Bytes::from(out))
         }
     });
-    SaveBody { stream: stream.boxed(), ahead, stay }
+    SaveBody { stream: stream.boxed(), ahead, left_out }
 }

@@ -13,8 +13,8 @@
 use bytes::Bytes;
 use holdfast_base::limits::BLOCK_BYTES;
 use holdfast_base::{ByteRange, Result};
-use holdfast_drive::SealedAhead;
 use holdfast_drive::scratch::{PAGE_BYTES, Scratch, ScratchPage};
+use holdfast_drive::{LeftOut, SealedAhead};
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
@@ -256,12 +256,18 @@ impl<S: Clone> Overlay<S> {
         Ok(())
     }
 
-    /// Whole blocks in a range of the file that are what they were in the old content, by their numbers.
-    pub(crate) fn untouched(&self, range: ByteRange) -> Vec<Range<u64>> {
+    /// What of a range of the file need not be sent: whole blocks that nobody wrote to. With none that stay, unless the old content is made of blocks.
+    pub(crate) fn left_out(&self, range: ByteRange, of_blocks: bool) -> LeftOut {
+        let first = range.start.div_ceil(BLOCK);
+        let stay_end = if of_blocks { range.end.min(self.base_bytes) / BLOCK } else { 0 };
+        let zeros = self.base_bytes.div_ceil(BLOCK).max(first)..range.end / BLOCK;
+        LeftOut { stay: self.untouched(first..stay_end), zeros: self.untouched(zeros) }
+    }
+
+    /// Those of these blocks that nobody wrote to, [`LeftOut::RANGES_MAX`] ranges at most.
+    fn untouched(&self, Range { start: mut at, end }: Range<u64>) -> Vec<Range<u64>> {
         let mut found: Vec<Range<u64>> = Vec::new();
-        let mut at = range.start.div_ceil(BLOCK);
-        let end = range.end.min(self.base_bytes) / BLOCK;
-        while at < end {
+        while at < end && found.len() < LeftOut::RANGES_MAX {
             let page = self.pages.range(at * PAGES_PER_BLOCK..).next().map_or(end, |(page, _)| page / PAGES_PER_BLOCK);
             let sealed = self.ahead.range(at..).next().map_or(end, |(block, _)| *block);
             let touched = page.min(sealed).min(end);

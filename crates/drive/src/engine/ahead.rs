@@ -11,6 +11,7 @@ use super::budget::{Buffer, share_bytes};
 use super::cache::Open;
 use super::packer::PackLease;
 use super::target::{Stored, Target};
+use super::upload::Within;
 use bytes::Bytes;
 use holdfast_base::limits::BLOCK_BYTES;
 use holdfast_base::{BlockId, Error, Result, SpaceId};
@@ -131,11 +132,11 @@ impl Target {
     }
 
     /// What was sealed ahead of a save, for the save, by number of the block in what is sent from byte `start` of the file on.
-    pub(super) fn sealed(&self, ahead: BTreeMap<u64, SealedAhead>, start: u64) -> Result<BTreeMap<u64, Stored>> {
+    pub(super) fn sealed(&self, ahead: BTreeMap<u64, SealedAhead>, start: u64) -> Result<BTreeMap<u64, Within>> {
         let stored = |(index, SealedAhead(block)): (u64, SealedAhead)| {
             let index = index.checked_sub(start / BLOCK_BYTES as u64).filter(|_| block.space == self.space);
             let index = index.ok_or_else(|| Error::internal("a block was sealed ahead for another save"))?;
-            Ok((index, Stored::written(block.id, block.lease.clone())))
+            Ok((index, Within::Stored(Stored::written(block.id, block.lease.clone()))))
         };
         ahead.into_iter().map(stored).collect()
     }

@@ -9,6 +9,7 @@ use super::small::codec_of;
 use super::upload::StagedTo;
 use super::workers::Tools;
 use super::{Engine, Shared};
+use holdfast_base::limits::BLOCK_BYTES;
 use holdfast_base::{BlockId, Error, ErrorKind, Result, SpaceId};
 use holdfast_meta::{Missing, StagedRun};
 use holdfast_seal::block::RECORD_PREFIX_BYTES;
@@ -107,6 +108,16 @@ impl Target {
         }
         let record = self.seal_block(id, block).await?;
         Ok(Stored::written(id, self.append(record).await?))
+    }
+
+    /// Stores a block of zeros.
+    pub(super) async fn store_zeros(self: Arc<Self>) -> Result<Stored> {
+        let bytes = RECORD_PREFIX_BYTES + BLOCK_BYTES;
+        let hold = self.shared.uploads.working.take(share_bytes(bytes)).await;
+        let mut block = self.shared.uploads.pool.buffer(bytes, hold);
+        block.bytes.clear();
+        block.bytes.resize(bytes, 0);
+        self.store_block(block, None).await
     }
 
     /// Whether the space has a block already.

@@ -7,10 +7,10 @@ use super::locking::EngineLocks;
 use super::opened::Opened;
 use super::read::Reading;
 use super::small;
-use super::target::{Stored, Target};
-use super::upload::{Around, Ready};
+use super::target::Target;
+use super::upload::{Around, Ready, Within};
 use crate::posix_locks::Locking;
-use crate::{Condition, Deferring, NewNode, OpenContent, Room, Save, SaveBody, SealedAhead, Tree};
+use crate::{Condition, Deferring, LeftOut, NewNode, OpenContent, Room, Save, SaveBody, SealedAhead, Tree};
 use async_trait::async_trait;
 use bytes::Bytes;
 use futures_util::{StreamExt, stream};
@@ -164,24 +164,45 @@ impl EngineTree {
         Ok((before, after))
     }
 
-    /// Adds blocks within what is sent that stay, by their number in it.
-    async fn add_what_stays(
+    /// Adds blocks within what is sent that are left out, by their number in it.
+    async fn add_left_out(
         &self,
-        entered: &Entered,
+        (entered, target): (&Entered, &Arc<Target>),
         save: &Save,
-        stay: Vec<Range<u64>>,
-        blocks: &mut BTreeMap<u64, Stored>,
+        LeftOut { stay, zeros }: LeftOut,
+        within: &mut BTreeMap<u64, Within>,
     ) -> Result<()> {
-        let (first, wrong) =
-            (save.body.start / BLOCK_BYTES as u64, || Error::internal("a block is to stay that cannot"));
-        let base = self.reading(entered, save.base.ok_or_else(wrong)?).await?;
-        let whole = if base.has_blocks_of(BLOCK_BYTES) { base.size() / BLOCK_BYTES as u64 } else { 0 };
-        for range in stay {
-            if range.start < first || range.end > whole {
-                return Err(wrong());
+        let block = BLOCK_BYTES as u64;
+        let wrong = || Error::invalid("a save leaves out what it cannot");
+        if save.size > FILE_BYTES_MAX {
+            return Err(wrong());
+        }
+        // Counted from the first byte that is sent.
+        let inside = |range: &Range<u64>, end: u64| {
+            let start = range.start.checked_sub(save.body.start / block);
+            start.filter(|_| range.start < range.end && range.end <= end / block).ok_or_else(wrong)
+        };
+        let mut add = |start, blocks| within.insert(start, blocks).map_or(Ok(()), |_| Err(wrong()));
+        if !stay.is_empty() {
+            let base = self.reading(entered, save.base.ok_or_else(wrong)?).await?;
+            let end = if base.has_blocks_of(BLOCK_BYTES) { base.size().min(save.body.end) } else { 0 };
+            for range in stay {
+                let start = inside(&range, end)?;
+                add(start, Within::Known(base.block_ids(range).await?))?;
             }
-            let ids = base.block_ids(range.clone()).await?;
-            blocks.extend(range.map(|index| index - first).zip(ids.into_iter().map(Stored::known)));
+        }
+        let mut id = None;
+        for range in zeros {
+            let (mut start, mut times) = (inside(&range, save.body.end)?, range.end - range.start);
+            if id.is_none() {
+                let first = target.clone().store_zeros().await?;
+                id = Some(first.id);
+                add(start, Within::Stored(first))?;
+                (start, times) = (start + 1, times - 1);
+            }
+            if let Some(id) = id.filter(|_| times > 0) {
+                add(start, Within::Same(id, times))?;
+            }
         }
         Ok(())
     }
@@ -196,16 +217,17 @@ impl EngineTree {
         after: (Vec<BlockId>, u64),
     ) -> Result<(Arc<Target>, Ready)> {
         let target = self.engine.target(entered, entered.keys(&self.who)?)?;
-        let SaveBody { stream, ahead, stay } = body;
-        let mut ahead = target.sealed(ahead, save.body.start)?;
-        if !stay.is_empty() {
-            self.add_what_stays(entered, save, stay, &mut ahead).await?;
+        let SaveBody { stream, ahead, left_out } = body;
+        let mut within = target.sealed(ahead, save.body.start)?;
+        if !left_out.is_empty() {
+            self.add_left_out((entered, &target), save, left_out, &mut within).await?;
         }
         let length = save.body.len();
-        let streamed = length.checked_sub(ahead.len() as u64 * BLOCK_BYTES as u64);
-        let streamed = streamed.ok_or_else(|| Error::internal("more was sealed ahead than is saved"))?;
+        let known = within.values().map(Within::blocks).sum::<u64>();
+        let streamed = known.checked_mul(BLOCK_BYTES as u64).and_then(|known| length.checked_sub(known));
+        let streamed = streamed.ok_or_else(|| Error::invalid("a save leaves out more than it is to have"))?;
         let intake = Intake::new(stream, Some(streamed), Vec::new());
-        let ready = target.store(intake, Some(length), Around { before, ahead, after }).await?;
+        let ready = target.store(intake, Some(length), Around { before, within, after }).await?;
         Ok((target, ready))
     }
 }
@@ -277,6 +299,10 @@ impl Tree for EngineTree {
     }
 
     fn seals_here(&self) -> bool {
+        true
+    }
+
+    fn leaves_out(&self) -> bool {
         true
     }
 

@@ -62,10 +62,31 @@ pub(crate) struct Ready {
 pub(crate) struct Around {
     /// Whole blocks before it.
     pub(crate) before: Vec<BlockId>,
-    /// Whole blocks within it that are stored already, by their number in it: the body goes on behind them.
-    pub(crate) ahead: BTreeMap<u64, Stored>,
+    /// Whole blocks within it that are not in its stream, by their number in it: that goes on behind them.
+    pub(crate) within: BTreeMap<u64, Within>,
     /// Blocks after it, and their plaintext length.
     pub(crate) after: (Vec<BlockId>, u64),
+}
+
+/// Whole blocks within a body that are not in its stream.
+pub(crate) enum Within {
+    /// One that is stored.
+    Stored(Stored),
+    /// Those that the space has.
+    Known(Vec<BlockId>),
+    /// The one before, so many times more.
+    Same(BlockId, u64),
+}
+
+impl Within {
+    /// How many.
+    pub(crate) const fn blocks(&self) -> u64 {
+        match self {
+            Self::Stored(_) => 1,
+            Self::Known(ids) => ids.len() as u64,
+            Self::Same(_, times) => *times,
+        }
+    }
 }
 
 /// An upload registered in the catalogue, given up unless it is kept.
@@ -128,17 +149,18 @@ impl Target {
         declared: Option<u64>,
         around: Around,
     ) -> Result<Ready> {
-        let Around { before, mut ahead, after: (after, after_bytes) } = around;
-        let known_bytes = (before.len() + ahead.len()) as u64 * BLOCK_BYTES as u64 + after_bytes;
+        let Around { before, mut within, after: (after, after_bytes) } = around;
+        let known = before.len() as u64 + within.values().map(Within::blocks).sum::<u64>();
+        let known_bytes = known * BLOCK_BYTES as u64 + after_bytes;
         let mut upload = Upload::begin(self.clone(), declared).await?;
         for id in before {
             upload.push(Stored::known(id)).await?;
         }
         let (mut index, mut more) = (0, true);
         loop {
-            if let Some(stored) = ahead.remove(&index) {
-                upload.take_stored(stored).await?;
-                index += 1;
+            if let Some(here) = within.remove(&index) {
+                index += here.blocks();
+                upload.take_within(here).await?;
                 continue;
             }
             if !more {
@@ -147,12 +169,12 @@ impl Target {
             let first = upload.is_fresh();
             let block = upload.next_block(declared.filter(|_| first)).await?;
             let (block, goes_on, slow) = self.fill(&mut intake, block, BLOCK_BYTES).await?;
-            let whole = first && !goes_on && ahead.is_empty() && after.is_empty();
+            let whole = first && !goes_on && within.is_empty() && after.is_empty();
             if whole && block.bytes() <= INLINE_RAW_BYTES_MAX {
                 return upload.finish_tiny(block).await;
             }
-            if !ahead.is_empty() && !block.bytes().is_multiple_of(BLOCK_BYTES) {
-                return Err(Error::internal("a body ends within a block before one that was sealed ahead"));
+            if !within.is_empty() && !block.bytes().is_multiple_of(BLOCK_BYTES) {
+                return Err(Error::invalid("a body ends within a block before one that is not sent"));
             }
             if block.bytes() > 0 {
                 upload.seal(block).await?;
@@ -163,8 +185,8 @@ impl Target {
                 upload.reserve_for(intake.received(), declared).await?;
             }
         }
-        if !ahead.is_empty() {
-            return Err(Error::internal("a block was sealed ahead of a save that does not reach it"));
+        if !within.is_empty() {
+            return Err(Error::invalid("a block is not sent that is beyond the body, or named twice"));
         }
         upload.settle().await?;
         for id in after {
@@ -291,7 +313,24 @@ impl Upload {
         self.sealing.push_back(tokio::spawn(storing));
     }
 
-    /// Takes a block that is stored, behind those on their way.
+    /// Takes blocks that are not in the stream, behind those on their way.
+    async fn take_within(&mut self, within: Within) -> Result<()> {
+        match within {
+            Within::Stored(stored) => self.take_stored(stored).await?,
+            Within::Known(ids) => {
+                for id in ids {
+                    self.take_stored(Stored::known(id)).await?;
+                }
+            }
+            Within::Same(id, times) => {
+                for _ in 0..times {
+                    self.take_stored(Stored::known(id)).await?;
+                }
+            }
+        }
+        Ok(())
+    }
+
     async fn take_stored(&mut self, stored: Stored) -> Result<()> {
         if self.sealing.is_empty() {
             return self.push(stored).await;

@@ -9,8 +9,11 @@ use holdfast_auth::accounts::Proof;
 use holdfast_base::{ByteRange, ContentId, ErrorKind, NodeId, NodeName};
 use holdfast_blob::layer::Operation;
 use holdfast_blob::layer::fault::Fault;
-use holdfast_drive::{Deferring, Drive, Durable, Entry, NewNode, NodeKind, Posix, Save, SaveBody, SealedAhead, Tree};
+use holdfast_drive::{
+    Deferring, Drive, Durable, Entry, LeftOut, NewNode, NodeKind, Posix, Save, SaveBody, SealedAhead, Tree,
+};
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::sync::Arc;
 
 const MIB: usize = 1 << 20;
@@ -45,7 +48,7 @@ async fn seal(tree: &dyn Tree, content: &[u8]) -> SealedAhead {
 fn rest(content: &[u8], ahead: &BTreeMap<u64, SealedAhead>) -> SaveBody {
     let blocks = content.chunks(MIB).zip(0_u64..).filter(|(_, index)| !ahead.contains_key(index));
     let pieces: Vec<_> = blocks.map(|(block, _)| Ok(Bytes::copy_from_slice(block))).collect();
-    SaveBody { stream: stream::iter(pieces).boxed(), ahead: ahead.clone(), stay: Vec::new() }
+    SaveBody { stream: stream::iter(pieces).boxed(), ahead: ahead.clone(), left_out: LeftOut::default() }
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -128,7 +131,7 @@ async fn a_block_in_the_middle_of_a_file_goes_between_those_that_stay() {
     let range = ByteRange { start: 2 * MIB as u64, end: 5 * MIB as u64 };
     let sent = [&content[2 * MIB..3 * MIB], &content[4 * MIB..5 * MIB]].concat();
     let save = save(before.id, before.content, range, content.len());
-    tree.save(save, SaveBody { stream: body(&sent), ahead, stay: Vec::new() }).await.expect("saved");
+    tree.save(save, SaveBody { stream: body(&sent), ahead, left_out: LeftOut::default() }).await.expect("saved");
     assert!(rig.get("file").await.expect("reads") == content);
     rig.assert_sound().await;
 }
@@ -152,11 +155,47 @@ async fn blocks_that_stay_are_not_sent_again() {
         let range = ByteRange { start: 3 * MIB as u64, end: content.len() as u64 };
         let sent = [&content[3 * MIB..4 * MIB], &content[80 * MIB..81 * MIB], &content[90 * MIB..]].concat();
         let written = rig.pack_bytes().await;
-        let body = SaveBody { stream: body(&sent), ahead, stay: vec![4..40, 41..80, 81..90] };
+        let body = SaveBody {
+            stream: body(&sent),
+            ahead,
+            left_out: LeftOut { stay: vec![4..40, 41..80, 81..90], ..LeftOut::default() },
+        };
         tree.save(save(before.id, before.content, range, content.len()), body).await.expect("saved");
         assert!(rig.pack_bytes().await < written + 6 * MIB as u64, "round {round}");
         rig.engine.give_memory_back();
         assert!(rig.get(&path).await.expect("reads") == content, "round {round}");
+    }
+    rig.assert_sound().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn zeros_are_not_sent_and_stored_once() {
+    let rig = Rig::new().await;
+    let tree = tree(&rig).await;
+    for (round, blocks) in [(1, 300), (2, 3), (3, 1)] {
+        let name = format!("{round}");
+        let made = make(&*tree, &name).await;
+        let (size, tail) = (blocks * MIB + 5, even_bytes(round, 5));
+        let (sent, zeros) = match blocks {
+            1 => (tail.clone(), std::iter::once(0..1).collect()),
+            // One in the middle that was written.
+            _ => ([&even_bytes(9, MIB)[..], &tail].concat(), vec![0..1, 2..blocks as u64]),
+        };
+        let written = rig.pack_bytes().await;
+        let left_out = LeftOut { zeros, ..LeftOut::default() };
+        let save = save(made.node.id, None, ByteRange::whole(size as u64), size);
+        let saved =
+            tree.save(save, SaveBody { stream: body(&sent), ahead: BTreeMap::new(), left_out }).await.expect("saved");
+        assert!(rig.pack_bytes().await < written + 2 * MIB as u64, "round {round}");
+        rig.engine.give_memory_back();
+        let mut content = vec![0; blocks * MIB];
+        if blocks > 1 {
+            content[MIB..2 * MIB].copy_from_slice(&even_bytes(9, MIB));
+        }
+        content.extend_from_slice(&tail);
+        assert!(rig.get(&name).await.expect("reads") == content, "round {round}");
+        let open = tree.open(saved.node.content.expect("has one")).await.expect("opens");
+        assert!(open.is_hole(0).await.expect("looks"), "round {round}");
     }
     rig.assert_sound().await;
 }
@@ -235,21 +274,44 @@ async fn what_makes_no_sense_is_refused() {
     let beyond = SaveBody {
         stream: body(&content[..2 * MIB + 9]),
         ahead: BTreeMap::from([(7, block.clone())]),
-        stay: Vec::new(),
+        left_out: LeftOut::default(),
     };
     tree.save(whole(), beyond).await.expect_err("the file does not reach that far");
-    let short =
-        SaveBody { stream: body(&content[..MIB / 2]), ahead: BTreeMap::from([(1, block.clone())]), stay: Vec::new() };
+    let short = SaveBody {
+        stream: body(&content[..MIB / 2]),
+        ahead: BTreeMap::from([(1, block.clone())]),
+        left_out: LeftOut::default(),
+    };
     tree.save(whole(), short).await.expect_err("the body ends too early");
-    let long = SaveBody { stream: body(&content), ahead: BTreeMap::from([(1, block.clone())]), stay: Vec::new() };
+    let long =
+        SaveBody { stream: body(&content), ahead: BTreeMap::from([(1, block.clone())]), left_out: LeftOut::default() };
     tree.save(whole(), long).await.expect_err("the body has the block as well");
     let before = Save { body: ByteRange { start: 2 * MIB as u64, end: size as u64 }, ..whole() };
-    let outside =
-        SaveBody { stream: body(&content[2 * MIB..]), ahead: BTreeMap::from([(1, block.clone())]), stay: Vec::new() };
+    let outside = SaveBody {
+        stream: body(&content[2 * MIB..]),
+        ahead: BTreeMap::from([(1, block.clone())]),
+        left_out: LeftOut::default(),
+    };
     tree.save(before, outside).await.expect_err("the block lies before what is saved");
-    let stays =
-        SaveBody { stream: body(&content[MIB..]), ahead: BTreeMap::new(), stay: std::iter::once(0..1).collect() };
-    tree.save(whole(), stays).await.expect_err("the file has no block that could stay");
+    let without = |stay: Vec<Range<u64>>, zeros: Vec<Range<u64>>| SaveBody {
+        stream: body(&content[MIB..]),
+        ahead: BTreeMap::new(),
+        left_out: LeftOut { stay, zeros },
+    };
+    let first = || std::iter::once(0..1).collect();
+    let wrong = [
+        (first(), vec![], "the file has no block that could stay"),
+        (vec![], vec![0..1, 0..1], "a block is named twice"),
+        (vec![], vec![3..4], "the file's last block is not whole"),
+        (vec![], vec![1..1], "there is nothing in it"),
+        (vec![], vec![Range { start: 2, end: 1 }], "it ends before it begins"),
+        (vec![], vec![0..u64::MAX], "no file is that long"),
+        (vec![], vec![u64::MAX - 1..u64::MAX], "no file is that long"),
+    ];
+    for (stay, zeros, why) in wrong {
+        let error = tree.save(whole(), without(stay, zeros)).await.expect_err(why);
+        assert_eq!(error.kind(), ErrorKind::InvalidInput, "{why}: {error}");
+    }
     assert_eq!(rig.get("file").await.expect("reads"), b"", "nothing changed");
     rig.memory.set_capacity(Some(rig.pack_bytes().await));
     let full = tree.seal_ahead(parts(&even_bytes(9, MIB))).await.expect_err("the store is full");

@@ -82,6 +82,10 @@ impl Tree for Behind {
         self.shared.inner.seals_here()
     }
 
+    fn leaves_out(&self) -> bool {
+        self.shared.inner.leaves_out()
+    }
+
     async fn seal_ahead(&self, block: Vec<Bytes>) -> Result<Option<SealedAhead>> {
         self.shared.inner.seal_ahead(block).await
     }

@@ -1,6 +1,7 @@
 //! An overlay is what a file would be.
 
 use super::*;
+use holdfast_drive::LeftOut;
 use proptest::prelude::*;
 
 fn room(pages: usize) -> (tempfile::TempDir, Room) {
@@ -130,11 +131,21 @@ fn is_a_file(base_bytes: u64, steps: Vec<Step>, pages: usize) -> std::result::Re
             prop_assert_eq!(&base[body.end as usize..], &file[body.end as usize..]);
         }
         prop_assert_eq!(read(&overlay, &base, body), &file[body.start as usize..body.end as usize]);
-        // What is untouched is as it was.
-        for blocks in overlay.untouched(body) {
-            let bytes = (blocks.start * BLOCK) as usize..(blocks.end * BLOCK) as usize;
-            prop_assert!(!bytes.is_empty() && blocks.start * BLOCK >= body.start && blocks.end * BLOCK <= body.end);
-            prop_assert_eq!(&base[bytes.clone()], &file[bytes]);
+        // What is left out is as it was, or zeros.
+        let LeftOut { stay, zeros } = overlay.left_out(body, true);
+        prop_assert_eq!(&overlay.left_out(body, false), &LeftOut { stay: Vec::new(), zeros: zeros.clone() });
+        let mut after = body.start;
+        for (blocks, stays) in
+            stay.into_iter().map(|blocks| (blocks, true)).chain(zeros.into_iter().map(|blocks| (blocks, false)))
+        {
+            prop_assert!(blocks.start < blocks.end && blocks.start * BLOCK >= after && blocks.end * BLOCK <= body.end);
+            after = blocks.end * BLOCK;
+            let bytes = (blocks.start * BLOCK) as usize..after as usize;
+            if stays {
+                prop_assert_eq!(&base[bytes.clone()], &file[bytes]);
+            } else {
+                prop_assert!(file[bytes].iter().all(|byte| *byte == 0));
+            }
         }
         // Spans cover the file, and what they say is so.
         let mut at = 0;
@@ -187,7 +198,7 @@ fn one_byte_in_a_large_file_sends_one_block() {
     write(&mut overlay, &base, base.len() as u64 + 100, b"");
     assert_eq!(overlay.size(), base.len() as u64, "nothing is written by writing nothing");
     let whole = ByteRange::whole(base.len() as u64);
-    assert_eq!(overlay.untouched(whole), [0..3, 4..5], "the last block is not whole");
+    assert_eq!(overlay.left_out(whole, true).stay, [0..3, 4..5], "the last block is not whole");
     overlay.truncate(base.len() as u64 + 1).expect("lengthens");
     assert_eq!(overlay.body(base.len() as u64, true), ByteRange { start: 3 * BLOCK, end: overlay.size() });
 }

@@ -67,6 +67,7 @@ use link::Link;
 use names::Names;
 use parking_lot::Mutex;
 use pins::Pins;
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 use tokio::sync::{Semaphore, broadcast};
@@ -163,6 +164,8 @@ pub(crate) struct Shared {
     locks: Locks,
     /// Whether the server has locks for all mounts.
     has_locking: bool,
+    /// Whether the server takes saves that leave out blocks, as far as is known.
+    leaves_out: AtomicBool,
     /// What was left last.
     room: Mutex<Option<Room>>,
 }
@@ -203,6 +206,7 @@ impl Remote {
             role: Role::default(),
             locks: Locks::default(),
             has_locking,
+            leaves_out: AtomicBool::new(true),
             room: Mutex::default(),
         });
         let tasks = vec![tokio::spawn(events::listen(shared.clone()))];

@@ -11,14 +11,17 @@ use super::{REPEATED_BYTES_MAX, Remote, Shared, again};
 use crate::wire::{self, Call, HOLD_MAX, LIST_MAX, Opened, Value};
 use async_trait::async_trait;
 use bytes::Bytes;
+use holdfast_base::limits::BLOCK_BYTES;
 use holdfast_base::{ByteRange, ContentId, Error, ErrorKind, NodeId, NodeName, Result};
 use holdfast_drive::posix_locks::Locking;
 use holdfast_drive::{
-    Change, Condition, ContentStream, DiskCache, Durable, Entry, NewAttributes, NewName, NewNode, OpenContent, Pinning,
-    Posix, Rename, Renamed, Room, Save, SaveBody, Tree, Unlink, XattrRule,
+    Change, Condition, ContentStream, DiskCache, Durable, Entry, LeftOut, NewAttributes, NewName, NewNode, OpenContent,
+    Pinning, Posix, Rename, Renamed, Room, Save, SaveBody, Tree, Unlink, XattrRule,
 };
 use parking_lot::Mutex;
+use std::ops::Range;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 use tokio::sync::broadcast;
 
@@ -135,10 +138,16 @@ impl Remote {
         Ok(found)
     }
 
-    async fn send_save(&self, save: &Save, body: ContentStream) -> Outcome<Entry> {
-        let replay = Replay::new(body, save.body.len());
-        let frame = wire::frame(&Call::Save(save.clone()));
-        let sent = self.shared.link.send(Lost::Repeat, save.body.len(), || replay.body(frame.clone())).await;
+    /// Sends a save with so many bytes of it.
+    async fn send_save(&self, save: &Save, (body, bytes): (ContentStream, u64), left_out: LeftOut) -> Outcome<Entry> {
+        let replay = Replay::new(body, bytes);
+        let pairs = |ranges: Vec<Range<u64>>| ranges.into_iter().map(|range| (range.start, range.end)).collect();
+        let frame = wire::frame(&if left_out.is_empty() {
+            Call::Save(save.clone())
+        } else {
+            Call::SavePart(save.clone(), pairs(left_out.stay), pairs(left_out.zeros))
+        });
+        let sent = self.shared.link.send(Lost::Repeat, bytes, || replay.body(frame.clone())).await;
         match replay.error() {
             Some(error) => Outcome { result: Err(error), ..sent },
             None => sent,
@@ -249,12 +258,24 @@ impl Tree for Remote {
         }
     }
 
-    async fn save(&self, save: Save, body: SaveBody) -> Result<Entry> {
-        let kept = u32::try_from(save.body.len().min(REPEATED_BYTES_MAX)).unwrap_or(u32::MAX);
+    fn leaves_out(&self) -> bool {
+        self.shared.leaves_out.load(Ordering::Relaxed)
+    }
+
+    async fn save(&self, save: Save, SaveBody { stream, left_out, .. }: SaveBody) -> Result<Entry> {
+        let bytes = save.body.len().saturating_sub(left_out.blocks().saturating_mul(BLOCK_BYTES as u64));
+        let kept = u32::try_from(bytes.min(REPEATED_BYTES_MAX)).unwrap_or(u32::MAX);
         let room = self.shared.repeated.acquire_many(kept).await;
         let _room = room.map_err(|_| Error::internal("nobody closes this"))?;
         let changing = self.shared.names.begin(vec![About::Entry(save.node)]);
-        let outcome = self.send_save(&save, body.stream).await;
+        let outcome = self.send_save(&save, (stream, bytes), left_out).await;
+        if outcome.result.as_ref().is_err_and(wire::is_unknown) {
+            self.shared.leaves_out.store(false, Ordering::Relaxed);
+            return Err(Error::new(
+                ErrorKind::Unsupported,
+                "the server is older than this program, and takes whole contents",
+            ));
+        }
         if outcome.is_certain() {
             changing.settle(outcome.result.as_ref().map_or(&[], std::slice::from_ref), &[]);
             return outcome.result.inspect(|entry| self.changed(entry));

@@ -8,15 +8,21 @@ use futures_util::StreamExt;
 use holdfast_base::limits::BLOCK_BYTES;
 use holdfast_base::{ByteRange, ContentId, Error, ErrorKind, NodeId, NodeName, Result, SpaceId};
 use holdfast_drive::engine::far::HandedKeys;
-use holdfast_drive::{Applied, Batch, ContentStream, Deferred, Durable, NodeKind};
+use holdfast_drive::{Applied, Batch, ContentStream, Deferred, Durable, LeftOut, NodeKind, SaveBody};
 use std::collections::{BTreeSet, HashSet};
+use std::ops::Range;
 
 /// Does what a call asks for. What follows a call that nothing may follow is an error before anything is done.
 pub(super) async fn operate(seat: &Seat, call: Call, mut body: ContentStream) -> Result<Bytes> {
     let tree = &seat.tree;
-    if let Call::Save(save) = call {
-        return tree.save(save, body.into()).await.map(done);
-    }
+    let call = match call {
+        Call::Save(save) => return tree.save(save, body.into()).await.map(done),
+        Call::SavePart(save, stay, zeros) => {
+            let left_out = LeftOut { stay: ranges(stay)?, zeros: ranges(zeros)? };
+            return tree.save(save, SaveBody { left_out, ..body.into() }).await.map(done);
+        }
+        call => call,
+    };
     nothing_behind(&mut body).await?;
     match call {
         Call::Hello() => hello(seat).await,
@@ -33,7 +39,7 @@ pub(super) async fn operate(seat: &Seat, call: Call, mut body: ContentStream) ->
         }
         Call::Read(content, range) => read(seat, content, range).await,
         Call::Create(new, content, durable) => tree.create(new, content, durable).await.map(done),
-        Call::Save(_) => Err(Error::internal("a save was not saved")),
+        Call::Save(_) | Call::SavePart(..) => Err(Error::internal("a save was not saved")),
         Call::SetAttributes(node, change, usual) => tree.set_attributes(node, change, usual).await.map(done),
         Call::Link(link, usual) => tree.link(link, usual).await.map(done),
         Call::Unlink(unlink) => tree.unlink(unlink).await.map(done),
@@ -104,6 +110,15 @@ pub(super) async fn nothing_behind(body: &mut ContentStream) -> Result<()> {
 #[expect(clippy::needless_pass_by_value, reason = "it is the end of what is answered")]
 pub(super) fn done<T: Value>(answer: T) -> Bytes {
     wire::frame(&answer)
+}
+
+/// Ranges of blocks, as many as a client may name.
+fn ranges(said: Vec<(u64, u64)>) -> Result<Vec<Range<u64>>> {
+    if said.len() > LeftOut::RANGES_MAX {
+        let message = format!("a save can leave out {} ranges of a kind", LeftOut::RANGES_MAX);
+        return Err(Error::new(ErrorKind::TooLarge, message));
+    }
+    Ok(said.into_iter().map(|(start, end)| start..end).collect())
 }
 
 async fn hello(seat: &Seat) -> Result<Bytes> {
@@ -191,7 +206,7 @@ pub(super) fn did(call: &Call, space: &str) -> Option<Did> {
     match call {
         Call::Create(new, ..) if new.kind == NodeKind::Folder => named("file.make-folder", new.parent, &new.name),
         Call::Create(new, ..) => named("file.write", new.parent, &new.name),
-        Call::Save(save) | Call::Extend(save, _) => numbered("file.write", save.node),
+        Call::Save(save) | Call::SavePart(save, ..) | Call::Extend(save, _) => numbered("file.write", save.node),
         Call::Put(Put { path, .. }) | Call::PutTagged(Put { path, .. }, _) => {
             Some(Did { action: "file.write", object: format!("/{space}{path}"), refused: None })
         }

@@ -162,11 +162,14 @@ calls! {
     45 Link(link: NewName, usual: Posix);
     /// As [`Self::Record`], behind so many bytes of it.
     46 RecordRest(content: ContentId, index: u64, bytes: u64);
+    /// As [`Self::Save`], without whole blocks of it: those of the base that stay, and those of zeros, each kind as ranges of their numbers
+    /// ([`LeftOut`](holdfast_drive::LeftOut)). The rest of the content follows the frame.
+    47 SavePart(save: Save, stay: Vec<(u64, u64)>, zeros: Vec<(u64, u64)>);
 }
 
 impl Call {
     /// The number of the last operation.
-    pub const LAST: u64 = 46;
+    pub const LAST: u64 = 47;
 }
 
 /// What a client is told first.

@@ -6,7 +6,7 @@
 //!
 //! | request | body | answer |
 //! |---|---|---|
-//! | `POST /wire/v1/call?space=S` | a frame with a [`Call`]; after that of [`Call::Save`], the content, and of [`Call::Continue`] and [`Call::Lane`], sealed blocks | a frame with what the call answers; of [`Call::Record`] and [`Call::RecordRest`], the record alone |
+//! | `POST /wire/v1/call?space=S` | a frame with a [`Call`]; after that of [`Call::Save`] and [`Call::SavePart`], the content, and of [`Call::Continue`] and [`Call::Lane`], sealed blocks | a frame with what the call answers; of [`Call::Record`] and [`Call::RecordRest`], the record alone |
 //! | `GET /wire/v1/events?space=S` | none | frames with an [`Event`] each, until the stream has had its time |
 //!
 //! An error has its status, and its kind and message in a frame. Without `space`, it is the account's own. A mount names itself by a random number in

@@ -7,9 +7,12 @@ mod rig;
 
 use bytes::Bytes;
 use holdfast_base::{ByteRange, ErrorKind, NodeId};
-use holdfast_drive::{Durable, NewAttributes, NewName, Posix, Rename, Save, Taken, Tree, Unlink, XattrRule};
+use holdfast_drive::{
+    Durable, LeftOut, NewAttributes, NewName, Posix, Rename, Save, SaveBody, Taken, Tree, Unlink, XattrRule,
+};
 use http_body_util::{BodyExt, Full};
 use rig::{Rig, body, bytes, leave, named, new_file, posix};
+use std::ops::Range;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
@@ -25,6 +28,46 @@ pub(crate) async fn until<F: Future<Output = bool>>(seen: impl Fn() -> F) -> Dur
 
 pub(crate) fn save(node: NodeId, base: Option<holdfast_base::ContentId>, size: u64, posix: Posix) -> Save {
     Save { node, base, body: ByteRange::whole(size), size, posix, keep: false, durable: Durable::Now }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_save_leaves_out_what_the_server_has_and_zeros() {
+    let rig = Rig::new().await;
+    let remote = rig.remote().await;
+    let (made, mut content) = (
+        remote.create(new_file(remote.root(), "a"), Bytes::new(), Durable::Now).await.expect("made"),
+        bytes(1, 4 << 20),
+    );
+    let saved = remote.save(save(made.node.id, None, 4 << 20, posix()), body(&content)).await.expect("saved");
+    content[2 << 20..3 << 20].fill(7);
+    content.resize(9 << 20, 0);
+    content.extend_from_slice(b"end");
+    let whole = || Save { base: saved.node.content, ..save(made.node.id, None, content.len() as u64, posix()) };
+    let sent = || [&content[2 << 20..3 << 20], b"end"].concat();
+    let part =
+        |stay: Vec<Range<u64>>, zeros: Vec<Range<u64>>| SaveBody { left_out: LeftOut { stay, zeros }, ..body(&sent()) };
+    for (stay, zeros) in
+        [(vec![0..2, 3..5], vec![5..9]), (vec![0..2, 3..4], vec![4..10]), (vec![0..2, 3..4], vec![0..u64::MAX])]
+    {
+        let error = remote.save(whole(), part(stay, zeros)).await.expect_err("makes no sense");
+        assert_eq!(error.kind(), ErrorKind::InvalidInput, "{error}");
+    }
+    let many =
+        remote.save(whole(), part(vec![0..1; LeftOut::RANGES_MAX + 1], Vec::new())).await.expect_err("are too many");
+    assert_eq!(many.kind(), ErrorKind::TooLarge);
+    assert!(remote.leaves_out());
+
+    // A server that knows nothing of it takes the whole.
+    rig.harm.knows_below.store(47, Ordering::SeqCst);
+    let older = remote.save(whole(), part(vec![0..2, 3..4], vec![4..9])).await.expect_err("is older");
+    assert_eq!((older.kind(), remote.leaves_out()), (ErrorKind::Unsupported, false));
+    rig.harm.knows_below.store(0, Ordering::SeqCst);
+
+    let saved = remote.save(whole(), part(vec![0..2, 3..4], vec![4..9])).await.expect("saved");
+    let open = remote.open(saved.node.content.expect("has content")).await.expect("opened");
+    assert!(open.read(ByteRange::whole(content.len() as u64)).await.expect("read") == content);
+    let local = rig.local().await.open(open.id()).await.expect("opened");
+    assert!(local.is_hole(8).await.expect("looked"));
 }
 
 #[tokio::test(flavor = "multi_thread")]

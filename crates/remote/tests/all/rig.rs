@@ -54,6 +54,8 @@ pub(crate) struct Harm {
     pub(crate) silent: AtomicU64,
     /// Whoever asks does not say that it knows of several names of a file, as clients before that.
     pub(crate) is_older: AtomicBool,
+    /// It does not know the operation of this number and those behind it, which are below 256, if it is not 0.
+    pub(crate) knows_below: AtomicU64,
     /// No more than so many bytes of an answer come, if it is not 0.
     pub(crate) bytes: AtomicU64,
     /// Bytes of answers.
@@ -132,8 +134,15 @@ async fn serve(face: WireFace, who: Arc<Session>, harm: Arc<Harm>) -> SocketAddr
                         if harm.is_older.load(Ordering::SeqCst) {
                             request.headers_mut().remove("holdfast-bonds");
                         }
-                        let request = request
-                            .map(|body| body.map_err(|error| Error::unavailable(error.to_string())).boxed_unsync());
+                        let knows_below = harm.knows_below.load(Ordering::SeqCst);
+                        let mut is_first = true;
+                        let request = request.map(|body| {
+                            let body = body.map_frame(move |frame| {
+                                let head = is_call && std::mem::take(&mut is_first);
+                                if head { frame.map_data(|data| of_an_older_server(&data, knows_below)) } else { frame }
+                            });
+                            body.map_err(|error| Error::unavailable(error.to_string())).boxed_unsync()
+                        });
                         let answer = face.handle(who, request).await;
                         let left = harm.swallow.load(Ordering::SeqCst);
                         if is_call && left > 0 && count % 3 != 2 {
@@ -157,6 +166,19 @@ async fn serve(face: WireFace, who: Arc<Session>, harm: Arc<Harm>) -> SocketAddr
         }
     });
     address
+}
+
+/// A call as a server sees it that knows the operations below this number: the others are none.
+fn of_an_older_server(call: &[u8], knows_below: u64) -> Bytes {
+    let mut call = call.to_vec();
+    // Behind the length an array begins, and in it the number, which has a byte of its own from 24 on.
+    if let Some([0x18, number]) = call.get_mut(5..7)
+        && knows_below > 0
+        && u64::from(*number) >= knows_below
+    {
+        *number = 255;
+    }
+    call.into()
 }
 
 /// An answer in small pieces, of which no more come than these bytes if there is such a limit.
