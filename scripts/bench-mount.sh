@@ -8,6 +8,7 @@
 # nothing in the kernel's cache and with everything; root), tar (10,000 files, and an archive of them unpacked), t1 and t2 (report 003's two tests).
 # Default: all of them.
 #
+# WORK_DIR is where (default: target; /dev/shm leaves the disk out of it), MORE are further options of "bench create" for every load.
 # RUNS is how often each (default: 3); OUTPUT a folder for reports as JSON and HTML; HOLDFAST_BIN names the program (default:
 # target/release/holdfast). RIVALS names some of "bindfs juicefs juicefs-redis rclone seaweedfs", to be mounted as well: bindfs over a folder,
 # JuiceFS with encryption and its metadata in SQLite or in Redis, rclone with encryption over a folder, SeaweedFS with encrypted volumes.
@@ -36,8 +37,9 @@ program=${HOLDFAST_BIN:-$PWD/target/release/holdfast}
 unset HOLDFAST_BIN
 loads=("$@")
 ((${#loads[@]})) || loads=(one eight large names tar t1 t2)
+read -ra more <<<"${MORE:-}"
 mkdir -p target
-work=$(mktemp -d "$PWD/target/bench-mount.XXXXXX")
+work=$(mktemp -d "${WORK_DIR:-$PWD/target}/bench-mount.XXXXXX")
 started=() mounted=()
 clear_away() {
     for at in "${mounted[@]}"; do
@@ -78,7 +80,7 @@ mount_space() {
 
 # Mounts everything on a file system of its own, if it may: on one from which files were removed a moment ago ext4 makes new ones slowly.
 begin() {
-    if ((EUID == 0)); then
+    if ((EUID == 0)) && [[ $(stat -f -c %T "$work") != tmpfs ]]; then
         truncate -s 200G "$work.ext4"
         mkfs.ext4 -q -E nodiscard "$work.ext4"
         mount -o loop "$work.ext4" "$work"
@@ -184,6 +186,6 @@ for load in "${loads[@]}"; do
     fi
     # The rival comes first: ratios are to it.
     "$program" bench create gocryptfs="$work/gocryptfs" first="$work/first" usual="$work/usual" server="$work/server" "${targets[@]}" disk="$work/ext4" \
-        --runs "${RUNS:-3}" "${pids[@]}" --requests "server=http://127.0.0.1:$metrics/metrics" "${shape[@]}" "${report[@]}"
+        --runs "${RUNS:-3}" "${pids[@]}" --requests "server=http://127.0.0.1:$metrics/metrics" "${shape[@]}" "${more[@]}" "${report[@]}"
     clear_away
 done

@@ -13,6 +13,7 @@
 #   RULES         sizes of the policies (default: 0 32 128 1024): so many files of which each has a rule of its own
 #   RIVALS        what else is measured (default: bwrap sandlock bindfs)
 #   SOURCE        a folder with sources (default: what `make tinyconfig` and a small build need of Debian's package linux-source-6.1)
+#   ARCHIVE       a packed copy of SOURCE (.tar.gz): of sources, unpacking this is measured alone
 #   WORK_DIR      where it all takes place (default: target/); put it on the file system to be measured
 #   OUTPUT        where reports go (default: bench-results/run)
 #   HOLDFAST_BIN  the program (default: target/release/holdfast)
@@ -61,6 +62,7 @@ for folder in /bin /sbin /lib /lib32 /lib64; do
     [[ ! -e $folder ]] || readable+=("$folder")
 done
 if [[ -n ${SOURCE:-} ]]; then readable+=("$(realpath "$SOURCE")"); fi
+if [[ -n ${ARCHIVE:-} ]]; then readable+=("$(realpath "$ARCHIVE")"); fi
 # Each policy may read a file of its own for each rule, and write no other in that folder.
 largest=0
 for size in "${sizes[@]}"; do largest=$((size > largest ? size : largest)); done
@@ -216,7 +218,7 @@ for measurement in "${measurements[@]}"; do
             measure fileserver "$work/place" --rounds "$rounds" "${load[@]}"
             ;;
         source)
-            options=()
+            options=(${ARCHIVE:+--archive "$ARCHIVE"})
             if [[ -n ${SOURCE:-} ]]; then
                 tree=$SOURCE
             elif [[ $short == 1 ]]; then

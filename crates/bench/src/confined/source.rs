@@ -35,6 +35,10 @@ pub struct SourceArgs {
     #[arg(long, value_name = "COMMAND")]
     pub build: Vec<String>,
 
+    /// A packed copy of the tree (.tar.gz), of which unpacking alone is measured.
+    #[arg(long, value_name = "FILE", conflicts_with = "build")]
+    pub archive: Option<PathBuf>,
+
     /// Folder to work in; the one that the tree is in by default.
     #[arg(long, value_name = "DIR")]
     pub folder: Option<PathBuf>,
@@ -50,9 +54,14 @@ impl SourceArgs {
         let tree = self.tree.canonicalize().with_context(|| format!("the tree {}", self.tree.display()))?;
         let above = tree.parent().context("the tree is the root of all")?.to_owned();
         let build = if self.build.is_empty() { steps_of(&tree) } else { self.build.clone() };
+        let archive = self
+            .archive
+            .as_ref()
+            .map(|archive| archive.canonicalize().with_context(|| format!("the archive {}", archive.display())));
         self.confined.finish(run(&SourceOptions {
             folder: self.folder.clone().unwrap_or(above),
             tree,
+            archive: archive.transpose()?,
             build,
             confined: self.confined.options()?,
         })?)
@@ -64,6 +73,8 @@ impl SourceArgs {
 pub struct SourceOptions {
     /// The sources.
     pub tree: PathBuf,
+    /// What they are packed in, if nothing is measured but to unpack it.
+    pub archive: Option<PathBuf>,
     /// Commands that build them, as a shell takes them.
     pub build: Vec<String>,
     /// Where.
@@ -125,6 +136,9 @@ fn steps(options: &SourceOptions, name: &str, place: &Path) -> Vec<Step> {
         words: words.iter().map(|word| (*word).to_owned()).collect(),
         folder: folder.to_owned(),
     };
+    if let Some(archive) = &options.archive {
+        return vec![step("unpack", "tar -xzf", &["tar", "-xzf", &archive.display().to_string()], place)];
+    }
     let mut all = vec![
         step("pack", "tar -czf", &["tar", "-czf", ARCHIVE, "-C", &above, "--", name], place),
         step("unpack", "tar -xzf", &["tar", "-xzf", ARCHIVE], place),

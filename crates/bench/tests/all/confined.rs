@@ -1,6 +1,7 @@
 //! What confining costs, measured small: that figures are there and belong together, and that what goes wrong is told and leaves nothing.
 
 use std::path::Path;
+use std::process::Command;
 use std::time::Duration;
 
 use holdfast_bench::Report;
@@ -179,6 +180,7 @@ fn sources_are_packed_unpacked_and_built_in_that_order() {
         let build = vec!["cat one.txt >two.txt".to_owned(), build.to_owned()];
         let options = SourceOptions {
             tree: tree.clone(),
+            archive: None,
             build,
             folder: folder.path().to_owned(),
             confined: under(&["env=env"], 2),
@@ -192,9 +194,25 @@ fn sources_are_packed_unpacked_and_built_in_that_order() {
     assert!(report.error_count == 4 && report.errors[0].message.contains("three.txt"), "{:?}", report.errors);
     assert_eq!(std::fs::read_dir(folder.path()).expect("is there").count(), 1, "the tree alone is there");
     assert_eq!(std::fs::read_dir(&tree).expect("is there").count(), 1, "and as it was");
+    // With an archive, that alone is unpacked.
+    let packed = folder.path().join("packed");
+    std::fs::create_dir(&packed).expect("a folder");
+    let archive = packed.join("tree.tar.gz");
+    let tar = Command::new("tar").arg("-czf").arg(&archive).arg("-C").arg(folder.path()).arg("tree").status();
+    assert!(tar.expect("runs").success());
+    let unpack = |archive: &Path| {
+        let (tree, archive) = (tree.clone(), Some(archive.to_owned()));
+        let (build, folder) = (vec!["false".to_owned()], packed.clone());
+        run_source(&SourceOptions { tree, archive, build, folder, confined: under(&["env=env"], 2) }).expect("it runs")
+    };
+    let report = unpack(&archive);
+    assert!(!report.failed(), "{:?}", report.errors);
+    assert_eq!(comparisons(&report), ["source.unpack"]);
+    assert!(unpack(&tree.join("one.txt")).failed(), "that is no archive");
     assert!(
         run_source(&SourceOptions {
             tree: "/nowhere/at/all".into(),
+            archive: None,
             build: Vec::new(),
             folder: tree,
             confined: under(&[], 1)
