@@ -297,7 +297,8 @@ fn a_full_disk_is_said_and_what_arrived_stays_for_the_next_time() -> Outcome {
     assert!(mount("size=8m")?.success());
     let done = (|| -> Outcome {
         let arguments = ["push", &format!("{}/.", text(&from)?), text(&to)?, "--json"];
-        let output = run(&arguments)?;
+        // Both go at a time: the large one is to take a second until the disk is full.
+        let output = run(&[&arguments[..], &["--limit-rate", "8MiB"]].concat())?;
         assert_eq!(output.status.code(), Some(PARTIAL), "{output:?}");
         let said = std::str::from_utf8(&output.stdout)?;
         assert!(said.contains("the disk is full") && to.join("small").exists() && !to.join("large").exists(), "{said}");
