@@ -90,6 +90,7 @@ fn calls() -> Vec<Call> {
         Call::Reserve(SpaceId(5), u32::MAX),
         Call::Keys(),
         Call::Apply(SpaceId(5), batch(), Durable::Soon),
+        Call::SavePart(save.clone(), vec![(0, 2), (3, u64::MAX)], vec![(4, 5)]),
         Call::Extend(save, (ContentId(4), ByteRange { start: 1 << 20, end: 5 << 20 })),
         Call::Locks(),
         Call::Layouts(vec![ContentId(1), ContentId(i64::MAX)]),
