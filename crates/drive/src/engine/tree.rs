@@ -177,23 +177,26 @@ impl EngineTree {
         if save.size > FILE_BYTES_MAX {
             return Err(wrong());
         }
-        // Counted from the first byte that is sent.
-        let inside = |range: &Range<u64>, end: u64| {
-            let start = range.start.checked_sub(save.body.start / block);
-            start.filter(|_| range.start < range.end && range.end <= end / block).ok_or_else(wrong)
+        // Counted from the first byte that is sent. In order: the same blocks, named often, would be as many in memory.
+        let first = save.body.start / block;
+        let inside = |after: &mut u64, range: &Range<u64>, end: u64| {
+            let fits = *after <= range.start && range.start < range.end && range.end <= end / block;
+            *after = range.end;
+            if fits { Ok(range.start - first) } else { Err(wrong()) }
         };
         let mut add = |start, blocks| within.insert(start, blocks).map_or(Ok(()), |_| Err(wrong()));
         if !stay.is_empty() {
             let base = self.reading(entered, save.base.ok_or_else(wrong)?).await?;
             let end = if base.has_blocks_of(BLOCK_BYTES) { base.size().min(save.body.end) } else { 0 };
+            let mut after = first;
             for range in stay {
-                let start = inside(&range, end)?;
+                let start = inside(&mut after, &range, end)?;
                 add(start, Within::Known(base.block_ids(range).await?))?;
             }
         }
-        let mut id = None;
+        let (mut after, mut id) = (first, None);
         for range in zeros {
-            let (mut start, mut times) = (inside(&range, save.body.end)?, range.end - range.start);
+            let (mut start, mut times) = (inside(&mut after, &range, save.body.end)?, range.end - range.start);
             if id.is_none() {
                 let first = target.clone().store_zeros().await?;
                 id = Some(first.id);

@@ -302,6 +302,8 @@ async fn what_makes_no_sense_is_refused() {
     let wrong = [
         (one(0..1), vec![], "the file has no block that could stay"),
         (vec![], vec![0..1, 0..1], "a block is named twice"),
+        (vec![], vec![0..2, 1..3], "a block is in two ranges"),
+        (vec![], vec![1..2, 0..1], "they are not in order"),
         (vec![], one(3..4), "the file's last block is not whole"),
         (vec![], one(1..1), "there is nothing in it"),
         (vec![], one(Range { start: 2, end: 1 }), "it ends before it begins"),
