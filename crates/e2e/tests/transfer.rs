@@ -295,22 +295,33 @@ fn a_full_disk_is_said_and_what_arrived_stays_for_the_next_time() -> Outcome {
     write_random(&from.join("small"), 1_000, 7)?;
     let mount = |options: &str| Command::new("mount").args(["-t", "tmpfs", "-o", options, "none"]).arg(&to).status();
     assert!(mount("size=8m")?.success());
-    let done = (|| -> Outcome {
-        let arguments = ["push", &format!("{}/.", text(&from)?), text(&to)?, "--json"];
-        // Both go at a time: the large one is to take a second until the disk is full.
-        let output = run(&[&arguments[..], &["--limit-rate", "8MiB"]].concat())?;
-        assert_eq!(output.status.code(), Some(PARTIAL), "{output:?}");
-        let said = std::str::from_utf8(&output.stdout)?;
-        assert!(said.contains("the disk is full") && to.join("small").exists() && !to.join("large").exists(), "{said}");
-        assert!(mount("remount,size=32m")?.success());
-        let output = run(&arguments)?;
-        assert!(output.status.success(), "{output:?}");
-        assert!(end_of(&output)?["stood_bytes"].as_u64() >= Some(6 * MIB), "{output:?}");
-        assert!(tree(&from)? == tree(&to)?);
-        Ok(())
-    })();
-    assert!(Command::new("umount").arg(&to).status()?.success());
-    done
+    let _small = Unmounted(&to);
+    let arguments = ["push", &format!("{}/.", text(&from)?), text(&to)?, "--json"];
+    // Both go at a time: the large one is to take a second until the disk is full.
+    let output = run(&[&arguments[..], &["--limit-rate", "8MiB"]].concat())?;
+    assert_eq!(output.status.code(), Some(PARTIAL), "{output:?}");
+    let said = std::str::from_utf8(&output.stdout)?;
+    assert!(said.contains("the disk is full") && to.join("small").exists() && !to.join("large").exists(), "{said}");
+    assert!(mount("remount,size=32m")?.success());
+    let output = run(&arguments)?;
+    assert!(output.status.success(), "{output:?}");
+    assert!(end_of(&output)?["stood_bytes"].as_u64() >= Some(6 * MIB), "{output:?}");
+    assert!(tree(&from)? == tree(&to)?);
+    Ok(())
+}
+
+/// Takes a mount away, whatever happens.
+struct Unmounted<'a>(&'a Path);
+
+impl Drop for Unmounted<'_> {
+    fn drop(&mut self) {
+        let done = Command::new("umount").arg(self.0).status();
+        assert!(
+            std::thread::panicking() || done.is_ok_and(|status| status.success()),
+            "{} stays mounted",
+            self.0.display()
+        );
+    }
 }
 
 #[test]

@@ -139,6 +139,16 @@ async fn an_operation_whose_answer_is_lost_is_done_once() {
         let b = remote.create(new_file(root, two.as_str()), Bytes::new(), Durable::Now).await.expect("made");
         let content = bytes(round, 300_000);
         let saved = remote.save(save(a.node.id, None, 300_000, posix()), body(&content)).await.expect("saved");
+        // Made longer by zeros that are left out, and cut off again.
+        let longer = Save { base: saved.node.content, ..save(a.node.id, None, 3 << 20, posix()) };
+        let first = [&content[..], &vec![0; (1 << 20) - 300_000]].concat();
+        let left_out = LeftOut { zeros: std::iter::once(1..3).collect(), ..LeftOut::default() };
+        let longer = remote.save(longer, SaveBody { left_out, ..body(&first) }).await.expect("saved");
+        let open = local.open(longer.node.content.expect("has content")).await.expect("opened");
+        let whole = open.read(ByteRange::whole(3 << 20)).await.expect("read");
+        assert!(whole[..1 << 20] == first && whole[1 << 20..].iter().all(|byte| *byte == 0));
+        let cut = Save { base: longer.node.content, ..save(a.node.id, None, 300_000, posix()) };
+        let saved = remote.save(cut, body(&content)).await.expect("saved");
         let change = NewAttributes { mode: Some(0o640), ctime_ns: 5, ..NewAttributes::default() };
         remote.set_attributes(a.node.id, change, posix()).await.expect("changed");
         let xattr = ("user.x".to_owned(), Some(vec![1]), XattrRule::Create);
