@@ -33,6 +33,7 @@ pub mod sealed;
 mod seat;
 pub mod small;
 mod spill;
+mod store;
 mod stream;
 mod target;
 mod transfer;

@@ -148,37 +148,8 @@ impl Core {
         known.insert(entry.number(), entry.node.content) == Some(entry.node.content)
     }
 
-    /// Open files that nobody here writes to and that have another content than when they were opened, from now on with that. One that lost its
-    /// name here while it got another elsewhere has that.
-    pub(crate) async fn changed_elsewhere(&self, looked_max: usize) -> Vec<INodeNo> {
-        let mut stale = Vec::new();
-        let looked = |file: &Arc<OpenFile>| !file.has_writers() || file.may_have_a_name();
-        for file in self.files.all().into_iter().filter(looked).take(looked_max) {
-            let (version, before) = (file.version(), file.shown());
-            let Ok(Some(entry)) = self.tree.entry(file.id).await else { continue };
-            if before.unnamed {
-                file.has_a_name(&before.entry, &entry);
-            }
-            if file.has_writers() {
-                continue;
-            }
-            let known = file.shown().entry;
-            if known.node.content == entry.node.content && known.bond == entry.bond {
-                continue;
-            }
-            if !file.refresh(self, &entry, version) && self.look_at(&file).await.is_err() {
-                continue;
-            }
-            if known.node.content != entry.node.content {
-                self.knows(&entry);
-                stale.push(self.ino(file.id));
-            }
-        }
-        stale
-    }
-
     /// Has an open file be what the drive says it is, unless something waits to be saved.
-    async fn look_at(&self, file: &OpenFile) -> Result<()> {
+    pub(crate) async fn look_at(&self, file: &OpenFile) -> Result<()> {
         loop {
             let version = file.version();
             let Some(entry) = self.tree.entry(file.id).await? else { return Ok(()) };

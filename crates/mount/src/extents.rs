@@ -5,9 +5,10 @@
 //! A copy names the blocks of the source again. It must begin at a block of both files, end at one or at the source's end, and lie at the target's end or
 //! behind it, as the copy of a whole file does; the source must be saved. Everything else the kernel copies by reading and writing.
 
+use crate::body::next_body;
 use crate::core::Core;
 use crate::errno::{Answer, Told};
-use crate::file::{OpenFile, next_body, refuse_too_large};
+use crate::file::{OpenFile, refuse_too_large};
 use crate::meter::waits_for;
 use crate::overlay::Span;
 use crate::under_way::Wait;

@@ -2,23 +2,21 @@
 
 use crate::ahead::Sealing;
 use crate::attributes::now_ns;
+use crate::body::{PIECE_BYTES, append, next_body, read_base, save_body};
 use crate::core::Core;
 use crate::meter::waits_for;
 use crate::overlay::{Overlay, Part};
 use crate::under_way::Wait;
 use bytes::Bytes;
-use futures_util::{StreamExt, TryStreamExt, stream};
 use holdfast_base::limits::{BLOCK_BYTES, FILE_BYTES_MAX};
 use holdfast_base::{ByteRange, ContentId, Error, ErrorKind, NodeId, NodeName, Result};
-use holdfast_drive::{Durable, Entry, LeftOut, NewAttributes, NewNode, NodeKind, OpenContent, Posix, Save, SaveBody};
+use holdfast_drive::{Durable, Entry, LeftOut, NewAttributes, NewNode, NodeKind, OpenContent, Posix, Save};
 use parking_lot::Mutex;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Names that are tried for a file that somebody else changed, too.
 const NAMES_TRIED_MAX: u32 = 1_000;
-/// Bytes of what is saved that are put together at a time.
-const PIECE_BYTES: u64 = BLOCK_BYTES as u64;
 
 /// A file that at least one program has open.
 pub(crate) struct OpenFile {
@@ -472,67 +470,4 @@ pub(crate) fn refuse_too_large(size: u64) -> Result<()> {
         return Err(Error::new(ErrorKind::TooLarge, format!("a file can have {FILE_BYTES_MAX} bytes at most")));
     }
     Ok(())
-}
-
-async fn read_base(base: Option<&Arc<dyn OpenContent>>, range: ByteRange) -> Result<Vec<u8>> {
-    match base {
-        Some(base) => waits_for(Wait::Read, base.read(range)).await,
-        None => Err(Error::internal("a file that is not empty has no content")),
-    }
-}
-
-async fn append(out: &mut Vec<u8>, base: Option<&Arc<dyn OpenContent>>, part: Part) -> Result<()> {
-    match part {
-        Part::Bytes(bytes) => out.extend_from_slice(&bytes),
-        Part::Zeros(count) => out.resize(out.len() + usize::try_from(count).unwrap_or(0), 0),
-        Part::Base(range) => out.extend_from_slice(&read_base(base, range).await?),
-        Part::Ahead(block, range) => out.extend_from_slice(&waits_for(Wait::Read, block.read(range)).await?),
-    }
-    Ok(())
-}
-
-/// What a save of a range of the file sends to be the file's next content.
-pub(crate) fn next_body(
-    core: &Core,
-    overlay: &Overlay,
-    base: Option<Arc<dyn OpenContent>>,
-    range: ByteRange,
-) -> SaveBody {
-    let of_blocks = base.as_ref().is_some_and(|base| base.grain() == Some(PIECE_BYTES));
-    let left_out = if core.tree.leaves_out() { overlay.left_out(range, of_blocks) } else { LeftOut::default() };
-    save_body(overlay.clone(), base, (range, left_out))
-}
-
-/// A range of the file as it is now, which begins where a block does, without what is left out.
-fn save_body(
-    overlay: Overlay,
-    base: Option<Arc<dyn OpenContent>>,
-    (range, left_out): (ByteRange, LeftOut),
-) -> SaveBody {
-    let ahead = overlay.sealed_in(range);
-    let mut starts = Vec::new();
-    let mut at = range.start;
-    // Nothing of the old content lies behind where it ends.
-    for left in left_out.stay.iter().chain(&left_out.zeros).chain([&(u64::MAX..u64::MAX)]) {
-        let end = range.end.min(left.start.saturating_mul(PIECE_BYTES));
-        starts.extend((at..end).step_by(BLOCK_BYTES).filter(|start| !ahead.contains_key(&(start / PIECE_BYTES))));
-        at = left.end.saturating_mul(PIECE_BYTES);
-    }
-    let pieces = stream::iter(starts).map(move |start| {
-        let parts = overlay.parts(ByteRange { start, end: (start + PIECE_BYTES).min(range.end) })?;
-        Ok::<_, Error>(stream::iter(parts).map(Ok))
-    });
-    // Pages go as they are: whoever takes them copies them to where they are sealed.
-    let stream = pieces.try_flatten().and_then(move |part| {
-        let base = base.clone();
-        async move {
-            if let Part::Bytes(bytes) = part {
-                return Ok(bytes);
-            }
-            let mut out = Vec::new();
-            append(&mut out, base.as_ref(), part).await?;
-            Ok(Bytes::from(out))
-        }
-    });
-    SaveBody { stream: stream.boxed(), ahead, left_out }
 }

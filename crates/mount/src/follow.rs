@@ -6,6 +6,7 @@
 //! thread that tells it holds none.
 
 use crate::core::Core;
+use crate::file::OpenFile;
 use fuser::{INodeNo, Notifier};
 use std::sync::Arc;
 use std::time::Duration;
@@ -39,5 +40,36 @@ fn forget(notifier: &Notifier, stale: &[INodeNo]) {
     for ino in stale {
         // An inode that the kernel does not have is none to forget.
         let _ = notifier.inval_inode(*ino, 0, 0);
+    }
+}
+
+impl Core {
+    /// Open files that nobody here writes to and that have another content than when they were opened, from now on with that. One that lost its
+    /// name here while it got another elsewhere has that.
+    async fn changed_elsewhere(&self, looked_max: usize) -> Vec<INodeNo> {
+        let mut stale = Vec::new();
+        let looked = |file: &Arc<OpenFile>| !file.has_writers() || file.may_have_a_name();
+        for file in self.files.all().into_iter().filter(looked).take(looked_max) {
+            let (version, before) = (file.version(), file.shown());
+            let Ok(Some(entry)) = self.tree.entry(file.id).await else { continue };
+            if before.unnamed {
+                file.has_a_name(&before.entry, &entry);
+            }
+            if file.has_writers() {
+                continue;
+            }
+            let known = file.shown().entry;
+            if known.node.content == entry.node.content && known.bond == entry.bond {
+                continue;
+            }
+            if !file.refresh(self, &entry, version) && self.look_at(&file).await.is_err() {
+                continue;
+            }
+            if known.node.content != entry.node.content {
+                self.knows(&entry);
+                stale.push(self.ino(file.id));
+            }
+        }
+        stale
     }
 }

@@ -25,6 +25,7 @@ mod ahead;
 mod attributes;
 mod behind;
 mod belief;
+mod body;
 mod care;
 pub mod control;
 mod core;

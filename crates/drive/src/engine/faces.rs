@@ -7,7 +7,7 @@ use super::finding::refuse_tags;
 use super::intake::{Digester, Intake};
 use super::patch::{Patched, lay_over};
 use super::read::Reading;
-use super::upload::Around;
+use super::store::Around;
 use crate::{
     Conditions, ContentStream, DigestAlgorithm, Drive, FoundNodes, Location, LockRequest, SavedView, SavedWish,
     SearchToSave, SpaceView, Transfer, UploadPart, UploadRequest, UploadView, Walk, WriteOptions,

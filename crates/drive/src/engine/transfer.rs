@@ -7,7 +7,7 @@ use super::access::Entered;
 use super::faces::refuse_root;
 use super::finding::refuse_tags;
 use super::intake::Intake;
-use super::upload::Around;
+use super::store::Around;
 use crate::{Conditions, Transfer};
 use futures_util::StreamExt;
 use futures_util::future::{BoxFuture, FutureExt};

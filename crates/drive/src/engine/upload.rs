@@ -20,16 +20,15 @@
 //! Until the commit nobody sees anything. A failure at any point, or a client that vanishes, gives the upload up: reservation at once,
 //! references and bytes by reclaim.
 
-use super::intake::Intake;
 use super::receive::Received;
 use super::target::{COMMIT_ATTEMPTS_MAX, Stored, Target};
 use super::upload_runs::{Runs, cut_runs};
 use holdfast_base::limits::BLOCK_BYTES;
-use holdfast_base::{BlockId, ContentId, Error, Result};
+use holdfast_base::{ContentId, Error, Result};
 use holdfast_meta::{Catalogue, Missing, NewContent, NewUpload, UploadClaim};
 use holdfast_seal::Codec;
 use holdfast_seal::block::inline_part;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 use std::sync::Arc;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep_until};
@@ -55,38 +54,6 @@ pub(crate) struct Ready {
     /// Kept until the commit: their packs stay open and their plaintext stays at hand.
     stored: Vec<Stored>,
     staged: Option<StagedUpload>,
-}
-
-/// What a content has beside the body that is stored.
-#[derive(Default)]
-pub(crate) struct Around {
-    /// Whole blocks before it.
-    pub(crate) before: Vec<BlockId>,
-    /// Whole blocks within it that are not in its stream, by their number in it: that goes on behind them.
-    pub(crate) within: BTreeMap<u64, Within>,
-    /// Blocks after it, and their plaintext length.
-    pub(crate) after: (Vec<BlockId>, u64),
-}
-
-/// Whole blocks within a body that are not in its stream.
-pub(crate) enum Within {
-    /// One that is stored.
-    Stored(Stored),
-    /// Those that the space has.
-    Known(Vec<BlockId>),
-    /// The one before, so many times more.
-    Same(BlockId, u64),
-}
-
-impl Within {
-    /// How many.
-    pub(crate) const fn blocks(&self) -> u64 {
-        match self {
-            Self::Stored(_) => 1,
-            Self::Known(ids) => ids.len() as u64,
-            Self::Same(_, times) => *times,
-        }
-    }
 }
 
 /// An upload registered in the catalogue, given up unless it is kept.
@@ -140,62 +107,6 @@ impl Drop for StagedUpload {
     }
 }
 
-impl Target {
-    /// Stores a body with what is around it, each block of which is whole but for the last of all. A body of `declared` bytes is reserved for before it
-    /// is read.
-    pub(crate) async fn store(
-        self: &Arc<Self>,
-        mut intake: Intake,
-        declared: Option<u64>,
-        around: Around,
-    ) -> Result<Ready> {
-        let Around { before, mut within, after: (after, after_bytes) } = around;
-        let known = before.len() as u64 + within.values().map(Within::blocks).sum::<u64>();
-        let known_bytes = known * BLOCK_BYTES as u64 + after_bytes;
-        let mut upload = Upload::begin(self.clone(), declared).await?;
-        for id in before {
-            upload.push(Stored::known(id)).await?;
-        }
-        let (mut index, mut more) = (0, true);
-        loop {
-            if let Some(here) = within.remove(&index) {
-                index += here.blocks();
-                upload.take_within(here).await?;
-                continue;
-            }
-            if !more {
-                break;
-            }
-            let first = upload.is_fresh();
-            let block = upload.next_block(declared.filter(|_| first)).await?;
-            let (block, goes_on, slow) = self.fill(&mut intake, block, BLOCK_BYTES).await?;
-            let whole = first && !goes_on && within.is_empty() && after.is_empty();
-            if whole && block.bytes() <= INLINE_RAW_BYTES_MAX {
-                return upload.finish_tiny(block).await;
-            }
-            if !within.is_empty() && !block.bytes().is_multiple_of(BLOCK_BYTES) {
-                return Err(Error::invalid("a body ends within a block before one that is not sent"));
-            }
-            if block.bytes() > 0 {
-                upload.seal(block).await?;
-                index += 1;
-            }
-            (more, upload.slow) = (goes_on, slow);
-            if more {
-                upload.reserve_for(intake.received(), declared).await?;
-            }
-        }
-        if !within.is_empty() {
-            return Err(Error::invalid("a block is not sent that is beyond the body, or named twice"));
-        }
-        upload.settle().await?;
-        for id in after {
-            upload.push(Stored::known(id)).await?;
-        }
-        upload.finish(intake.received() + known_bytes).await
-    }
-}
-
 /// An upload on its way.
 pub(super) struct Upload {
     target: Arc<Target>,
@@ -221,7 +132,7 @@ impl Drop for Upload {
 
 impl Upload {
     /// Begins; a body declared long is registered, and its quota reserved, before a byte of it is read.
-    async fn begin(target: Arc<Target>, declared: Option<u64>) -> Result<Self> {
+    pub(super) async fn begin(target: Arc<Target>, declared: Option<u64>) -> Result<Self> {
         let mut upload = Self::of(target.clone(), Runs::new(target.nonce), None, StageWhen::Full);
         upload.target.refuse_without_room(declared.unwrap_or(0)).await?;
         if let Some(bytes) = declared.filter(|bytes| *bytes > (DIRECT_BLOCKS_MAX * BLOCK_BYTES) as u64) {
@@ -249,12 +160,12 @@ impl Upload {
     }
 
     /// Whether nothing was put in yet.
-    fn is_fresh(&self) -> bool {
+    pub(super) fn is_fresh(&self) -> bool {
         self.stored.is_empty() && self.sealing.is_empty() && self.runs.blocks() == 0
     }
 
     /// Sees to it that an upload of unknown length has reserved what it received.
-    async fn reserve_for(&mut self, received: u64, declared: Option<u64>) -> Result<()> {
+    pub(super) async fn reserve_for(&mut self, received: u64, declared: Option<u64>) -> Result<()> {
         if declared.is_some() || received <= (DIRECT_BLOCKS_MAX * BLOCK_BYTES) as u64 {
             return Ok(());
         }
@@ -313,25 +224,8 @@ impl Upload {
         self.sealing.push_back(tokio::spawn(storing));
     }
 
-    /// Takes blocks that are not in the stream, behind those on their way.
-    async fn take_within(&mut self, within: Within) -> Result<()> {
-        match within {
-            Within::Stored(stored) => self.take_stored(stored).await?,
-            Within::Known(ids) => {
-                for id in ids {
-                    self.take_stored(Stored::known(id)).await?;
-                }
-            }
-            Within::Same(id, times) => {
-                for _ in 0..times {
-                    self.take_stored(Stored::known(id)).await?;
-                }
-            }
-        }
-        Ok(())
-    }
-
-    async fn take_stored(&mut self, stored: Stored) -> Result<()> {
+    /// Takes a block that is stored, behind those on their way.
+    pub(super) async fn take_stored(&mut self, stored: Stored) -> Result<()> {
         if self.sealing.is_empty() {
             return self.push(stored).await;
         }
@@ -380,7 +274,7 @@ impl Upload {
         }
     }
 
-    async fn settle(&mut self) -> Result<()> {
+    pub(super) async fn settle(&mut self) -> Result<()> {
         while !self.sealing.is_empty() {
             self.settle_one().await?;
         }
@@ -446,7 +340,7 @@ impl Upload {
     }
 
     /// Ends a body that fits one buffer: into the catalogue row if it is tiny when sealed, into a pack otherwise.
-    async fn finish_tiny(mut self, block: Received) -> Result<Ready> {
+    pub(super) async fn finish_tiny(mut self, block: Received) -> Result<Ready> {
         let size = block.bytes() as u64;
         if size == 0 {
             return Ok(Ready { content: NewContent::Empty, stored: Vec::new(), staged: None });
@@ -471,7 +365,7 @@ impl Upload {
     }
 
     /// Makes everything durable and says what to commit.
-    async fn finish(mut self, size: u64) -> Result<Ready> {
+    pub(super) async fn finish(mut self, size: u64) -> Result<Ready> {
         self.settle().await?;
         let target = self.target.clone();
         let block_bytes = u32::try_from(BLOCK_BYTES).unwrap_or(u32::MAX);
