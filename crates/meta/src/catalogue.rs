@@ -470,6 +470,8 @@ pub trait Catalogue: Send + Sync + 'static {
         guard: &Guard,
         durable: Durable,
     ) -> Result<Vec<Result<Applied>>>;
+    /// Which changes of a journal, by their numbers, were answered well: an answer each.
+    async fn answered(&self, space: SpaceId, journal: [u8; 16], numbers: Vec<u64>) -> Result<Vec<bool>>;
     /// How a space stands; none if it is gone.
     async fn standing(&self, space: SpaceId) -> Result<Option<Standing>>;
     /// When it answers, everything that was answered before is on disk ([`Durable::Soon`]).

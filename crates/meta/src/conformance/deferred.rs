@@ -1,12 +1,12 @@
 //! Changes that a mount answered before they came here.
 
-use super::stage::{Stage, inline, kind};
+use super::stage::{BLOCK, Stage, block, blocks, claimed, inline, kind, written};
 use crate::catalogue::Catalogue;
 use crate::types::{
     Applied, BATCH_CHANGES_MAX, Batch, Deferred, Durable, Entry, GIVEN_MS, Leave, NewAttributes, NewContent, NewEntry,
     NodeKind, Posix, Rewrite, Unlink,
 };
-use holdfast_base::{ContentId, ErrorKind, NodeId, NodeName, Result};
+use holdfast_base::{ContentId, Error, ErrorKind, NodeId, NodeName, Result};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
@@ -95,6 +95,48 @@ pub async fn what_is_made_and_written_in_one_batch_is_there_once(catalogue: &Arc
     let batch = Batch { journal: [3; 16], changes: vec![(6, one_more); BATCH_CHANGES_MAX + 1] };
     let refused = catalogue.apply(mount.stage.space, batch, &mount.stage.guard(), Durable::Soon).await;
     assert_eq!(kind(refused), ErrorKind::TooLarge);
+}
+
+pub async fn content_in_blocks_is_made_by_its_number(catalogue: &Arc<dyn Catalogue>) {
+    let mount = Mount::new(catalogue).await;
+    let pack = mount.stage.pack(7).await;
+    let saves = |node, base, at, content| {
+        let (content_id, Deferred::Save { rewrite, at, .. }) = mount.save(node, base, 1, (mount.root, at)) else {
+            unreachable!("a save was asked for")
+        };
+        (content_id, Deferred::Save { rewrite: Rewrite { content, ..rewrite }, content_id, at })
+    };
+    let (file, make_file) = mount.create(mount.root, "f", NodeKind::File);
+    let (other, make_other) = mount.create(mount.root, "g", NodeKind::File);
+    // A block twice, and the same one in another file that waited beside it.
+    let (content, save) = saves(file, None, "f", blocks(vec![written(1, pack), written(2, pack), claimed(1)]));
+    let (_, save_other) = saves(other, None, "g", blocks(vec![written(2, pack)]));
+    let answers = mount.apply(vec![(1, make_file), (2, make_other), (3, save.clone()), (4, save_other)]).await;
+    assert!(answers.iter().all(|answer| matches!(answer, Ok(Applied::Made(_)))), "{answers:?}");
+    let entry = mount.entry(file).await;
+    assert_eq!((entry.node.content, entry.node.size), (Some(content), 3 * u64::from(BLOCK)));
+    let found = catalogue.content(content).await.expect("reads").expect("is there");
+    assert_eq!((found.blocks, found.block_bytes), (3, BLOCK));
+    let ids = [block(1), block(2), block(3)];
+    let places = catalogue.block_places(mount.stage.space, &ids).await.expect("reads");
+    assert_eq!(places.iter().map(Option::is_some).collect::<Vec<_>>(), [true, true, false]);
+    assert_eq!(mount.stage.used().await.0, 4 * u64::from(BLOCK));
+    // A block that nobody wrote is refused by itself.
+    let (_, lost) = saves(file, Some(content), "f", blocks(vec![written(4, pack), claimed(3)]));
+    let (_, well) = saves(other, entry_content(&mount, other).await, "g", blocks(vec![claimed(1)]));
+    let answers = mount.apply(vec![(5, lost), (6, well)]).await;
+    let kinds: Vec<_> = answers.iter().map(|answer| answer.as_ref().map(drop).map_err(Error::kind)).collect();
+    assert_eq!(kinds, [Err(ErrorKind::InvalidInput), Ok(())]);
+    assert_eq!(mount.entry(file).await.node.content, Some(content));
+    let answered = |journal, numbers: &[u64]| catalogue.answered(mount.stage.space, journal, numbers.to_vec());
+    assert_eq!(answered([3; 16], &[1, 3, 5, 6, 7]).await.expect("answers"), [true, true, false, true, false]);
+    assert_eq!(answered([4; 16], &[1]).await.expect("answers"), [false]);
+    assert_eq!(answered([3; 16], &[]).await.expect("answers"), []);
+    assert!(matches!(&mount.apply(vec![(3, save)]).await[..], [Ok(Applied::Before)]));
+}
+
+async fn entry_content(mount: &Mount, node: NodeId) -> Option<ContentId> {
+    mount.entry(node).await.node.content
 }
 
 pub async fn going_through_a_journal_again_changes_nothing(catalogue: &Arc<dyn Catalogue>) {

@@ -125,7 +125,7 @@ macro_rules! catalogue_conformance {
                 a_folder_that_goes_takes_its_names_out, an_old_version_comes_back_under_all_names,
                 names_of_one_file_are_renamed_as_posix_has_it, a_file_is_held_by_its_last_name,
                 what_a_mount_answered_finds_the_file_by_any_number, a_space_that_goes_takes_its_bonds_with_it;
-            deferred: what_is_made_and_written_in_one_batch_is_there_once, going_through_a_journal_again_changes_nothing,
+            deferred: what_is_made_and_written_in_one_batch_is_there_once, content_in_blocks_is_made_by_its_number, going_through_a_journal_again_changes_nothing,
                 one_refusal_spoils_nothing_else, what_was_refused_may_come_again, what_others_did_meanwhile_is_kept_beside,
                 times_of_folders_and_attributes_come_in_order, numbers_are_given_out_once,
                 numbers_that_were_given_are_remembered, a_folder_has_no_content;

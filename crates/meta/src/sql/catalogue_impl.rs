@@ -4,8 +4,8 @@ use super::codec::{rows, unsigned};
 use super::engine::{Engine, Ops, Reading};
 use super::seam::Link;
 use super::{
-    accounts, audit, factors, identities, index, jobs, members, metering, monitor, numbers, packs, posix, properties,
-    resumable, searches, shares, slots, spaces, state, tree_read, xattrs,
+    accounts, audit, factors, identities, index, jobs, members, metering, monitor, numbers, packs, posix, posix_batch,
+    properties, resumable, searches, shares, slots, spaces, state, tree_read, xattrs,
 };
 use crate::catalogue::{
     Attempts, Catalogue, Change, Changed, Found, Guard, Missing, MovedBlock, NewUpload, Relocation,
@@ -775,6 +775,10 @@ impl<E: Engine> Catalogue for E {
         durable: Durable,
     ) -> Result<Vec<Result<Applied>>> {
         Ops(self).apply(space, batch, guard, durable).await
+    }
+
+    async fn answered(&self, space: SpaceId, journal: [u8; 16], numbers: Vec<u64>) -> Result<Vec<bool>> {
+        self.read(Reading::Point, move |link| posix_batch::answered(link, space, journal, &numbers)).await
     }
 
     async fn standing(&self, space: SpaceId) -> Result<Option<Standing>> {

@@ -29,21 +29,13 @@ impl Bytes {
 pub(super) fn insert(tx: &Tx<'_>, space: &mut SpaceState, new: &NewContent) -> Done<Bytes> {
     match new {
         NewContent::Empty => Ok(Bytes::EMPTY),
-        NewContent::Inline { .. } => insert_small(tx, space, new, ContentId(tx.new_id()?)),
-        NewContent::Blocks { size, block_bytes, nonce, tag, runs } => {
-            let id = tx.new_id()?;
-            let blocks = append_all(tx, space, id, runs)?;
-            check_size(*size, blocks, *block_bytes)?;
-            let row = Row { size: *size, refs: 1, block_bytes: *block_bytes, blocks, nonce, tag, inline: None };
-            insert_row(tx, space, id, &row)?;
-            Ok(Bytes { content: Some(ContentId(id)), size: *size })
-        }
+        NewContent::Inline { .. } | NewContent::Blocks { .. } => insert_as(tx, space, new, ContentId(tx.new_id()?)),
         NewContent::Staged { content, size, tag } => finish_upload(tx, space, *content, *size, tag),
     }
 }
 
-/// The same for a content without blocks, by a number that was reserved for it.
-pub(super) fn insert_small(tx: &Tx<'_>, space: &SpaceState, new: &NewContent, id: ContentId) -> Done<Bytes> {
+/// The same for a content that is not staged, by a number that was reserved for it.
+pub(super) fn insert_as(tx: &Tx<'_>, space: &mut SpaceState, new: &NewContent, id: ContentId) -> Done<Bytes> {
     match new {
         NewContent::Empty => Ok(Bytes::EMPTY),
         NewContent::Inline { size, nonce, tag, sealed } => {
@@ -51,9 +43,14 @@ pub(super) fn insert_small(tx: &Tx<'_>, space: &SpaceState, new: &NewContent, id
             insert_row(tx, space, id.0, &row)?;
             Ok(Bytes { content: Some(id), size: *size })
         }
-        NewContent::Blocks { .. } | NewContent::Staged { .. } => {
-            refuse(ErrorKind::InvalidInput, "only content of no blocks can be made by a number of one's own")
+        NewContent::Blocks { size, block_bytes, nonce, tag, runs } => {
+            let blocks = append_all(tx, space, id.0, runs)?;
+            check_size(*size, blocks, *block_bytes)?;
+            let row = Row { size: *size, refs: 1, block_bytes: *block_bytes, blocks, nonce, tag, inline: None };
+            insert_row(tx, space, id.0, &row)?;
+            Ok(Bytes { content: Some(id), size: *size })
         }
+        NewContent::Staged { .. } => refuse(ErrorKind::InvalidInput, "what was staged has its number already"),
     }
 }
 

@@ -14,12 +14,13 @@
 //! made and written in one batch is made with its content.
 
 use super::chain::child;
-use super::contents::{Bytes, insert_small};
+use super::contents::{Bytes, insert_as};
 use super::engine::{Engine, Ops, Scope};
 use super::fault::{Done, Fault, refuse};
 use super::posix::{self, End, Place, for_change, place, touch};
 use super::posix_write::{add_entry, change_attributes, refusal, replace_content};
 use super::query as sql;
+use super::seam::Link;
 use super::state::SpaceState;
 use super::tx::Tx;
 use crate::catalogue::Guard;
@@ -61,6 +62,12 @@ impl<E: Engine> Ops<'_, E> {
         let work = move |tx: &Tx<'_>| apply(tx, space, &batch, &guard);
         self.0.submit_when("apply", Scope::Space(space), work, refusal, durable).await
     }
+}
+
+/// See [`Catalogue::answered`](crate::Catalogue::answered).
+pub(super) fn answered(link: &dyn Link, space: SpaceId, journal: [u8; 16], numbers: &[u64]) -> Done<Vec<bool>> {
+    let journal = Journal::found(link, space, journal)?;
+    Ok(numbers.iter().map(|number| journal.as_ref().is_some_and(|journal| journal.has(*number))).collect())
 }
 
 fn apply(tx: &Tx<'_>, space: SpaceId, batch: &Batch, guard: &Guard) -> Done<Vec<Result<Applied>>> {
@@ -142,23 +149,24 @@ struct Journal {
 
 impl Journal {
     fn load(tx: &Tx<'_>, space: SpaceId, id: [u8; 16], now_ms: i64) -> Done<Self> {
+        if let Some(found) = Self::found(tx, space, id)? {
+            return Ok(found);
+        }
+        let sql = "DELETE FROM journal WHERE space_id = ?1 AND seen_ms < ?2";
+        sql::put(tx, sql, (space.0, now_ms.saturating_sub(GIVEN_MS)))?;
+        let sql = "DELETE FROM journal WHERE space_id = ?1 AND seen_ms <= (SELECT seen_ms FROM journal WHERE space_id = ?1 \
+                   ORDER BY seen_ms DESC LIMIT 1 OFFSET ?2)";
+        sql::put(tx, sql, (space.0, JOURNALS_MAX))?;
+        Ok(Self { id, space, before: 0, last: 0, missed: BTreeSet::new() })
+    }
+
+    fn found(link: &dyn Link, space: SpaceId, id: [u8; 16]) -> Done<Option<Self>> {
         let sql = "SELECT last, missed FROM journal WHERE id = ?1 AND space_id = ?2";
-        let found = sql::first(tx, sql, (&id, space.0), |row| Ok((row.get::<u64>(0)?, row.get::<Vec<u8>>(1)?)))?;
-        let Some((last, missed)) = found else {
-            let sql = "DELETE FROM journal WHERE space_id = ?1 AND seen_ms < ?2";
-            sql::put(tx, sql, (space.0, now_ms.saturating_sub(GIVEN_MS)))?;
-            let sql = "DELETE FROM journal WHERE space_id = ?1 AND seen_ms <= (SELECT seen_ms FROM journal WHERE space_id = ?1 \
-                       ORDER BY seen_ms DESC LIMIT 1 OFFSET ?2)";
-            sql::put(tx, sql, (space.0, JOURNALS_MAX))?;
-            return Ok(Self { id, space, before: 0, last: 0, missed: BTreeSet::new() });
-        };
-        let (numbers, _) = missed.as_chunks::<8>();
-        Ok(Self {
-            id,
-            space,
-            before: last,
-            last,
-            missed: numbers.iter().map(|number| u64::from_le_bytes(*number)).collect(),
+        sql::first(link, sql, (&id, space.0), |row| {
+            let (last, missed) = (row.get::<u64>(0)?, row.get::<Vec<u8>>(1)?);
+            let (numbers, _) = missed.as_chunks::<8>();
+            let missed = numbers.iter().map(|number| u64::from_le_bytes(*number)).collect();
+            Ok(Self { id, space, before: last, last, missed })
         })
     }
 
@@ -334,11 +342,14 @@ impl Run<'_, '_> {
         Ok(Applied::Aside(entry))
     }
 
-    fn content(&self, (content, id): (&NewContent, ContentId)) -> Done<Bytes> {
+    fn content(&mut self, (content, id): (&NewContent, ContentId)) -> Done<Bytes> {
         if *content != NewContent::Empty {
             self.refuse_number(id.0)?;
         }
-        insert_small(self.tx, &self.state, content, id)
+        match insert_as(self.tx, &mut self.state, content, id) {
+            Err(Fault::Missing(_)) => refuse(ErrorKind::InvalidInput, "the content has blocks that were not written"),
+            inserted => inserted,
+        }
     }
 
     fn is_content(&self, id: ContentId) -> Done<bool> {
