@@ -38,6 +38,7 @@ mod stream;
 mod target;
 mod transfer;
 mod tree;
+pub(crate) mod unsynced;
 mod upload;
 mod upload_runs;
 mod view;
@@ -48,9 +49,10 @@ use ahead::Waiting;
 use budget::{Downloads, Uploads};
 use holdfast_base::{Clock, Result, Uid};
 use holdfast_blob::BlobStore;
-use holdfast_meta::{Catalogue, InstanceId, NewInstance};
+use holdfast_meta::{Catalogue, InstanceId, NewInstance, Pack};
 pub(crate) use packer::PackLease;
 use packer::{PackBounds, Packer};
+use parking_lot::Mutex;
 use seat::Seat;
 use spill::Spill;
 use std::path::PathBuf;
@@ -75,6 +77,9 @@ pub struct EngineOptions {
     pub scratch_folder: PathBuf,
     /// File that says to the next process that mounts on other machines may have locks; see [`LockTable::new`].
     pub locks_mark: Option<PathBuf>,
+    /// Journals of mounts wait that may name blocks in packs which an earlier process left open: these stay open until [`Engine::seal_left`], or for the
+    /// next start.
+    pub keep_left: bool,
     /// Who serves.
     pub instance: NewInstance,
 }
@@ -88,6 +93,7 @@ impl Default for EngineOptions {
             workers: std::thread::available_parallelism().map_or(2, std::num::NonZero::get),
             scratch_folder: std::env::temp_dir(),
             locks_mark: None,
+            keep_left: false,
             instance: NewInstance {
                 uid: Uid([0; Uid::BYTES]),
                 name: "here".into(),
@@ -103,6 +109,8 @@ pub(crate) struct Shared {
     pub(crate) store: Arc<dyn BlobStore>,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) seat: Arc<Seat>,
+    /// Packs that processes before this one left open.
+    left: Mutex<Vec<Pack>>,
     pub(crate) packer: Packer,
     /// See [`EngineOptions::pack_bytes`].
     pub(crate) pack_bytes: u64,
@@ -133,13 +141,15 @@ impl Engine {
         clock: Arc<dyn Clock>,
         options: EngineOptions,
     ) -> Result<Self> {
-        let seat = Arc::new(Seat::take(options.instance, &*catalogue, &*store).await?);
+        let (seat, left) = Seat::take(options.instance, &*catalogue).await?;
+        let seat = Arc::new(seat);
         let uploads = Uploads::new(options.upload_bytes);
         // Half of it is left for whoever waits.
         let bounds = PackBounds { pack_bytes: options.pack_bytes, share_bytes: uploads.working.bytes() / 2 };
         let shared = Shared {
             packer: Packer::start(store.clone(), catalogue.clone(), clock.clone(), seat.clone(), bounds),
             seat,
+            left: Mutex::new(left),
             pack_bytes: options.pack_bytes,
             workers: Workers::start(options.workers)?,
             uploads,
@@ -152,7 +162,17 @@ impl Engine {
             store,
             clock,
         };
-        Ok(Self { shared: Arc::new(shared) })
+        let engine = Self { shared: Arc::new(shared) };
+        if !options.keep_left {
+            engine.seal_left().await?;
+        }
+        Ok(engine)
+    }
+
+    /// Seals what processes before this one left open: nothing in it is to be found any more but what the catalogue knows.
+    pub async fn seal_left(&self) -> Result<()> {
+        let left = std::mem::take(&mut *self.shared.left.lock());
+        seat::seal_left(left, &*self.shared.catalogue, &*self.shared.store).await
     }
 
     /// Closes the open pack and leaves; for a clean stop, after the last request.

@@ -13,13 +13,14 @@ mod types;
 
 pub use engine::LINK_VIEW;
 pub use engine::ahead::SealedAhead;
+pub use engine::unsynced::{Prepared, Rescued, Unsynced};
 pub use holdfast_meta::{
     Access, Applied, BATCH_CHANGES_MAX, Batch, Bond, Change, Changed, Compression, Content, Cursor, Deferred, Durable,
     Entry, Expect, HITS_MAX, HeldUp, Leave, Lock, MANIFEST_CHUNK_BLOCKS, ManifestChunk, MediaGroup, NameTaken,
-    NewAttributes, NewContent, NewEntry, NewName, Node, NodeKind, Posix, Property, PropertyChange, Rename, Renamed,
-    Retention, Rewrite, Role, SEARCHES_MAX, SMART_HITS_MAX, SearchQuery, Shared, Special, Standing, TAG_LIST_MAX,
-    TAG_NAMESPACE, TAGS_MAX, Tag, TagChange, TagCount, Taken, TrashEntry, Unlink, Usage, Version, WhichSearch,
-    XATTRS_BYTES_MAX, XattrRule, entity_tag,
+    NewAttributes, NewContent, NewEntry, NewName, Node, NodeKind, Place, Posix, Property, PropertyChange, Rename,
+    Renamed, Retention, Rewrite, Role, SEARCHES_MAX, SMART_HITS_MAX, SearchQuery, Shared, Special, StagedBlock,
+    StagedRun, Standing, TAG_LIST_MAX, TAG_NAMESPACE, TAGS_MAX, Tag, TagChange, TagCount, Taken, TrashEntry, Unlink,
+    Usage, Version, WhichSearch, XATTRS_BYTES_MAX, XattrRule, entity_tag,
 };
 pub use tree::*;
 pub use types::*;

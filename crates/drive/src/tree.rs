@@ -4,8 +4,9 @@
 //! implementations to come to: [`Engine::tree`](crate::engine::Engine::tree) on this machine, and a client that seals by itself and
 //! speaks to a server (docs/design/mount.md).
 
+use crate::engine::small::{Sealed, SealedBlock};
 use crate::posix_locks::Locking;
-use crate::{ContentStream, SealedAhead};
+use crate::{ContentStream, Prepared, SealedAhead, Unsynced};
 use async_trait::async_trait;
 use bytes::Bytes;
 use holdfast_base::{ByteRange, ContentId, Error, ErrorKind, NodeId, NodeName, Result};
@@ -215,6 +216,8 @@ pub struct Waiting {
     pub changes: u64,
     /// Bytes of the journal on disk.
     pub bytes: u64,
+    /// Bytes of content that is in the store and not synced there.
+    pub unsynced_bytes: u64,
     /// When the oldest was made, in nanoseconds since 1970.
     pub oldest_ns: Option<i64>,
     /// How many were refused and are tried again.
@@ -228,6 +231,9 @@ pub struct Waiting {
 /// See [`Waiting::reasons`].
 pub const REFUSED_SHOWN_MAX: usize = 100;
 
+/// Bytes of a content that is prepared at most: with so many blocks, a transaction takes a few milliseconds.
+pub const PREPARED_BYTES_MAX: u64 = 64 << 20;
+
 /// A tree that takes changes which were answered before it knew of them.
 #[async_trait]
 pub trait Deferring: Tree {
@@ -235,10 +241,38 @@ pub trait Deferring: Tree {
     async fn may_change(&self) -> Result<()>;
     /// Gives out up to so many numbers for nodes and contents that nobody else gets, at least one.
     async fn reserve(&self, count: u32) -> Result<Range<i64>>;
-    /// Seals content that is small enough to lie in the catalogue; none if it is not. Waits for nobody.
-    fn seal_small(&self, plain: &[u8]) -> Result<Option<NewContent>>;
-    /// Opens what [`Self::seal_small`] sealed.
+    /// Seals content that may be small enough to lie in the catalogue. Waits for nobody.
+    fn seal_small(&self, plain: &[u8]) -> Result<Sealed>;
+    /// Opens what [`Self::seal_small`] found small enough.
     fn open_small(&self, content: &NewContent) -> Result<Vec<u8>>;
+    /// Whether content may be written before it is synced, for [`Self::prepare`] and what belongs to it.
+    fn prepares(&self) -> bool {
+        false
+    }
+    /// Writes what a save of a whole file is to have, and syncs nothing of it. At most [`PREPARED_BYTES_MAX`].
+    async fn prepare(&self, _save: &Save, _body: SaveBody) -> Result<Prepared> {
+        Err(Error::new(ErrorKind::Unsupported, "content is written by the save here"))
+    }
+    /// Writes a block that turned out too large for [`Self::seal_small`], as a whole content; none if the space has it.
+    async fn prepare_block(&self, _block: SealedBlock) -> Result<Option<Prepared>> {
+        Ok(None)
+    }
+    /// Saves it at once, as [`Tree::save`] does.
+    async fn save_prepared(&self, _save: Save, _prepared: Prepared) -> Result<Entry> {
+        Err(Error::new(ErrorKind::Unsupported, "content is written by the save here"))
+    }
+    /// Makes contents durable. Before that, [`Self::apply`] must not have them.
+    async fn sync(&self, contents: &[Unsynced]) -> Result<()> {
+        if contents.is_empty() { Ok(()) } else { Err(Error::internal("nothing was written before its sync here")) }
+    }
+    /// Writes a content once more that was written and may be lost, by this process or one before it; none if it is.
+    async fn rescue(&self, _content: &NewContent) -> Result<Option<Unsynced>> {
+        Ok(None)
+    }
+    /// Which changes of a journal, by their numbers, were answered well by [`Self::apply`]: an answer each.
+    async fn answered(&self, _journal: [u8; 16], numbers: Vec<u64>) -> Result<Vec<bool>> {
+        Ok(vec![false; numbers.len()])
+    }
     /// Whether other faces lock anything in the space, or may do: then names are taken away and given as they were before anything was answered first.
     async fn has_locks(&self) -> Result<bool>;
     /// The count of the space's changes, which a power cut that takes changes back takes back as well; none where this machine's power cuts take none.

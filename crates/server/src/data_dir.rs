@@ -201,6 +201,28 @@ impl DataDir {
         self.root.join("mounts")
     }
 
+    /// Whether mounts left journals that are more than their header of 24 bytes.
+    pub fn changes_wait(&self) -> Result<bool> {
+        let listed = |folder: &Path| match fs::read_dir(folder) {
+            Ok(entries) => entries.collect::<std::io::Result<Vec<_>>>(),
+            Err(error) if matches!(error.kind(), std::io::ErrorKind::NotFound | std::io::ErrorKind::NotADirectory) => {
+                Ok(Vec::new())
+            }
+            Err(error) => Err(error),
+        };
+        for mount in listed(&self.mounts())? {
+            for entry in listed(&mount.path())? {
+                let path = PathBuf::from(entry.file_name());
+                // What is damaged is kept beside them.
+                let is_journal = path.extension().is_none() && path.to_string_lossy().starts_with("journal-");
+                if is_journal && entry.metadata()?.len() > 24 {
+                    return Ok(true);
+                }
+            }
+        }
+        Ok(false)
+    }
+
     /// A file that is there while mounts on other machines may have locks.
     pub fn lock_mark(&self) -> PathBuf {
         self.root.join("mount-locks")

@@ -60,6 +60,7 @@ impl LocalDrive {
         let options = EngineOptions {
             scratch_folder: directory.scratch(),
             locks_mark: Some(directory.lock_mark()),
+            keep_left: directory.changes_wait()?,
             instance,
             ..EngineOptions::default()
         };
@@ -91,6 +92,11 @@ impl LocalDrive {
             tasks,
             _lock: lock,
         })
+    }
+
+    /// Seals what processes before this one left open, once no journal of a mount waits that may name something in it.
+    pub async fn seal_left(&self) -> Result<()> {
+        if self.directory.changes_wait()? { Ok(()) } else { self.engine.seal_left().await }
     }
 
     /// The data directory.

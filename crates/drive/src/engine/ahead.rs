@@ -1,4 +1,4 @@
-//! Blocks of a file that a mount seals while the file is still being written, before the save that names them.
+//! Blocks that a mount seals while the file is still being written, before the save that names them, and those of a save that the disk does not have yet ([`super::unsynced`]).
 //!
 //! Such a block is in a pack and nowhere else: the catalogue learns of it by the save. Until then a lease keeps its pack open, so that nobody takes it
 //! for dead; if the save never comes, it is dead when the lease is gone, and reclaimed like any block of an upload that was given up. Blocks of the same
@@ -76,6 +76,18 @@ impl PartialEq for SealedAhead {
 impl Eq for SealedAhead {}
 
 impl SealedAhead {
+    /// A block that was just written.
+    pub(super) fn new(target: &Target, id: BlockId, lease: PackLease) -> Self {
+        let Target { shared, keys, space, .. } = target;
+        let block = Arc::new(Block { shared: shared.clone(), keys: keys.clone(), space: *space, id, lease });
+        shared.ahead.add(&block);
+        Self(block)
+    }
+
+    pub(super) fn lease(&self) -> &PackLease {
+        &self.0.lease
+    }
+
     /// A part of its plaintext.
     pub async fn read(&self, range: Range<usize>) -> Result<Vec<u8>> {
         let block = &self.0;
@@ -117,18 +129,19 @@ impl Target {
         }
         drop(parts);
         let (id, buffer) = self.identify(buffer, None).await?;
-        if let Some(waiting) = self.shared.ahead.get(self.space, id).filter(SealedAhead::is_sound) {
+        if let Some(waiting) = self.waiting(id) {
             return Ok(Some(waiting));
         }
         if self.has(id).await? {
             return Ok(None);
         }
         let record = self.seal_block(id, buffer).await?;
-        let lease = self.append(record).await?;
-        let (shared, keys) = (self.shared.clone(), self.keys.clone());
-        let block = Arc::new(Block { shared, keys, space: self.space, id, lease });
-        self.shared.ahead.add(&block);
-        Ok(Some(SealedAhead(block)))
+        Ok(Some(SealedAhead::new(self, id, self.append(record).await?)))
+    }
+
+    /// A block that is written already and waits to be named.
+    pub(super) fn waiting(&self, id: BlockId) -> Option<SealedAhead> {
+        self.shared.ahead.get(self.space, id).filter(SealedAhead::is_sound)
     }
 
     /// What was sealed ahead of a save, for the save, by number of the block in what is sent from byte `start` of the file on.

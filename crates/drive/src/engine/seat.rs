@@ -31,12 +31,11 @@ struct Told {
 }
 
 impl Seat {
-    /// Joins, and seals what those who are gone left open.
-    pub(crate) async fn take(new: NewInstance, catalogue: &dyn Catalogue, store: &dyn BlobStore) -> Result<Self> {
+    /// Joins; answers the packs that those who are gone left open as well.
+    pub(crate) async fn take(new: NewInstance, catalogue: &dyn Catalogue) -> Result<(Self, Vec<Pack>)> {
         let joined = catalogue.join(new.clone()).await?;
-        seal_left(joined.left, catalogue, store).await?;
         let told = Told { new, addresses: String::new() };
-        Ok(Self { id: AtomicI64::new(joined.id.0), told: Mutex::new(told) })
+        Ok((Self { id: AtomicI64::new(joined.id.0), told: Mutex::new(told) }, joined.left))
     }
 
     /// The number of now.
@@ -95,7 +94,7 @@ impl Engine {
 }
 
 /// Seals packs as they lie in the store: whatever of them no file refers to is reclaimed like any dead block.
-async fn seal_left(packs: Vec<Pack>, catalogue: &dyn Catalogue, store: &dyn BlobStore) -> Result<()> {
+pub(super) async fn seal_left(packs: Vec<Pack>, catalogue: &dyn Catalogue, store: &dyn BlobStore) -> Result<()> {
     for pack in packs {
         let bytes = store.len(pack.name).await?.unwrap_or(0);
         // Where its records end, unless it was closed and only the catalogue did not hear of it.

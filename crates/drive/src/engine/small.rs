@@ -4,7 +4,7 @@
 
 use super::upload::{INLINE_RAW_BYTES_MAX, INLINE_SEALED_BYTES_MAX};
 use super::workers::with_tools;
-use holdfast_base::{Error, ErrorKind, Result};
+use holdfast_base::{BlockId, Error, ErrorKind, Result};
 use holdfast_meta::{Compression, NewContent};
 use holdfast_seal::block::{RECORD_PREFIX_BYTES, inline_bytes, inline_part};
 use holdfast_seal::{BlockKeys, Codec};
@@ -18,31 +18,67 @@ pub const fn codec_of(compression: Compression) -> Codec {
     }
 }
 
+/// Content that was sealed where it was asked for.
+pub enum Sealed {
+    /// It fits the catalogue.
+    Small(NewContent),
+    /// It does not; as the block that it is, if it was sealed.
+    Large(Option<SealedBlock>),
+}
+
+impl Sealed {
+    /// The content, if it is small enough.
+    pub fn small(self) -> Option<NewContent> {
+        match self {
+            Self::Small(content) => Some(content),
+            Self::Large(_) => None,
+        }
+    }
+}
+
+/// A block that is sealed, and nowhere.
+pub struct SealedBlock {
+    pub(super) id: BlockId,
+    pub(super) size: u64,
+    pub(super) record: Vec<u8>,
+}
+
 /// Seals; none if it turns out too large.
 pub fn seal(keys: &BlockKeys, codec: Codec, plain: &[u8]) -> Result<Option<NewContent>> {
-    if plain.is_empty() {
-        return Ok(Some(NewContent::Empty));
-    }
-    let hopeless = plain.len() > INLINE_SEALED_BYTES_MAX && codec == Codec::None;
-    if plain.len() > INLINE_RAW_BYTES_MAX || hopeless {
+    if plain.len() > INLINE_SEALED_BYTES_MAX && codec == Codec::None {
         return Ok(None);
+    }
+    match seal_any(keys, codec, plain)? {
+        Sealed::Small(content) => Ok(Some(content)),
+        Sealed::Large(_) => Ok(None),
+    }
+}
+
+/// Seals what is not too much to be sealed at once.
+pub fn seal_any(keys: &BlockKeys, codec: Codec, plain: &[u8]) -> Result<Sealed> {
+    if plain.is_empty() {
+        return Ok(Sealed::Small(NewContent::Empty));
+    }
+    if plain.len() > INLINE_RAW_BYTES_MAX {
+        return Ok(Sealed::Large(None));
     }
     let mut buffer = Vec::with_capacity(RECORD_PREFIX_BYTES + plain.len());
     buffer.resize(RECORD_PREFIX_BYTES, 0);
     buffer.extend_from_slice(plain);
     let id = keys.id(plain);
-    let sealed = with_tools(|tools| {
+    let record = with_tools(|tools| {
         let spare = std::mem::take(&mut tools.spare);
         let (record, spare) = tools.sealer.seal(keys, id, codec, buffer, spare)?;
         tools.spare = spare;
-        Ok::<_, Error>(inline_part(&record).to_vec())
+        Ok::<_, Error>(record)
     })?;
+    let (size, sealed) = (plain.len() as u64, inline_part(&record));
     if sealed.len() > INLINE_SEALED_BYTES_MAX {
-        return Ok(None);
+        return Ok(Sealed::Large(Some(SealedBlock { id, size, record })));
     }
-    let (size, nonce) = (plain.len() as u64, holdfast_seal::keys::random_bytes()?);
+    let nonce = holdfast_seal::keys::random_bytes()?;
     let tag = keys.content_tag(&nonce, size, 0);
-    Ok(Some(NewContent::Inline { size, nonce, tag, sealed }))
+    Ok(Sealed::Small(NewContent::Inline { size, nonce, tag, sealed: sealed.to_vec() }))
 }
 
 /// Opens what was sealed so.

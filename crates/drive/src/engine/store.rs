@@ -45,6 +45,23 @@ impl Target {
     /// is read.
     pub(crate) async fn store(
         self: &Arc<Self>,
+        intake: Intake,
+        declared: Option<u64>,
+        around: Around,
+    ) -> Result<Ready> {
+        let upload = Upload::begin(self.clone(), declared).await?;
+        self.store_in(upload, intake, declared, around).await
+    }
+
+    /// The same for a body of so many bytes, few enough for one transaction; nothing of it is synced.
+    pub(super) async fn write(self: &Arc<Self>, intake: Intake, bytes: u64, around: Around) -> Result<Ready> {
+        let upload = Upload::unsynced(self.clone(), bytes).await?;
+        self.store_in(upload, intake, Some(bytes), around).await
+    }
+
+    async fn store_in(
+        self: &Arc<Self>,
+        mut upload: Upload,
         mut intake: Intake,
         declared: Option<u64>,
         around: Around,
@@ -52,7 +69,6 @@ impl Target {
         let Around { before, mut within, after: (after, after_bytes) } = around;
         let known = before.len() as u64 + within.values().map(Within::blocks).sum::<u64>();
         let known_bytes = known * BLOCK_BYTES as u64 + after_bytes;
-        let mut upload = Upload::begin(self.clone(), declared).await?;
         for id in before {
             upload.push(Stored::known(id)).await?;
         }

@@ -102,6 +102,9 @@ impl Target {
     /// hands since that was computed.
     pub(super) async fn store_block(self: Arc<Self>, block: Buffer, expected: Option<BlockId>) -> Result<Stored> {
         let (id, block) = self.identify(block, expected).await?;
+        if let Some(waiting) = self.waiting(id) {
+            return Ok(Stored::written(id, waiting.lease().clone()));
+        }
         if self.has(id).await? {
             metrics::counter!("holdfast_blocks_deduplicated_total").increment(1);
             return Ok(Stored { id, lease: None, plain: Some(self.keep(block).await?) });

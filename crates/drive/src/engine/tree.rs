@@ -6,9 +6,10 @@ use super::intake::Intake;
 use super::locking::EngineLocks;
 use super::opened::Opened;
 use super::read::Reading;
-use super::small;
+use super::small::{self, Sealed, SealedBlock};
 use super::store::{Around, Within};
-use super::target::Target;
+use super::target::{Stored, Target};
+use super::unsynced::{Prepared, Unsynced};
 use super::upload::Ready;
 use crate::posix_locks::Locking;
 use crate::{Condition, Deferring, LeftOut, NewNode, OpenContent, Room, Save, SaveBody, SealedAhead, Tree};
@@ -221,18 +222,38 @@ impl EngineTree {
         after: (Vec<BlockId>, u64),
     ) -> Result<(Arc<Target>, Ready)> {
         let target = self.engine.target(entered, entered.keys(&self.who)?)?;
+        let (intake, within) = self.intake((entered, &target), save, body).await?;
+        let ready = target.store(intake, Some(save.body.len()), Around { before, within, after }).await?;
+        Ok((target, ready))
+    }
+
+    /// What a save sends, and the blocks within that which it does not.
+    async fn intake(
+        &self,
+        (entered, target): (&Entered, &Arc<Target>),
+        save: &Save,
+        body: SaveBody,
+    ) -> Result<(Intake, BTreeMap<u64, Within>)> {
         let SaveBody { stream, ahead, left_out } = body;
         let mut within = target.sealed(ahead, save.body.start)?;
         if !left_out.is_empty() {
-            self.add_left_out((entered, &target), save, left_out, &mut within).await?;
+            self.add_left_out((entered, target), save, left_out, &mut within).await?;
         }
         let length = save.body.len();
         let known = within.values().map(Within::blocks).sum::<u64>();
         let streamed = known.checked_mul(BLOCK_BYTES as u64).and_then(|known| length.checked_sub(known));
         let streamed = streamed.ok_or_else(|| Error::invalid("a save leaves out more than it is to have"))?;
-        let intake = Intake::new(stream, Some(streamed), Vec::new());
-        let ready = target.store(intake, Some(length), Around { before, within, after }).await?;
-        Ok((target, ready))
+        Ok((Intake::new(stream, Some(streamed), Vec::new()), within))
+    }
+
+    async fn commit(&self, save: Save, (target, ready): (&Target, Ready)) -> Result<Entry> {
+        let (entered, guard) = self.enter_to_write().await?;
+        let catalogue = &self.engine.shared.catalogue;
+        let commit = |content| {
+            let Save { node, base, posix, keep, .. } = save;
+            catalogue.rewrite(entered.space.id, Rewrite { node, base, content, posix, keep }, &guard, save.durable)
+        };
+        ready.commit(target, commit).await.map(|entry| self.told(entry))
     }
 }
 
@@ -316,20 +337,15 @@ impl Tree for EngineTree {
     }
 
     async fn save(&self, save: Save, body: SaveBody) -> Result<Entry> {
-        let (entered, guard) = self.enter_to_write().await?;
+        let (entered, _) = self.enter_to_write().await?;
         let (before, after) = self.kept(&entered, &save).await?;
         let after_bytes = save.size - save.body.end;
         let (target, ready) = self.store(&entered, &save, body, before, (after, after_bytes)).await?;
-        let catalogue = &self.engine.shared.catalogue;
-        let commit = |content| {
-            let Save { node, base, posix, keep, .. } = save;
-            catalogue.rewrite(entered.space.id, Rewrite { node, base, content, posix, keep }, &guard, save.durable)
-        };
-        ready.commit(&target, commit).await.map(|entry| self.told(entry))
+        self.commit(save, (&target, ready)).await
     }
 
     async fn extend(&self, save: Save, body: SaveBody, (content, range): (ContentId, ByteRange)) -> Result<Entry> {
-        let (entered, guard) = self.enter_to_write().await?;
+        let (entered, _) = self.enter_to_write().await?;
         let block = BLOCK_BYTES as u64;
         let source = self.reading(&entered, content).await?;
         let whole = source.has_blocks_of(BLOCK_BYTES)
@@ -347,12 +363,7 @@ impl Tree for EngineTree {
         let (before, _) = self.kept(&entered, &Save { size: save.body.end, ..save.clone() }).await?;
         let ids = source.block_ids(range.start / block..range.end.div_ceil(block)).await?;
         let (target, ready) = self.store(&entered, &save, body, before, (ids, range.len())).await?;
-        let catalogue = &self.engine.shared.catalogue;
-        let commit = |content| {
-            let Save { node, base, posix, keep, .. } = save;
-            catalogue.rewrite(entered.space.id, Rewrite { node, base, content, posix, keep }, &guard, save.durable)
-        };
-        ready.commit(&target, commit).await.map(|entry| self.told(entry))
+        self.commit(save, (&target, ready)).await
     }
 
     async fn set_attributes(&self, node: NodeId, change: NewAttributes, usual: Posix) -> Result<Entry> {
@@ -453,16 +464,66 @@ impl Deferring for EngineTree {
         }
     }
 
-    fn seal_small(&self, plain: &[u8]) -> Result<Option<NewContent>> {
+    fn seal_small(&self, plain: &[u8]) -> Result<Sealed> {
         let entered = self.entered.lock().0.clone();
         let keys = entered.keys(&self.who)?;
-        small::seal(&keys, small::codec_of(entered.space.compression), plain)
+        small::seal_any(&keys, small::codec_of(entered.space.compression), plain)
     }
 
     fn open_small(&self, content: &NewContent) -> Result<Vec<u8>> {
         let entered = self.entered.lock().0.clone();
         let keys = entered.keys(&self.who)?;
         small::open(&keys, content)
+    }
+
+    fn prepares(&self) -> bool {
+        // Another node would take what nobody knows of for dead.
+        !self.far && !self.engine.shared.catalogue.is_shared()
+    }
+
+    async fn prepare(&self, save: &Save, body: SaveBody) -> Result<Prepared> {
+        let (entered, _) = self.enter_to_write().await?;
+        let target = self.engine.target(&entered, entered.keys(&self.who)?)?;
+        let (intake, within) = self.intake((&entered, &target), save, body).await?;
+        let ready = target.write(intake, save.size, Around { within, ..Around::default() }).await?;
+        Ok(Prepared { target, ready })
+    }
+
+    async fn prepare_block(&self, SealedBlock { id, size, record }: SealedBlock) -> Result<Option<Prepared>> {
+        let (entered, _) = self.enter_to_write().await?;
+        let target = self.engine.target(&entered, entered.keys(&self.who)?)?;
+        let lease = if let Some(waiting) = target.waiting(id) {
+            waiting.lease().clone()
+        } else {
+            target.refuse_without_room(size).await?;
+            if target.has(id).await? {
+                return Ok(None);
+            }
+            self.engine.shared.packer.append(record.into(), 0).await?
+        };
+        let ready = Ready::written(&target, Stored::written(id, lease), size);
+        Ok(Some(Prepared { target, ready }))
+    }
+
+    async fn save_prepared(&self, save: Save, Prepared { target, ready }: Prepared) -> Result<Entry> {
+        target.sync(&ready.stored).await?;
+        self.commit(save, (&target, ready)).await
+    }
+
+    async fn sync(&self, contents: &[Unsynced]) -> Result<()> {
+        self.engine.sync_unsynced(contents).await
+    }
+
+    async fn rescue(&self, content: &NewContent) -> Result<Option<Unsynced>> {
+        let (entered, _) = self.enter_to_write().await?;
+        let rescued = self.engine.rescue(entered.space.uid, content).await?;
+        let target = self.engine.target(&entered, entered.keys(&self.who)?)?;
+        Ok(rescued.and_then(|rescued| rescued.unsynced(&target)))
+    }
+
+    async fn answered(&self, journal: [u8; 16], numbers: Vec<u64>) -> Result<Vec<bool>> {
+        let entered = self.enter(Role::Reader).await?;
+        self.engine.shared.catalogue.answered(entered.space.id, journal, numbers).await
     }
 
     async fn has_locks(&self) -> Result<bool> {

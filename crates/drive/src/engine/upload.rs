@@ -52,7 +52,7 @@ pub(super) const INLINE_RAW_BYTES_MAX: usize = 64 * 1_024;
 pub(crate) struct Ready {
     pub(crate) content: NewContent,
     /// Kept until the commit: their packs stay open and their plaintext stays at hand.
-    stored: Vec<Stored>,
+    pub(super) stored: Vec<Stored>,
     staged: Option<StagedUpload>,
 }
 
@@ -82,6 +82,8 @@ pub(super) enum StageWhen {
     Often(Instant),
     /// Only at its end, when it turned out to be what it was to be; whoever chooses this bounds the upload.
     AtEnd,
+    /// Never, and nothing is synced; whoever chooses this bounds the upload as well.
+    Never,
 }
 
 impl StagedTo {
@@ -141,6 +143,13 @@ impl Upload {
         Ok(upload)
     }
 
+    /// Begins one of which nothing is synced; its blocks are as many as one transaction can take.
+    pub(super) async fn unsynced(target: Arc<Target>, bytes: u64) -> Result<Self> {
+        target.refuse_without_room(bytes).await?;
+        let runs = Runs::new(target.nonce);
+        Ok(Self::of(target, runs, None, StageWhen::Never))
+    }
+
     /// One whose manifest stands at `runs`.
     pub(super) fn of(target: Arc<Target>, runs: Runs, staged: Option<StagedUpload>, stage_when: StageWhen) -> Self {
         let (sealing, stored) = (VecDeque::new(), Vec::new());
@@ -193,7 +202,8 @@ impl Upload {
             return Ok(block);
         }
         self.settle().await?;
-        if self.stored.iter().any(|block| block.plain.is_some()) && !matches!(self.stage_when, StageWhen::AtEnd) {
+        let stages = !matches!(self.stage_when, StageWhen::AtEnd | StageWhen::Never);
+        if stages && self.stored.iter().any(|block| block.plain.is_some()) {
             self.stage_stored().await?;
         }
         self.wait_for_staging().await?;
@@ -295,7 +305,7 @@ impl Upload {
         let due = match self.stage_when {
             StageWhen::Full => full,
             StageWhen::Often(since) => full || since.elapsed() >= every,
-            StageWhen::AtEnd => false,
+            StageWhen::AtEnd | StageWhen::Never => false,
         };
         if due { self.stage_stored().await } else { Ok(()) }
     }
@@ -364,7 +374,7 @@ impl Upload {
         Ok(Ready { content, stored: Vec::new(), staged: None })
     }
 
-    /// Makes everything durable and says what to commit.
+    /// Makes everything durable, if it is to be, and says what to commit.
     pub(super) async fn finish(mut self, size: u64) -> Result<Ready> {
         self.settle().await?;
         let target = self.target.clone();
@@ -378,7 +388,9 @@ impl Upload {
             return Ok(Ready { content, stored: Vec::new(), staged: Some(staged) });
         }
         let stored = std::mem::take(&mut self.stored);
-        target.sync(&stored).await?;
+        if !matches!(self.stage_when, StageWhen::Never) {
+            target.sync(&stored).await?;
+        }
         let runs = cut_runs(&mut self.runs, &target.keys, &stored);
         let content = NewContent::Blocks { size, block_bytes, nonce: target.nonce, tag, runs };
         Ok(Ready { content, stored, staged: None })
@@ -391,6 +403,16 @@ impl Ready {
         let mut upload = Upload::of(target.clone(), Runs::new(target.nonce), None, StageWhen::Full);
         upload.stored.push(stored);
         upload.finish(size).await
+    }
+
+    /// A content of one block, which is written and not synced.
+    pub(super) fn written(target: &Target, stored: Stored, size: u64) -> Self {
+        let block_bytes = u32::try_from(BLOCK_BYTES).unwrap_or(u32::MAX);
+        let tag = target.keys.content_tag(&target.nonce, size, block_bytes);
+        let stored = vec![stored];
+        let runs = cut_runs(&mut Runs::new(target.nonce), &target.keys, &stored);
+        let content = NewContent::Blocks { size, block_bytes, nonce: target.nonce, tag, runs };
+        Self { content, stored, staged: None }
     }
 
     /// Commits by `commit`, writing blocks that vanished meanwhile from their plaintext.

@@ -18,20 +18,20 @@ use std::sync::Arc;
 
 const MIB: usize = 1 << 20;
 
-async fn tree(rig: &Rig) -> Arc<dyn Deferring> {
+pub(crate) async fn tree(rig: &Rig) -> Arc<dyn Deferring> {
     let password = Secret::new(PASSWORD);
     let ana = rig.accounts.open("ana", Proof::Password(&password)).await.expect("opens");
     rig.engine.tree(Arc::new(ana), "ana").await.expect("a tree")
 }
 
-async fn make(tree: &dyn Tree, name: &str) -> Entry {
+pub(crate) async fn make(tree: &dyn Tree, name: &str) -> Entry {
     let posix = Posix { mode: 0o644, ..Posix::default() };
     let name = NodeName::new(name).expect("a name");
     let new = NewNode { parent: tree.root(), name, kind: NodeKind::File, posix };
     tree.create(new, Bytes::new(), Durable::Soon).await.expect("made")
 }
 
-fn save(node: NodeId, base: Option<ContentId>, body: ByteRange, size: usize) -> Save {
+pub(crate) fn save(node: NodeId, base: Option<ContentId>, body: ByteRange, size: usize) -> Save {
     Save { node, base, body, size: size as u64, posix: Posix::default(), keep: false, durable: Durable::Now }
 }
 

@@ -7,3 +7,4 @@ mod faults;
 mod finding;
 mod pipelines;
 mod resuming;
+mod unsynced;

@@ -10,6 +10,7 @@ use super::names::About;
 use crate::wire::{Call, Handed};
 use async_trait::async_trait;
 use holdfast_base::{Error, ErrorKind, NodeId, NodeName, Result};
+use holdfast_drive::engine::small::Sealed;
 use holdfast_drive::{Applied, Batch, Deferred, Deferring, Durable, Entry, NewContent, NodeKind, Taken, Tree};
 use parking_lot::Mutex;
 use std::collections::{BTreeSet, HashMap, HashSet};
@@ -107,8 +108,8 @@ impl Deferring for Remote {
         Ok(start..end)
     }
 
-    fn seal_small(&self, plain: &[u8]) -> Result<Option<NewContent>> {
-        self.sealing()?.seal(plain)
+    fn seal_small(&self, plain: &[u8]) -> Result<Sealed> {
+        Ok(self.sealing()?.seal(plain)?.map_or(Sealed::Large(None), Sealed::Small))
     }
 
     fn open_small(&self, content: &NewContent) -> Result<Vec<u8>> {

@@ -79,7 +79,7 @@ async fn what_was_answered_is_handed_over_by_one_request_and_known_after_it() {
     for number in 0..100 {
         let (name, plain) = (format!("f{number}"), vec![number; 40 * usize::from(number)]);
         let (file, make) = journal.create(folder, &name, NodeKind::File);
-        let sealed = remote.seal_small(&plain).expect("seals").expect("is small");
+        let sealed = remote.seal_small(&plain).expect("seals").small().expect("is small");
         assert_eq!(remote.open_small(&sealed).expect("opens"), plain);
         let (content, save) = journal.save(file, sealed, (folder, &name));
         changes.extend([make, save]);
@@ -225,7 +225,7 @@ async fn a_batch_whose_answer_is_lost_is_done_once() {
             local.create(new_file(root, &name), Bytes::new(), Durable::Now).await.expect("made");
         }
         let (file, make) = journal.create(root, &name, NodeKind::File);
-        let sealed = remote.seal_small(&[round; 9]).expect("seals").expect("is small");
+        let sealed = remote.seal_small(&[round; 9]).expect("seals").small().expect("is small");
         let (content, save) = journal.save(file, sealed, (root, &name));
         let answers = remote.apply(journal.batch(vec![make, save]), Durable::Soon).await.expect("hands over");
         assert!(answers.iter().all(Result::is_ok), "{answers:?}");
@@ -252,7 +252,7 @@ async fn lies_are_refused_one_by_one_and_take_nothing_from_others() {
     let (root, mine) = (remote.root(), journal.numbers.clone());
     let theirs = Journal::new(&*local).await.numbers;
     let there = local.create(new_file(root, "there"), Bytes::new(), Durable::Now).await.expect("made").node.id;
-    let sealed = remote.seal_small(b"hello").expect("seals").expect("is small");
+    let sealed = remote.seal_small(b"hello").expect("seals").small().expect("is small");
     let NewContent::Inline { nonce, tag, sealed: bytes, .. } = sealed.clone() else { unreachable!("it is inline") };
     let lie = |size| NewContent::Inline { size, nonce, tag, sealed: bytes.clone() };
     let (first, make) = journal.create(root, "first", NodeKind::File);

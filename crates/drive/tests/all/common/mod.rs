@@ -55,7 +55,12 @@ impl Rig {
 
     /// The engine of a process that starts while this one is not there any more, or does not know it yet.
     pub(crate) async fn next_engine(&self) -> Engine {
-        let options = EngineOptions { pack_bytes: 8 << 20, ..EngineOptions::default() };
+        self.next_engine_keeping(false).await
+    }
+
+    /// The same, with journals that may name what is in the packs of the one before.
+    pub(crate) async fn next_engine_keeping(&self, keep_left: bool) -> Engine {
+        let options = EngineOptions { pack_bytes: 8 << 20, keep_left, ..EngineOptions::default() };
         let store = Arc::new(self.memory.clone());
         Engine::start(self.catalogue.clone(), store, self.clock.clone(), options).await.expect("starts")
     }
@@ -74,6 +79,10 @@ impl Rig {
     pub(crate) async fn get_range(&self, path: &str, range: ByteRange) -> Result<Vec<u8>> {
         let walk = self.engine.walk(&self.ana, &at(path)).await?;
         drain(self.engine.read(&self.ana, &walk, range).await?).await
+    }
+
+    pub(crate) async fn open_ana(&self) -> Session {
+        self.accounts.open("ana", Proof::Password(&Secret::new(PASSWORD))).await.expect("opens")
     }
 
     pub(crate) async fn usage(&self) -> holdfast_drive::Usage {
