@@ -4,7 +4,7 @@
 #
 #   scripts/bench-mount.sh [LOAD]...
 #
-# Loads: one (a writer of 2,000 files of 4 KiB), eight (eight writers of 500), large (a file of 1 GiB, synced), names (5,000 files asked for by name, with
+# Loads: one (a writer of 2,000 files of 4 KiB), eight (eight writers of 500), medium (a writer of 1,000 files of 64 KiB), large (a file of 1 GiB, synced), names (5,000 files asked for by name, with
 # nothing in the kernel's cache and with everything; root), tar (10,000 files, and an archive of them unpacked), t1 and t2 (report 003's two tests).
 # Default: all of them.
 #
@@ -36,7 +36,7 @@ PATH=$PWD/target/bench-tools/bin:$PATH
 program=${HOLDFAST_BIN:-$PWD/target/release/holdfast}
 unset HOLDFAST_BIN
 loads=("$@")
-((${#loads[@]})) || loads=(one eight large names tar t1 t2)
+((${#loads[@]})) || loads=(one eight medium large names tar t1 t2)
 read -ra more <<<"${MORE:-}"
 mkdir -p target
 work=$(mktemp -d "${WORK_DIR:-$PWD/target}/bench-mount.XXXXXX")
@@ -167,12 +167,13 @@ for load in "${loads[@]}"; do
     case $load in
         one) shape=(--clients 1 --streams 1 --depth 1 --width 3 --files 500) ;;
         eight) shape=(--clients 8 --streams 1 --depth 0 --width 1 --files 500) ;;
+        medium) shape=(--clients 1 --streams 1 --depth 1 --width 3 --files 250 --file-size 64KiB) ;;
         large) shape=(--clients 1 --streams 1 --depth 0 --width 1 --files 1 --file-size 1GiB --fsync) ;;
         names) shape=(--clients 1 --streams 1 --depth 1 --width 9 --files 500 --stat) ;;
         tar) shape=(--clients 1 --streams 1 --depth 1 --width 19 --files 500 --unpack) ;;
         t1 | t2) shape=(--preset "$load") ;;
         *)
-            echo "there is no load $load: one, eight, large, names, tar, t1, t2" >&2
+            echo "there is no load $load: one, eight, medium, large, names, tar, t1, t2" >&2
             exit 64
             ;;
     esac

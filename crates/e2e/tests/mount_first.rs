@@ -8,7 +8,7 @@ use std::sync::Mutex;
 use std::time::Duration;
 
 use holdfast_e2e::Outcome;
-use holdfast_e2e::care::expect_clean;
+use holdfast_e2e::care::{expect_clean, reclaim};
 use holdfast_e2e::closed::{check, close, write_until_it_ends};
 use holdfast_e2e::filesystem::{errno, operations_until_it_ends, same_but_for};
 use holdfast_e2e::knob::knob;
@@ -76,6 +76,58 @@ fn a_tree_is_as_it_was_answered_last_after_any_number_of_kills() -> Outcome {
     }
     println!("{steps} operations");
     assert!(steps > 300, "only {steps} operations were done");
+    expect_clean(&ground.options())
+}
+
+/// Content that is in packs, of which nothing was synced and the catalogue knows nothing: whoever opens the drive before the next mount leaves it alone.
+#[test]
+fn files_of_any_size_outlive_a_kill_and_others_who_reclaim_before_the_next_mount() -> Outcome {
+    let ground = Ground::new()?;
+    let (mut random, mut waited, mut expected) = (Prng::new(17), 0, BTreeMap::new());
+    for round in 0..8 {
+        let (mount, waited_before) = (ground.mount(&["--write-behind"])?, waited);
+        for number in 0..6 {
+            let mut bytes = vec![0; [10_000, 70_000, 1 << 20, 3_000_000][usize::try_from(random.below(4))?]];
+            random.fill(&mut bytes);
+            let name = format!("{round}-{number}");
+            fs::write(mount.at().join(&name), &bytes)?;
+            expected.insert(name, bytes);
+        }
+        mount.kill_9()?;
+        let mounts = ground.options().data().join("mounts");
+        for folder in fs::read_dir(mounts)? {
+            for journal in fs::read_dir(folder?.path())? {
+                let journal = journal?;
+                let is_journal = journal.file_name().to_string_lossy().starts_with("journal-");
+                // Its header has 24 bytes.
+                waited += u64::from(is_journal && journal.metadata()?.len() > 24);
+            }
+        }
+        for _ in 0..2 {
+            reclaim(&ground.options())?;
+        }
+        if waited > waited_before {
+            let said =
+                ground.options().run(&["migrate-catalogue", "--to", "postgres://nobody@127.0.0.1:9/none"], b"")?;
+            let said = String::from_utf8_lossy(&said.stderr).into_owned();
+            assert!(said.contains("mount its space once"), "other nodes would not know of it: {said}");
+        }
+        if round % 2 == 0 {
+            let mut server = ground.options().start()?;
+            let mut client = server.client_of(NAME, PASSWORD);
+            for (name, bytes) in &expected {
+                assert!(client.get(&format!("{HOME}/{name}"))?.body == *bytes, "{name}, by the server");
+            }
+            assert!(server.terminate()?.success());
+        }
+        ground.with(|at| {
+            for (name, bytes) in &expected {
+                assert!(fs::read(at.join(name))? == *bytes, "{name}, by the next mount");
+            }
+            Ok(())
+        })?;
+    }
+    assert!(waited > 0, "something waits when it is killed, in some of the rounds");
     expect_clean(&ground.options())
 }
 

@@ -197,10 +197,10 @@ fn disk_cache(disk: DiskCache) -> DiskCacheStatus {
 }
 
 fn journal(waiting: Waiting) -> JournalStatus {
-    let Waiting { changes, bytes, oldest_ns, refused, reasons, failure } = waiting;
+    let Waiting { changes, bytes, unsynced_bytes, oldest_ns, refused, reasons, failure } = waiting;
     let age = |ns: i64| u64::try_from(crate::attributes::now_ns().saturating_sub(ns) / 1_000_000).unwrap_or(0);
     let reasons = reasons.into_iter().map(|(name, reason)| Refused { name, reason }).collect();
-    JournalStatus { changes, bytes, oldest_ms: oldest_ns.map(age), refused, reasons, failure }
+    JournalStatus { changes, bytes, unsynced_bytes, oldest_ms: oldest_ns.map(age), refused, reasons, failure }
 }
 
 fn milliseconds(time: Duration) -> u64 {

@@ -98,6 +98,9 @@ pub struct JournalStatus {
     pub changes: u64,
     /// Bytes of the journal on disk.
     pub bytes: u64,
+    /// Bytes of content that was closed, is in the store and not synced there. Those of a mount before this release say nothing of it.
+    #[serde(default)]
+    pub unsynced_bytes: u64,
     /// How long the oldest change waits.
     pub oldest_ms: Option<u64>,
     /// How many were refused, and are tried again.

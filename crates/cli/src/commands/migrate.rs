@@ -4,6 +4,7 @@ use crate::args::DataArg;
 use crate::local::Local;
 use crate::output::show;
 use clap::Args;
+use holdfast_base::Error;
 use holdfast_base::size::format_bytes;
 use holdfast_blob::migrate::MigrateOptions;
 use holdfast_meta::migrate::Progress;
@@ -45,6 +46,12 @@ pub(crate) struct StoreArgs {
 pub(crate) async fn catalogue(args: CatalogueArgs, json: bool) -> anyhow::Result<ExitCode> {
     let local = Local::open(&args.data).await?;
     let _lock = local.alone().await?;
+    if local.directory.changes_wait()? {
+        return Err(Error::conflict(
+            "a mount that was killed left changes that only its journal has: mount its space once, or start the server once, and then migrate",
+        )
+        .into());
+    }
     let to =
         CatalogueConfig { url: Some(args.to.clone()), password_file: args.to_password_file, ca_file: args.to_ca_file };
     let to = to.open(&local.directory).await?;

@@ -308,6 +308,7 @@ async fn on_directory(
             note_owner(&journal, account, root.node.space)?;
         }
         let tree = with_journal(tree, &journal, behind).await?;
+        drive.seal_left().await?;
         let target = data.canonicalize().unwrap_or_else(|_| data.to_owned()).display().to_string();
         let options = args.options(format!("holdfast:{space}"), (target, space), scratch);
         stay(Mounted::start(tree, &args.at, &options)?, signals, json).await

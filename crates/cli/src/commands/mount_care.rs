@@ -211,7 +211,12 @@ fn words(status: &Status) -> String {
     }
     if let Some(journal) = &status.journal {
         let age = journal.oldest_ms.map_or_else(String::new, |ms| format!(", the oldest for {}", span(ms)));
-        line("journal", format!("{} changes wait{age}; {} on disk", journal.changes, format_bytes(journal.bytes)));
+        let unsynced = match journal.unsynced_bytes {
+            0 => String::new(),
+            bytes => format!(", and {} of content", format_bytes(bytes)),
+        };
+        let bytes = format_bytes(journal.bytes);
+        line("journal", format!("{} changes wait{age}; they have {bytes}{unsynced}", journal.changes));
         if let Some(failure) = &journal.failure {
             line("", format!("cannot be handed over: {failure}"));
         }

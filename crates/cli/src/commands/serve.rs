@@ -145,6 +145,7 @@ async fn serve(
         }
         // So that every face shows what mounts that were killed had answered.
         holdfast_mount::recover(drive.engine(), &drive.directory().mounts()).await?;
+        drive.seal_left().await?;
         let mut jobs = ServedJobs::read(drive.engine(), &config.jobs)?;
         let desk = jobs.as_ref().map(ServedJobs::desk);
         let functions = ServedFunctions::start(&config.functions)?;

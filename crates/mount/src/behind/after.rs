@@ -61,7 +61,7 @@ fn saved(mut entry: Entry, rewrite: &Rewrite, content_id: ContentId) -> Entry {
 
 const fn content_of(content: &NewContent, id: ContentId) -> (Option<ContentId>, u64) {
     match content {
-        NewContent::Inline { size, .. } => (Some(id), *size),
+        NewContent::Inline { size, .. } | NewContent::Blocks { size, .. } => (Some(id), *size),
         _ => (None, 0),
     }
 }

@@ -1,12 +1,10 @@
 //! Handing what waits to the tree, in order, and what becomes of what it refuses.
 
 use super::Shared;
-use super::after::after;
-use super::left::Left;
+use super::left::content_in_blocks;
 use super::state::{State, Trouble};
-use holdfast_base::{Error, ErrorKind, NodeId, Result, SpaceId};
-use holdfast_drive::{Applied, BATCH_CHANGES_MAX, Batch, Deferred, Deferring, Durable, Entry};
-use std::collections::VecDeque;
+use holdfast_base::{Error, ErrorKind, Result};
+use holdfast_drive::{Applied, BATCH_CHANGES_MAX, Batch, Deferred, Durable, Entry, Unsynced};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -58,13 +56,20 @@ async fn gather(shared: &Shared) -> bool {
 
 /// Hands over one batch.
 async fn batch(shared: &Shared) -> Result<()> {
-    let (changes, journal) = {
+    let (mut changes, journal) = {
         let mut state = shared.state.lock();
         let changes = state.take_batch(BATCH_CHANGES_MAX);
         (changes, state.journal.id())
     };
     let started = Instant::now();
-    let answers = shared.inner.apply(Batch { journal, changes: changes.clone() }, Durable::Soon).await;
+    let answers = match sync(shared, &mut changes).await {
+        Ok(None) => shared.inner.apply(Batch { journal, changes: changes.clone() }, Durable::Soon).await,
+        Ok(Some(lost)) => {
+            lose(shared, changes, lost);
+            return Ok(());
+        }
+        Err(error) => Err(error),
+    };
     metrics::histogram!("holdfast_mount_batch_changes").record(changes.len() as f64);
     metrics::histogram!("holdfast_mount_batch_seconds").record(started.elapsed().as_secs_f64());
     let mut state = shared.state.lock();
@@ -89,6 +94,45 @@ async fn batch(shared: &Shared) -> Result<()> {
     }
 }
 
+/// Makes the content of changes durable. What a failed pack had is written once more; the first change of which that cannot be read any more is answered.
+async fn sync(shared: &Shared, changes: &mut [(u64, Deferred)]) -> Result<Option<usize>> {
+    let mut contents = Vec::new();
+    for (at, (number, change)) in changes.iter_mut().enumerate() {
+        let Some(content) = content_in_blocks(change) else { continue };
+        let unsynced = shared.state.lock().unsynced(*number).cloned();
+        if let Some(unsynced) = unsynced.filter(Unsynced::is_sound) {
+            contents.push(unsynced);
+            continue;
+        }
+        let Some(rescued) = shared.inner.rescue(content).await? else { return Ok(Some(at)) };
+        tracing::warn!(node = %change.node(), "what was written before a fault of the store was written once more");
+        if let Deferred::Save { rewrite, .. } = change {
+            rewrite.content = rescued.content().clone();
+        }
+        shared.state.lock().put_unsynced(*number, rescued.clone());
+        contents.push(rescued);
+    }
+    // None at all is not even asked for: a server has no such thing.
+    if !contents.is_empty() {
+        shared.inner.sync(&contents).await?;
+    }
+    Ok(None)
+}
+
+/// The store has lost what a change of a batch is about: it is refused. What is before it goes on without it, and what is about the same after it waits.
+fn lose(shared: &Shared, mut changes: Vec<(u64, Deferred)>, lost: usize) {
+    let (mut state, later) = (shared.state.lock(), changes.split_off(lost + 1));
+    state.under_way = None;
+    later.into_iter().rev().for_each(|change| state.queue.push_front(change));
+    if let Some(change) = changes.pop() {
+        let error = Error::damaged("the store lost what was written before it was on the disk");
+        answered(&mut state, change, Err(error));
+    }
+    changes.into_iter().rev().for_each(|change| state.queue.push_front(change));
+    drop(state);
+    shared.progress.notify_waiters();
+}
+
 fn note_failure(shared: &Shared, error: &Error) {
     let mut state = shared.state.lock();
     state.failure = Some((error.kind(), error.message().to_owned()));
@@ -109,11 +153,13 @@ fn answered(state: &mut State, (number, change): (u64, Deferred), answer: Result
                 Applied::Made(_) | Applied::Gone(_) | Applied::Before => {}
             }
             state.refused.remove(&number);
+            state.let_go(number);
             state.view.done(&change, Some(&applied));
         }
         Err(error) if change.is_pointless(error.kind()) => {
             tracing::warn!(%node, %error, "a change of attributes came too late: the file is gone");
             state.refused.remove(&number);
+            state.let_go(number);
             state.view.done(&change, None);
         }
         Err(error) => {
@@ -151,7 +197,7 @@ fn told_aside(state: &mut State, change: &Deferred, entry: &Entry) {
 }
 
 /// Others were quicker: what they did stays.
-fn tell_late(change: &Deferred) {
+pub(super) fn tell_late(change: &Deferred) {
     let name = change.names().next().map(|(_, name)| name.as_str());
     tracing::warn!(node = %change.node(), name, "it was changed, moved or removed elsewhere before it was removed or renamed here: it stays as others have it");
     metrics::counter!("holdfast_mount_conflicts_total").increment(1);
@@ -194,70 +240,5 @@ async fn look(shared: &Shared, tried: &mut Instant) {
             state.queue.push_front(change);
         }
         state.held_up.clear();
-    }
-}
-
-/// Hands over what mounts before this left, with `apply`. Answers what was refused; the rest is not on disk yet.
-pub(super) async fn go_through<F>(left: &[Left], apply: impl Fn(Batch) -> F) -> Result<Vec<(Deferred, Error)>>
-where
-    F: Future<Output = Result<Vec<Result<Applied>>>>,
-{
-    let mut refused = Vec::new();
-    let mut changes = 0;
-    for journal in left {
-        let mut rest: VecDeque<&(u64, Deferred)> = journal.changes.iter().collect();
-        while !rest.is_empty() {
-            let count = rest.len().min(BATCH_CHANGES_MAX);
-            let some: Vec<(u64, Deferred)> = rest.drain(..count).cloned().collect();
-            changes += some.len();
-            let batch = Batch { journal: journal.id, changes: some.clone() };
-            let answers = apply(batch).await;
-            let answers =
-                answers.map_err(|error| error.context("what the last mount answered, and did not hand over"))?;
-            for ((_, change), answer) in some.into_iter().zip(answers) {
-                match answer {
-                    Ok(Applied::Aside(entry)) => {
-                        tracing::warn!(beside = %entry.node.name, "what was written before the last end of the mount is kept beside another file");
-                    }
-                    Ok(Applied::Late) => tell_late(&change),
-                    Ok(_) => {}
-                    Err(error) if change.is_pointless(error.kind()) => {}
-                    Err(error) => refused.push((change, error)),
-                }
-            }
-        }
-    }
-    if changes > 0 {
-        tracing::debug!(changes, refused = refused.len(), "the journal of the last mount was gone through");
-    }
-    Ok(refused)
-}
-
-/// Takes a change that was refused when the last journal was gone through into this one.
-pub(super) async fn park_again(
-    inner: &dyn Deferring,
-    state: &mut State,
-    (change, error): (Deferred, Error),
-    space: SpaceId,
-) -> Result<()> {
-    let node = before(inner, state, Some(change.node())).await?;
-    let other = before(inner, state, change.other()).await?;
-    tracing::error!(node = %change.node(), %error, "a change of the last mount is refused: it stays in the journal and is tried again");
-    let Some(after) = after(&change, (node, other), space) else { return Ok(()) };
-    let number = state.journal.append(&change)?;
-    state.view.add(&change, after);
-    state.held_up.add(&change);
-    state.refused.insert(number, error.message().to_owned());
-    state.troubles.insert(change.node(), Trouble { kind: error.kind(), message: error.message().to_owned() });
-    state.parked.push_back((number, change));
-    Ok(())
-}
-
-/// A node as it is now.
-async fn before(inner: &dyn Deferring, state: &State, node: Option<NodeId>) -> Result<Option<Entry>> {
-    let Some(node) = node else { return Ok(None) };
-    match state.view.shown(node) {
-        Some(entry) => Ok(Some(entry)),
-        None => inner.entry(node).await,
     }
 }

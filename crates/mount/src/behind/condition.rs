@@ -23,6 +23,7 @@ impl Shared {
         Some(Waiting {
             changes: state.view.changes(),
             bytes: state.journal.bytes(),
+            unsynced_bytes: state.unsynced_bytes(),
             oldest_ns,
             refused: state.refused.len() as u64,
             reasons: refused.take(REFUSED_SHOWN_MAX).collect(),

@@ -12,8 +12,16 @@ use super::{Shared, key_of};
 use holdfast_base::{ContentId, Error, ErrorKind, NodeId, NodeName, Result};
 use holdfast_drive::{
     Deferred, Entry, NewAttributes, NewContent, NewEntry, NewNode, NodeKind, Posix, Rename, Renamed, Rewrite, Save,
-    Taken, Unlink,
+    Taken, Unlink, Unsynced,
 };
+
+/// What a file is to have.
+pub(super) enum Content {
+    /// It lies in the journal.
+    Small(NewContent),
+    /// It lies in packs.
+    Unsynced(Unsynced),
+}
 
 pub(super) fn taken(name: &NodeName) -> Error {
     Error::new(ErrorKind::AlreadyExists, format!("{name} exists already"))
@@ -48,7 +56,7 @@ impl Shared {
         let NewNode { parent, name, kind, posix } = new.clone();
         let new = NewEntry { parent, name, kind, posix, content };
         let change = Deferred::Create { id: NodeId(id), new, content_id: ContentId(content_id) };
-        self.answer(&mut state, change, (None, None))
+        self.answer(&mut state, change, (None, None), None)
     }
 
     /// How many links this mount began or made. With another number, what was looked up may have another name by now.
@@ -65,10 +73,14 @@ impl Shared {
     pub(super) fn defer_save(
         &self,
         save: &Save,
-        content: NewContent,
+        content: Content,
         there: Option<Entry>,
         links: u64,
     ) -> Result<Option<Entry>> {
+        let (content, unsynced) = match content {
+            Content::Small(content) => (content, None),
+            Content::Unsynced(unsynced) => (unsynced.content().clone(), Some(unsynced)),
+        };
         let mut state = self.state.lock();
         if state.view.is_gone(save.node) {
             return Err(gone());
@@ -90,7 +102,7 @@ impl Shared {
         let Save { node, base, posix, keep, .. } = *save;
         let rewrite = Rewrite { node, base, content, posix, keep };
         let change = Deferred::Save { rewrite, content_id: ContentId(content_id), at };
-        self.answer(&mut state, change, (Some(there), None))
+        self.answer(&mut state, change, (Some(there), None), unsynced)
     }
 
     /// Whether another face may have a lock on a node.
@@ -120,7 +132,7 @@ impl Shared {
         if !state.may_defer(0) || !state.has_one_name(&there, links) {
             return Ok(None);
         }
-        self.answer(&mut state, Deferred::Attributes { node, change, usual }, (Some(there), None))
+        self.answer(&mut state, Deferred::Attributes { node, change, usual }, (Some(there), None), None)
     }
 
     /// Answers that a name is taken away; none if that must be asked for.
@@ -147,7 +159,7 @@ impl Shared {
         if !state.may_take(&change)? || !state.has_one_name(&there, links) {
             return Ok(None);
         }
-        let answered = self.answer(&mut state, change, (Some(there), None))?;
+        let answered = self.answer(&mut state, change, (Some(there), None), None)?;
         if unlink.leave.held_until_ms.is_none() {
             state.pass(node);
         }
@@ -180,7 +192,7 @@ impl Shared {
         state.absent.remove(&key_of(to.0, to.1.as_str()));
         self.changes(to.0);
         let replaced = other.clone().filter(|_| *rule != Taken::Exchange);
-        let Some(entry) = self.answer(&mut state, change, (Some(there), other))? else { return Ok(None) };
+        let Some(entry) = self.answer(&mut state, change, (Some(there), other), None)? else { return Ok(None) };
         let other = replaced.or_else(|| is_other.and_then(|(other, _)| state.view.shown(other)));
         Ok(Some(Renamed { entry, other }))
     }
@@ -240,10 +252,11 @@ impl Shared {
         state: &mut State,
         change: Deferred,
         before: (Option<Entry>, Option<Entry>),
+        unsynced: Option<Unsynced>,
     ) -> Result<Option<Entry>> {
         let Some(after) = after(&change, before, self.space) else { return Ok(None) };
         let entry = after.first().map(|(entry, _)| entry.clone());
-        state.add(change, after)?;
+        state.add(change, after, unsynced)?;
         self.work.notify_one();
         Ok(entry)
     }
@@ -251,7 +264,7 @@ impl Shared {
 
 const fn size_of(content: &NewContent) -> u64 {
     match content {
-        NewContent::Inline { size, .. } => *size,
+        NewContent::Inline { size, .. } | NewContent::Blocks { size, .. } => *size,
         _ => 0,
     }
 }

@@ -6,15 +6,16 @@
 //! mark    a byte of 0, and what is known of the frames around it
 //! ```
 
-use holdfast_base::{ContentId, Error, NodeId, NodeName, Result};
+use holdfast_base::{BlockId, ContentId, Error, NodeId, NodeName, PackId, Result};
 use holdfast_drive::{
-    Deferred, Leave, NewAttributes, NewContent, NewEntry, NodeKind, Posix, Rename, Rewrite, Special, Taken, Unlink,
+    Deferred, Leave, NewAttributes, NewContent, NewEntry, NodeKind, Place, Posix, Rename, Rewrite, Special,
+    StagedBlock, StagedRun, Taken, Unlink,
 };
 use xxhash_rust::xxh3::xxh3_64;
 
 /// Bytes of a frame before its number.
 const HEAD_BYTES: usize = 12;
-/// Largest body of a frame: sealed content of 4 KiB, two names, and some numbers, with room.
+/// Largest body of a frame: sealed content of 4 KiB or the places of 64 blocks, two names, and some numbers, with room.
 const BODY_BYTES_MAX: usize = 64 << 10;
 
 /// What a frame holds.
@@ -126,8 +127,23 @@ impl Writer<'_> {
         self.0.extend_from_slice(&value.to_le_bytes());
     }
 
+    fn count(&mut self, value: usize) {
+        // More is beyond what a frame may have.
+        self.u32(u32::try_from(value).unwrap_or(u32::MAX));
+    }
+
+    fn block(&mut self, block: &StagedBlock) {
+        self.0.extend_from_slice(&block.id.0);
+        self.option(block.written, |writer, place| {
+            writer.i64(place.pack.0);
+            writer.u64(place.offset);
+            writer.u32(place.sealed_bytes);
+            writer.u32(place.raw_bytes);
+        });
+    }
+
     fn bytes(&mut self, value: &[u8]) {
-        self.u32(u32::try_from(value.len()).unwrap_or(u32::MAX));
+        self.count(value.len());
         self.0.extend_from_slice(value);
     }
 
@@ -170,9 +186,22 @@ impl Writer<'_> {
                 self.0.extend_from_slice(tag);
                 self.bytes(sealed);
             }
-            NewContent::Blocks { .. } | NewContent::Staged { .. } => {
-                return Err(Error::internal("content in blocks does not go into the journal"));
+            NewContent::Blocks { size, block_bytes, nonce, tag, runs } => {
+                self.u8(2);
+                self.u64(*size);
+                self.u32(*block_bytes);
+                self.0.extend_from_slice(nonce);
+                self.0.extend_from_slice(tag);
+                self.count(runs.len());
+                for run in runs {
+                    self.u64(run.chunk);
+                    self.count(run.first);
+                    self.0.extend_from_slice(&run.tag);
+                    self.count(run.blocks.len());
+                    run.blocks.iter().for_each(|block| self.block(block));
+                }
             }
+            NewContent::Staged { .. } => return Err(Error::internal("what is staged does not go into the journal")),
         }
         Ok(())
     }
@@ -277,7 +306,7 @@ impl<'b> Reader<'b> {
     }
 
     fn bytes(&mut self) -> Option<&'b [u8]> {
-        let length = usize::try_from(self.u32()?).ok()?;
+        let length = self.count()?;
         let (value, rest) = self.0.split_at_checked(length)?;
         self.0 = rest;
         Some(value)
@@ -311,13 +340,41 @@ impl<'b> Reader<'b> {
 
     fn content(&mut self) -> Option<(NewContent, ContentId)> {
         let id = ContentId(self.i64()?);
-        let content = if self.bool()? {
-            let (size, nonce, tag) = (self.u64()?, self.array()?, self.array()?);
-            NewContent::Inline { size, nonce, tag, sealed: self.bytes()?.to_vec() }
-        } else {
-            NewContent::Empty
+        let content = match self.u8()? {
+            0 => NewContent::Empty,
+            1 => {
+                let (size, nonce, tag) = (self.u64()?, self.array()?, self.array()?);
+                NewContent::Inline { size, nonce, tag, sealed: self.bytes()?.to_vec() }
+            }
+            2 => {
+                let (size, block_bytes, nonce, tag) = (self.u64()?, self.u32()?, self.array()?, self.array()?);
+                let runs = self.many(|reader| {
+                    let (chunk, first, tag) = (reader.u64()?, reader.count()?, reader.array()?);
+                    Some(StagedRun { chunk, first, blocks: reader.many(Self::block)?, tag })
+                })?;
+                NewContent::Blocks { size, block_bytes, nonce, tag, runs }
+            }
+            _ => return None,
         };
         Some((content, id))
+    }
+
+    fn count(&mut self) -> Option<usize> {
+        usize::try_from(self.u32()?).ok()
+    }
+
+    fn many<T>(&mut self, mut read: impl FnMut(&mut Self) -> Option<T>) -> Option<Vec<T>> {
+        // Nothing is set aside for a count that the bytes do not bear out.
+        (0..self.count()?).map(|_| read(self)).collect()
+    }
+
+    fn block(&mut self) -> Option<StagedBlock> {
+        let id = BlockId(self.array()?);
+        let written = self.option(|reader| {
+            let (pack, offset) = (PackId(reader.i64()?), reader.u64()?);
+            Some(Place { pack, offset, sealed_bytes: reader.u32()?, raw_bytes: reader.u32()? })
+        })?;
+        Some(StagedBlock { id, written })
     }
 
     fn change(&mut self, kind: u8) -> Option<Deferred> {
@@ -417,12 +474,19 @@ mod tests {
         let new =
             NewEntry { parent: NodeId(5), name: name(), kind: NodeKind::Folder, posix, content: NewContent::Empty };
         let rewrite = Rewrite { node: NodeId(6), base: Some(ContentId(7)), content, posix: posix.at(-8), keep: true };
+        let place = Place { pack: PackId(23), offset: 24, sealed_bytes: 25, raw_bytes: 26 };
+        let block = |id, written| StagedBlock { id: BlockId([id; 32]), written };
+        let runs =
+            vec![StagedRun { chunk: 1, first: 2, blocks: vec![block(3, Some(place)), block(3, None)], tag: [4; 16] }];
+        let blocks = NewContent::Blocks { size: 27, block_bytes: 28, nonce: [29; 16], tag: [30; 16], runs };
+        let large = Rewrite { content: blocks, ..rewrite.clone() };
         let change =
             NewAttributes { mode: Some(1), mtime_ns: Some(-1), ctime_ns: i64::MAX, ..NewAttributes::default() };
         let leave = Leave { now_ns: 1, held_until_ms: Some(2), forget_after_ms: 3 };
         vec![
             Deferred::Create { id: NodeId(i64::MAX), new, content_id: ContentId(0) },
             Deferred::Save { rewrite, content_id: ContentId(11), at: (NodeId(12), name()) },
+            Deferred::Save { rewrite: large, content_id: ContentId(12), at: (NodeId(13), name()) },
             Deferred::Attributes { node: NodeId(13), change, usual: posix },
             Deferred::Unlink {
                 unlink: Unlink { parent: NodeId(14), name: name(), folder: true, leave },

@@ -19,9 +19,10 @@ use std::fs::{self, File, OpenOptions};
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-/// First bytes of a file: what it is, and the format's version. The first version had no marks, removals and renames, and is read as well.
-pub(super) const MAGIC: [u8; 8] = *b"HFMJ\x02\0\0\0";
-pub(super) const MAGIC_1: [u8; 8] = *b"HFMJ\x01\0\0\0";
+/// First bytes of a file: what it is, and the format's version. The first version had no marks, removals and renames, the second no content in
+/// blocks; both are read as well.
+pub(super) const MAGIC: [u8; 8] = *b"HFMJ\x03\0\0\0";
+pub(super) const MAGICS_BEFORE: [[u8; 8]; 2] = [*b"HFMJ\x01\0\0\0", *b"HFMJ\x02\0\0\0"];
 /// Bytes before the first frame.
 pub(super) const HEADER_BYTES: u64 = 24;
 /// A file is not appended to beyond this.

@@ -1,9 +1,10 @@
 //! What mounts before this left in their journals: see [`super::journal`].
 
 use super::frame::{self, Frame};
-use super::journal::{HEADER_BYTES, MAGIC, MAGIC_1, SEGMENT_BYTES, files};
+use super::journal::{HEADER_BYTES, MAGIC, MAGICS_BEFORE, SEGMENT_BYTES, files};
 use holdfast_base::{Error, Result};
-use holdfast_drive::Deferred;
+use holdfast_drive::{Deferred, NewContent};
+use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -14,7 +15,10 @@ pub(super) struct Left {
     pub(super) id: [u8; 16],
     pub(super) changes: Vec<(u64, Deferred)>,
     files: Vec<PathBuf>,
-    marks: Vec<Place>,
+    /// Where a mark says how often the space had changed.
+    marks: Vec<(i64, Place)>,
+    /// Changes with content that may be lost, by how many changes are before each.
+    contents: BTreeMap<usize, Place>,
     /// The first number that is missing, if any is.
     missing: Option<u64>,
     /// Changes that were found behind it.
@@ -23,9 +27,9 @@ pub(super) struct Left {
     damaged: bool,
 }
 
-/// Where a mark says how often the space had changed.
+/// Where a frame is.
+#[derive(Clone, Copy)]
 struct Place {
-    seq: i64,
     /// How many changes are before it.
     changes: usize,
     /// In which of the files, and where in it.
@@ -59,18 +63,22 @@ pub(super) fn left_in(folder: &Path) -> Result<Vec<Left>> {
 
 impl Left {
     fn new(id: [u8; 16]) -> Self {
-        let (changes, files, marks) = (Vec::new(), Vec::new(), Vec::new());
-        Self { id, changes, files, marks, missing: None, behind: 0, damaged: false }
+        let (changes, files, marks, contents) = (Vec::new(), Vec::new(), Vec::new(), BTreeMap::new());
+        Self { id, changes, files, marks, contents, missing: None, behind: 0, damaged: false }
     }
 
     fn take(&mut self, path: PathBuf, part: Part) {
         for (offset, frame) in part.frames {
+            let place = Place { changes: self.changes.len(), file: self.files.len(), offset };
             match frame {
                 Frame::Change(number, change) if self.missing.is_none() && self.is_next(number) => {
+                    if content_in_blocks(&change).is_some() {
+                        self.contents.insert(place.changes, place);
+                    }
                     self.changes.push((number, change));
                 }
                 Frame::Mark(_, frame::Mark { seq: Some(seq), .. }) if self.missing.is_none() => {
-                    self.marks.push(Place { seq, changes: self.changes.len(), file: self.files.len(), offset });
+                    self.marks.push((seq, place));
                 }
                 other => self.is_behind(&other),
             }
@@ -122,13 +130,27 @@ impl Left {
 
     /// Forgets what came after something that the catalogue, whose count of the space's changes is `seq`, has lost.
     pub(super) fn cut(&mut self, seq: Option<i64>) -> Result<()> {
-        let lost = |place: &Place| seq.is_some_and(|seq| place.seq > seq);
-        let Some(at) = self.marks.iter().position(lost) else { return Ok(()) };
-        let Place { changes, file, offset, .. } = self.marks[at];
+        let lost = self.marks.iter().find(|(at, _)| seq.is_some_and(|seq| *at > seq));
+        let Some((_, place)) = lost.copied() else { return Ok(()) };
         tracing::info!(
-            changes = self.changes.len() - changes,
+            changes = self.changes.len() - place.changes,
             "what the catalogue had not on disk when the machine went down takes what came after it with it"
         );
+        self.cut_at(place)
+    }
+
+    /// Forgets a change of which the blocks are not as they were written, and what came after it.
+    pub(super) fn cut_content(&mut self, changes: usize) -> Result<()> {
+        let place = self.contents.get(&changes).copied();
+        let place = place.ok_or_else(|| Error::internal("a change has no content in blocks"))?;
+        tracing::info!(
+            changes = self.changes.len() - changes,
+            "content that was not on disk when the machine went down takes what came after it with it"
+        );
+        self.cut_at(place)
+    }
+
+    fn cut_at(&mut self, Place { changes, file, offset }: Place) -> Result<()> {
         // Before anything is handed over: that counts.
         let path = &self.files[file];
         let written = File::options().write(true).open(path)?;
@@ -139,7 +161,8 @@ impl Left {
             File::open(folder)?.sync_all()?;
         }
         self.changes.truncate(changes);
-        self.marks.truncate(at);
+        self.marks.retain(|(_, place)| (place.file, place.offset) < (file, offset));
+        self.contents.retain(|before, _| *before < changes);
         self.files.truncate(file + 1);
         Ok(())
     }
@@ -150,12 +173,22 @@ impl Left {
     }
 }
 
+/// The content that a change gives, if that is in blocks.
+pub(super) const fn content_in_blocks(change: &Deferred) -> Option<&NewContent> {
+    match change {
+        Deferred::Save { rewrite, .. } if matches!(rewrite.content, NewContent::Blocks { .. }) => {
+            Some(&rewrite.content)
+        }
+        _ => None,
+    }
+}
+
 /// Reads one file. One that is nothing to us is set aside.
 fn read(path: &Path) -> Result<Option<Part>> {
     let mut bytes = Vec::new();
     // One frame may go beyond a file's bound; what is longer was not written here.
     File::open(path)?.take(2 * SEGMENT_BYTES).read_to_end(&mut bytes)?;
-    let is_ours = bytes.starts_with(&MAGIC) || bytes.starts_with(&MAGIC_1);
+    let is_ours = bytes.starts_with(&MAGIC) || MAGICS_BEFORE.iter().any(|magic| bytes.starts_with(magic));
     let id = bytes.get(8..24).filter(|_| is_ours).and_then(|id| <[u8; 16]>::try_from(id).ok());
     let Some(id) = id else {
         if bytes.len() < 24 || bytes.iter().all(|byte| *byte == 0) {
@@ -227,11 +260,12 @@ mod tests {
         torn[last] ^= 1;
         fs::write(journal.path(), &torn).expect("writes");
         assert_eq!(numbers(folder.path()), [[1, 2]]);
-        // The journal of the version before.
-        let mut old = whole;
-        old[..8].copy_from_slice(&MAGIC_1);
-        fs::write(journal.path(), &old).expect("writes");
-        assert_eq!(numbers(folder.path()), [[1, 2, 3]]);
+        for before in MAGICS_BEFORE {
+            let mut old = whole.clone();
+            old[..8].copy_from_slice(&before);
+            fs::write(journal.path(), &old).expect("writes");
+            assert_eq!(numbers(folder.path()), [[1, 2, 3]]);
+        }
     }
 
     #[test]

@@ -27,7 +27,10 @@ mod journal;
 mod left;
 mod look;
 mod recover;
+mod replay;
 mod state;
+#[cfg(test)]
+mod tests;
 mod tree;
 mod view;
 
@@ -37,7 +40,7 @@ pub use recover::{note_owner, recover};
 use crate::meter::waits_for;
 use crate::under_way::Wait;
 use holdfast_base::{Error, NodeId, Result, SpaceId};
-use holdfast_drive::{Deferring, Durable, Tree};
+use holdfast_drive::{Deferring, Tree};
 use journal::Journal;
 use parking_lot::Mutex;
 use state::State;
@@ -53,6 +56,9 @@ use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 /// Changes that wait at most; beyond, writers do. With 4 KiB each, some 32 MiB of memory.
 const WAITING_MAX: usize = 8_192;
+/// Bytes in packs that wait for their sync at most; beyond, writers do. What a power cut may take is bounded by it, and what `fsync` of another file may have
+/// to wait for.
+const UNSYNCED_BYTES_MAX: u64 = 256 << 20;
 /// Changes that were refused and are tried again; with more, nothing is answered first any more.
 const PARKED_MAX: usize = 1_024;
 /// Numbers that are reserved at a time, and how few are left when more are fetched.
@@ -105,7 +111,7 @@ impl Behind {
         let root = inner.entry(inner.root()).await?.ok_or_else(|| Error::not_found("the space has no root folder"))?;
         let (mut left, seq) = (left::left_in(folder)?, inner.seq().await?);
         left.iter_mut().try_for_each(|left| left.cut(seq))?;
-        let refused = apply::go_through(&left, |batch| inner.apply(batch, Durable::Soon)).await?;
+        let refused = replay::go_through(&mut left, &*inner).await?;
         if !left.is_empty() {
             inner.settle().await?;
         }
@@ -113,7 +119,7 @@ impl Behind {
         let free_bytes = inner.room().await?.free_bytes;
         let mut state = State::new(Journal::begin(folder, name_of(&numbers))?, numbers, free_bytes);
         for change in refused {
-            apply::park_again(&*inner, &mut state, change, root.node.space).await?;
+            replay::park_again(&*inner, &mut state, change, root.node.space).await?;
         }
         state.journal.sync()?;
         left.into_iter().try_for_each(left::Left::remove)?;

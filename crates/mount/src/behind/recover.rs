@@ -2,7 +2,8 @@
 //!
 //! A journal holds names, and content that is sealed already, so no key is needed for it; but whose changes they are is, which is in a file beside it.
 
-use super::{apply, left, lock};
+use super::replay::{Without, go_through};
+use super::{left, lock};
 use holdfast_base::{AccountId, Error, ErrorKind, Result, SpaceId};
 use holdfast_drive::engine::Engine;
 use serde::{Deserialize, Serialize};
@@ -91,13 +92,15 @@ async fn recover_one(engine: &Engine, folder: &Path) -> Result<()> {
     let (account, space) = (AccountId(owner.account), SpaceId(owner.space));
     let seq = engine.catalogue().standing(space).await?.map(|standing| standing.seq);
     left.iter_mut().try_for_each(|left| left.cut(seq))?;
-    for left in left {
-        let one = std::slice::from_ref(&left);
-        let refused = apply::go_through(one, |batch| engine.apply_answered(account, space, batch)).await?;
+    let found = engine.catalogue().space(space).await?;
+    let found = found.ok_or_else(|| Error::not_found("the space is gone of which it is the journal"))?;
+    let taker = Without { engine, account, space: (space, found.uid) };
+    for mut left in left {
+        let refused = go_through(std::slice::from_mut(&mut left), &taker).await?;
         engine.catalogue().settle().await?;
         match refused.first() {
             None => left.remove()?,
-            Some((change, error)) => {
+            Some((change, error, _)) => {
                 let (node, refused) = (change.node(), refused.len());
                 tracing::error!(%node, %error, refused, "changes that a mount answered are refused: they stay in its journal");
             }

@@ -1,10 +1,11 @@
 //! What waits, in order, and what became of it.
 
 use super::journal::{self, Journal};
+use super::left::content_in_blocks;
 use super::view::{After, View};
-use super::{NUMBERS_FRESH, PARKED_MAX, ROOM_BYTES, WAITING_MAX};
+use super::{NUMBERS_FRESH, PARKED_MAX, ROOM_BYTES, UNSYNCED_BYTES_MAX, WAITING_MAX};
 use holdfast_base::{Error, ErrorKind, NodeId, Result};
-use holdfast_drive::{Deferred, Entry, HeldUp};
+use holdfast_drive::{Deferred, Entry, HeldUp, Unsynced};
 use std::collections::{HashMap, VecDeque};
 use std::ops::Range;
 use std::time::Instant;
@@ -13,6 +14,8 @@ use std::time::Instant;
 const LOOKED_BACK_MAX: usize = 512;
 /// Changes of a node of which nothing is handed over, at most: they are in one batch.
 const PASSED_MAX: usize = 64;
+/// Bytes that are synced for one batch: with more, what comes after them would be long in coming.
+const BATCH_BYTES_MAX: u64 = 64 << 20;
 
 pub(super) struct State {
     pub(super) journal: Journal,
@@ -21,6 +24,10 @@ pub(super) struct State {
     pub(super) queue: VecDeque<(u64, Deferred)>,
     /// The first number of those on their way to the tree.
     pub(super) under_way: Option<u64>,
+    /// Content in blocks of the changes that are not in the tree, by their numbers: also of those of which nothing is handed over, since whoever goes
+    /// through the journal again looks for it.
+    unsynced: HashMap<u64, Unsynced>,
+    unsynced_bytes: u64,
     /// Changes that were refused, and those that must come after them, in order.
     pub(super) parked: VecDeque<(u64, Deferred)>,
     pub(super) held_up: HeldUp,
@@ -66,6 +73,8 @@ impl State {
             view: View::default(),
             queue: VecDeque::new(),
             under_way: None,
+            unsynced: HashMap::new(),
+            unsynced_bytes: 0,
             parked: VecDeque::new(),
             held_up: HeldUp::default(),
             direct: HashMap::new(),
@@ -89,7 +98,12 @@ impl State {
 
     /// The next changes to be handed over, up to so many.
     pub(super) fn take_batch(&mut self, limit: usize) -> Vec<(u64, Deferred)> {
-        let mut count = self.queue.len().min(limit);
+        let mut bytes = 0;
+        let fits = |(number, change): &&(u64, Deferred)| {
+            bytes += content_in_blocks(change).map_or(0, |_| self.sealed_bytes(*number));
+            bytes <= BATCH_BYTES_MAX
+        };
+        let mut count = self.queue.iter().take(limit).take_while(fits).count().max(self.queue.len().min(1));
         let passed = |at: usize| match self.queue.get(at) {
             Some((_, Deferred::Passed { node, .. })) => Some(*node),
             _ => None,
@@ -100,6 +114,10 @@ impl State {
         let changes: Vec<_> = self.queue.drain(..count).collect();
         self.under_way = changes.iter().map(|(number, _)| *number).min();
         changes
+    }
+
+    fn sealed_bytes(&self, number: u64) -> u64 {
+        self.unsynced.get(&number).map_or(0, Unsynced::sealed_bytes)
     }
 
     /// Whether any change up to a number is not in the tree and not refused.
@@ -148,18 +166,53 @@ impl State {
     }
 
     pub(super) fn is_full(&self) -> bool {
-        self.queue.len() >= WAITING_MAX || self.journal.bytes() >= journal::JOURNAL_BYTES_MAX
+        self.queue.len() >= WAITING_MAX
+            || self.journal.bytes() >= journal::JOURNAL_BYTES_MAX
+            || self.unsynced_bytes >= UNSYNCED_BYTES_MAX
     }
 
-    /// Answers a change: from here on it waits, and is seen. `after` is what its nodes are after it.
-    pub(super) fn add(&mut self, change: Deferred, after: Vec<After>) -> Result<()> {
+    /// Bytes in packs that are not known to be on the disk.
+    pub(super) const fn unsynced_bytes(&self) -> u64 {
+        self.unsynced_bytes
+    }
+
+    /// The content in blocks of a change.
+    pub(super) fn unsynced(&self, number: u64) -> Option<&Unsynced> {
+        self.unsynced.get(&number)
+    }
+
+    /// Answers a change: from here on it waits, and is seen. `after` is what its nodes are after it, and `unsynced` its content, if that is in blocks.
+    pub(super) fn add(&mut self, change: Deferred, after: Vec<After>, unsynced: Option<Unsynced>) -> Result<()> {
         let number = self.journal.append(&change)?;
         if matches!(change, Deferred::Create { .. } | Deferred::Save { .. }) {
             self.since_bytes += after.first().map_or(0, |(entry, _)| entry.node.size);
         }
         self.view.add(&change, after);
+        self.keep(number, &change, unsynced);
         self.line_up(number, change);
         Ok(())
+    }
+
+    /// Keeps the content in blocks of a change.
+    pub(super) fn keep(&mut self, number: u64, change: &Deferred, unsynced: Option<Unsynced>) {
+        if let (Some(unsynced), Deferred::Save { content_id, .. }) = (unsynced, change) {
+            self.view.add_unsynced(*content_id, unsynced.clone());
+            self.put_unsynced(number, unsynced);
+        }
+    }
+
+    /// The content in blocks of a change is elsewhere now.
+    pub(super) fn put_unsynced(&mut self, number: u64, unsynced: Unsynced) {
+        self.let_go(number);
+        self.unsynced_bytes += unsynced.sealed_bytes();
+        self.unsynced.insert(number, unsynced);
+    }
+
+    /// Nobody will ask the journal for the content in blocks of a change any more.
+    pub(super) fn let_go(&mut self, number: u64) {
+        if let Some(unsynced) = self.unsynced.remove(&number) {
+            self.unsynced_bytes -= unsynced.sealed_bytes();
+        }
     }
 
     /// Puts a change where it belongs: behind one that was refused, if it needs that.
@@ -212,6 +265,13 @@ impl State {
     }
 }
 
+impl Drop for State {
+    fn drop(&mut self) {
+        // The journal names what was not handed over: its packs are to be open still when it is gone through.
+        self.unsynced.drain().for_each(|(_, unsynced)| std::mem::forget(unsynced));
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::super::after::after;
@@ -239,7 +299,7 @@ mod tests {
             let shown = |node| self.state.view.shown(node);
             let before = (shown(change.node()), change.other().and_then(shown));
             let after = after(&change, before, SpaceId(1)).expect("there is something to be changed");
-            self.state.add(change, after).expect("appends");
+            self.state.add(change, after, None).expect("appends");
         }
 
         fn create(&mut self, id: i64, parent: NodeId, kind: NodeKind) {

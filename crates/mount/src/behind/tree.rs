@@ -1,17 +1,19 @@
 //! The tree that answers first, as a mount asks it.
 
-use super::defer::taken;
+use super::defer::{Content, taken};
 use super::{Behind, Direct, Shared};
 use crate::meter::waits_for;
 use crate::under_way::Wait;
 use async_trait::async_trait;
 use bytes::Bytes;
 use futures_util::{StreamExt, TryStreamExt, stream};
+use holdfast_base::limits::BLOCK_BYTES;
 use holdfast_base::{ByteRange, ContentId, Error, ErrorKind, NodeId, NodeName, Result};
+use holdfast_drive::engine::small::Sealed;
 use holdfast_drive::posix_locks::Locking;
 use holdfast_drive::{
-    Change, Condition, Durable, Entry, NewAttributes, NewName, NewNode, OpenContent, Pinning, Posix, Rename, Renamed,
-    Room, Save, SaveBody, SealedAhead, Tree, Unlink, XattrRule,
+    Change, Condition, Durable, Entry, NewAttributes, NewName, NewNode, OpenContent, PREPARED_BYTES_MAX, Pinning,
+    Posix, Prepared, Rename, Renamed, Room, Save, SaveBody, SealedAhead, Tree, Unlink, Unsynced, XattrRule,
 };
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -48,8 +50,14 @@ impl Tree for Behind {
     }
 
     async fn open(&self, content: ContentId) -> Result<Arc<dyn OpenContent>> {
-        let waiting = self.shared.state.lock().view.content(content).cloned();
-        match waiting {
+        let (small, unsynced) = {
+            let state = self.shared.state.lock();
+            (state.view.content(content).cloned(), state.view.unsynced(content).cloned())
+        };
+        if let Some(unsynced) = unsynced {
+            return Ok(Arc::new(WaitingBlocks { id: content, unsynced }));
+        }
+        match small {
             Some(sealed) => {
                 let plain = self.shared.inner.open_small(&sealed)?;
                 Ok(Arc::new(Waiting { id: content, plain }))
@@ -59,15 +67,18 @@ impl Tree for Behind {
     }
 
     async fn has_holes(&self, content: ContentId, blocks_max: u64) -> Result<bool> {
+        if self.shared.state.lock().view.unsynced(content).is_some() {
+            return Ok(false);
+        }
         self.shared.inner.has_holes(content, blocks_max).await
     }
 
     async fn create(&self, new: NewNode, content: Bytes, durable: Durable) -> Result<Entry> {
         let sealed = match durable {
             Durable::Soon => self.shared.inner.seal_small(&content)?,
-            Durable::Now => None,
+            Durable::Now => Sealed::Large(None),
         };
-        let Some(sealed) = sealed else { return self.create_now(new, content, durable).await };
+        let Sealed::Small(sealed) = sealed else { return self.create_now(new, content, durable).await };
         self.shared.make_ready().await?;
         if self.shared.is_taken(new.parent, &new.name).await? {
             return Err(taken(&new.name));
@@ -91,9 +102,12 @@ impl Tree for Behind {
     }
 
     async fn save(&self, save: Save, body: SaveBody) -> Result<Entry> {
-        let whole = save.body == ByteRange::whole(save.size) && save.size <= SMALL_BYTES;
+        let whole = save.body == ByteRange::whole(save.size) && body.left_out.stay.is_empty();
         if !whole || save.durable == Durable::Now || self.shared.may_be_locked(save.node).await? {
             return self.save_now(save, body).await;
+        }
+        if save.size > SMALL_BYTES {
+            return self.save_first(save, body).await;
         }
         // What is this small has no whole block.
         let plain = body.stream.try_fold(Vec::new(), |mut all, piece| async move {
@@ -101,16 +115,20 @@ impl Tree for Behind {
             Ok(all)
         });
         let plain = plain.await?;
-        if let Some(sealed) = self.shared.inner.seal_small(&plain)? {
-            self.shared.make_ready().await?;
-            let links = self.shared.links();
-            let there = self.shared.entry(save.node).await?;
-            if let Some(entry) = self.shared.defer_save(&save, sealed, there, links)? {
-                return Ok(entry);
+        let body = |plain| stream::once(async move { Ok(Bytes::from(plain)) }).boxed().into();
+        match self.shared.inner.seal_small(&plain)? {
+            Sealed::Small(sealed) => match self.answer_save(&save, Content::Small(sealed)).await? {
+                Some(entry) => Ok(entry),
+                None => self.save_now(save, body(plain)).await,
+            },
+            Sealed::Large(Some(block)) if self.may_prepare(&save).await? => {
+                match self.shared.inner.prepare_block(block).await? {
+                    Some(prepared) => self.save_prepared(save, prepared).await,
+                    None => self.save_now(save, body(plain)).await,
+                }
             }
+            Sealed::Large(_) => self.save_first(save, body(plain)).await,
         }
-        let body = stream::once(async move { Ok(Bytes::from(plain)) }).boxed();
-        self.save_now(save, body.into()).await
     }
 
     async fn extend(&self, save: Save, body: SaveBody, tail: (ContentId, ByteRange)) -> Result<Entry> {
@@ -267,6 +285,50 @@ impl Behind {
         made
     }
 
+    /// Answers a save; none if that must be asked for.
+    async fn answer_save(&self, save: &Save, content: Content) -> Result<Option<Entry>> {
+        self.shared.make_ready().await?;
+        let links = self.shared.links();
+        let there = self.shared.entry(save.node).await?;
+        self.shared.defer_save(save, content, there, links)
+    }
+
+    /// Saves a whole file, and answers before the disk has it, if that may be.
+    async fn save_first(&self, save: Save, body: SaveBody) -> Result<Entry> {
+        if !self.may_prepare(&save).await? {
+            return self.save_now(save, body).await;
+        }
+        let prepared = self.shared.inner.prepare(&save, body).await?;
+        self.save_prepared(save, prepared).await
+    }
+
+    /// Whether content may be written before it is synced, when there is room for it among what waits.
+    async fn may_prepare(&self, save: &Save) -> Result<bool> {
+        let shared = &self.shared;
+        let may = save.size <= PREPARED_BYTES_MAX && shared.inner.prepares();
+        if !may || !shared.state.lock().may_defer(save.size) {
+            return Ok(false);
+        }
+        shared.make_ready().await?;
+        Ok(true)
+    }
+
+    /// Saves what is written, and answers before the disk has it, if that may be.
+    async fn save_prepared(&self, save: Save, prepared: Prepared) -> Result<Entry> {
+        let shared = &self.shared;
+        if let Some(unsynced) = prepared.unsynced()
+            && let Some(entry) = self.answer_save(&save, Content::Unsynced(unsynced)).await?
+        {
+            return Ok(entry);
+        }
+        let (node, nodes) = (save.node, [save.node]);
+        let work = async {
+            shared.refuse_parked(node)?;
+            shared.inner.save_prepared(save, prepared).await
+        };
+        shared.directly(&nodes, work).await
+    }
+
     /// Saves in the usual way. Where content is sealed here, what waits is handed over meanwhile: the body ends when that is done, and nothing is committed
     /// before. To a server, as many saves as it takes at once would wait for one more request.
     async fn save_now(&self, save: Save, body: SaveBody) -> Result<Entry> {
@@ -280,6 +342,11 @@ impl Behind {
             return self.shared.directly(&nodes, work).await;
         }
         let _direct = Direct::begin(&self.shared, &nodes);
+        if save.base.is_some_and(|base| self.shared.state.lock().view.unsynced(base).is_some()) {
+            // Of what it is made of, the catalogue has to know the blocks.
+            self.shared.flush().await?;
+            self.shared.refuse_parked(node)?;
+        }
         let flushing = tokio::spawn(async move {
             shared.flush().await?;
             shared.refuse_parked(node)
@@ -325,6 +392,31 @@ impl Shared {
         };
         self.inner.settle().await?;
         self.state.lock().journal.retire(done)
+    }
+}
+
+/// A content in blocks that waits, being read.
+struct WaitingBlocks {
+    id: ContentId,
+    unsynced: Unsynced,
+}
+
+#[async_trait]
+impl OpenContent for WaitingBlocks {
+    fn id(&self) -> ContentId {
+        self.id
+    }
+
+    fn size(&self) -> u64 {
+        self.unsynced.size()
+    }
+
+    fn grain(&self) -> Option<u64> {
+        Some(BLOCK_BYTES as u64)
+    }
+
+    async fn read(&self, range: ByteRange) -> Result<Vec<u8>> {
+        self.unsynced.read(range).await
     }
 }
 

@@ -4,7 +4,7 @@
 //! catalogue is not asked: what it has by then is older. Changes are done in their order, so what nobody holds any more is there as it is to be.
 
 use holdfast_base::{ContentId, NodeId, NodeName};
-use holdfast_drive::{Applied, Deferred, Entry, NewContent, Posix, Taken};
+use holdfast_drive::{Applied, Deferred, Entry, NewContent, Posix, Taken, Unsynced};
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Bound;
 
@@ -15,6 +15,7 @@ pub(super) struct View {
     /// Names that they give and take, by folder.
     names: HashMap<NodeId, BTreeMap<String, Slot>>,
     contents: HashMap<ContentId, NewContent>,
+    unsynced: HashMap<ContentId, Unsynced>,
     touched: HashMap<NodeId, Touched>,
     content_bytes: u64,
     changes: u64,
@@ -139,6 +140,17 @@ impl View {
         self.contents.get(&content)
     }
 
+    /// Content in blocks that waits.
+    pub(super) fn unsynced(&self, content: ContentId) -> Option<&Unsynced> {
+        self.unsynced.get(&content)
+    }
+
+    /// Takes in the content in blocks of a change.
+    pub(super) fn add_unsynced(&mut self, content: ContentId, unsynced: Unsynced) {
+        self.content_bytes += unsynced.size();
+        self.unsynced.insert(content, unsynced);
+    }
+
     /// Bytes that files are going to have.
     pub(super) const fn content_bytes(&self) -> u64 {
         self.content_bytes
@@ -239,9 +251,13 @@ impl View {
                 }
             }
         }
-        if let Some(NewContent::Inline { size, .. }) = content_of(change).and_then(|(id, _)| self.contents.remove(&id))
-        {
-            self.content_bytes -= size;
+        if let Some((id, _)) = content_of(change) {
+            if let Some(NewContent::Inline { size, .. }) = self.contents.remove(&id) {
+                self.content_bytes -= size;
+            }
+            if let Some(unsynced) = self.unsynced.remove(&id) {
+                self.content_bytes -= unsynced.size();
+            }
         }
         if let Some(Applied::Aside(entry)) = applied {
             self.is_aside(change, entry);

@@ -103,10 +103,11 @@ impl Stage {
 
     /// Nothing is held any more.
     fn is_empty(&self) -> bool {
-        let View { nodes, names, contents, touched, content_bytes, changes } = &self.view;
+        let View { nodes, names, contents, unsynced, touched, content_bytes, changes } = &self.view;
         nodes.is_empty()
             && names.is_empty()
             && contents.is_empty()
+            && unsynced.is_empty()
             && touched.is_empty()
             && (*content_bytes, *changes) == (0, 0)
     }
