@@ -105,6 +105,7 @@ fn files_of_any_size_outlive_a_kill_and_others_who_reclaim_before_the_next_mount
         }
         for _ in 0..2 {
             reclaim(&ground.options())?;
+            expect_clean(&ground.options())?;
         }
         if waited > waited_before {
             let said =
