@@ -94,7 +94,7 @@ async fn batch(shared: &Shared) -> Result<()> {
     }
 }
 
-/// Makes the content of changes durable. What a failed pack had is written once more; the first change of which that cannot be read any more is answered.
+/// Makes the content of changes durable. What a failed pack had is written once more; the first change of which that is not there any more is answered.
 async fn sync(shared: &Shared, changes: &mut [(u64, Deferred)]) -> Result<Option<usize>> {
     let mut contents = Vec::new();
     for (at, (number, change)) in changes.iter_mut().enumerate() {

@@ -166,9 +166,9 @@ impl State {
     }
 
     pub(super) fn is_full(&self) -> bool {
-        self.queue.len() >= WAITING_MAX
-            || self.journal.bytes() >= journal::JOURNAL_BYTES_MAX
-            || self.unsynced_bytes >= UNSYNCED_BYTES_MAX
+        // What was refused may wait for ever, and nobody for it.
+        let much_is_unsynced = self.unsynced_bytes >= UNSYNCED_BYTES_MAX && !self.is_idle();
+        self.queue.len() >= WAITING_MAX || self.journal.bytes() >= journal::JOURNAL_BYTES_MAX || much_is_unsynced
     }
 
     /// Bytes in packs that are not known to be on the disk.
