@@ -11,7 +11,7 @@ pub const BATCH_CHANGES_MAX: usize = 256;
 pub const GIVEN_MS: i64 = 90 * 86_400_000;
 
 /// A change that was answered before the catalogue had it. Its numbers were reserved, so whoever made it could go on with what it made.
-/// Contents are empty, inline, or in blocks that were all just written ([`NewContent::Blocks`]), as from a mount on this machine.
+/// Contents are empty, inline, or in blocks that were all just written ([`Blocks`](super::NewContent::Blocks)), as from a mount on this machine.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Deferred {
     /// Makes a node.
