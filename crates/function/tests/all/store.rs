@@ -190,7 +190,8 @@ fn killed_in_any_step_the_old_or_the_new_version_is_there_and_nothing_stays_for_
             let is_new = matches!(step, Step::Switched | Step::Swept | Step::Aside);
             if is_new || !is_first {
                 let expected = if is_new { "new\n" } else { "old\n" };
-                assert_eq!(text(&ground.call("f", b"").output), expected, "{step:?}");
+                let call = ground.call("f", b"");
+                assert_eq!(text(&call.output), expected, "{step:?}: {call:?}");
             } else {
                 assert!(ground.store.list().expect("listed").is_empty(), "{step:?}");
                 assert_eq!(ground.store.function(&named("f")).expect_err("none").kind(), ErrorKind::NotFound);
