@@ -9,11 +9,11 @@ use bytes::Bytes;
 use futures_util::{StreamExt, TryStreamExt, stream};
 use holdfast_base::limits::BLOCK_BYTES;
 use holdfast_base::{ByteRange, ContentId, Error, ErrorKind, NodeId, NodeName, Result};
-use holdfast_drive::engine::small::Sealed;
+use holdfast_drive::engine::small::{Sealed, SealedBlock};
 use holdfast_drive::posix_locks::Locking;
 use holdfast_drive::{
     Change, Condition, Durable, Entry, NewAttributes, NewName, NewNode, OpenContent, PREPARED_BYTES_MAX, Pinning,
-    Posix, Prepared, Rename, Renamed, Room, Save, SaveBody, SealedAhead, Tree, Unlink, Unsynced, XattrRule,
+    Posix, Rename, Renamed, Room, Save, SaveBody, SealedAhead, Tree, Unlink, Unsynced, XattrRule,
 };
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -107,7 +107,7 @@ impl Tree for Behind {
             return self.save_now(save, body).await;
         }
         if save.size > SMALL_BYTES {
-            return self.save_first(save, body).await;
+            return self.save_first(save, body, None).await;
         }
         // What is this small has no whole block.
         let plain = body.stream.try_fold(Vec::new(), |mut all, piece| async move {
@@ -121,13 +121,7 @@ impl Tree for Behind {
                 Some(entry) => Ok(entry),
                 None => self.save_now(save, body(plain)).await,
             },
-            Sealed::Large(Some(block)) if self.may_prepare(&save).await? => {
-                match self.shared.inner.prepare_block(block).await? {
-                    Some(prepared) => self.save_prepared(save, prepared).await,
-                    None => self.save_now(save, body(plain)).await,
-                }
-            }
-            Sealed::Large(_) => self.save_first(save, body(plain)).await,
+            Sealed::Large(block) => self.save_first(save, body(plain), block).await,
         }
     }
 
@@ -293,29 +287,22 @@ impl Behind {
         self.shared.defer_save(save, content, there, links)
     }
 
-    /// Saves a whole file, and answers before the disk has it, if that may be.
-    async fn save_first(&self, save: Save, body: SaveBody) -> Result<Entry> {
-        if !self.may_prepare(&save).await? {
-            return self.save_now(save, body).await;
-        }
-        let prepared = self.shared.inner.prepare(&save, body).await?;
-        self.save_prepared(save, prepared).await
-    }
-
-    /// Whether content may be written before it is synced, when there is room for it among what waits.
-    async fn may_prepare(&self, save: &Save) -> Result<bool> {
+    /// Saves a whole file, which may be sealed as one block, and answers before the disk has it, if that may be.
+    async fn save_first(&self, save: Save, body: SaveBody, block: Option<SealedBlock>) -> Result<Entry> {
         let shared = &self.shared;
         let may = save.size <= PREPARED_BYTES_MAX && shared.inner.prepares();
         if !may || !shared.state.lock().may_defer(save.size) {
-            return Ok(false);
+            return self.save_now(save, body).await;
         }
+        // As much waits for the disk as may: then nothing more is written before it.
         shared.make_ready().await?;
-        Ok(true)
-    }
-
-    /// Saves what is written, and answers before the disk has it, if that may be.
-    async fn save_prepared(&self, save: Save, prepared: Prepared) -> Result<Entry> {
-        let shared = &self.shared;
+        let prepared = match block {
+            None => shared.inner.prepare(&save, body).await?,
+            Some(block) => match shared.inner.prepare_block(block).await? {
+                Some(prepared) => prepared,
+                None => return self.save_now(save, body).await,
+            },
+        };
         if let Some(unsynced) = prepared.unsynced()
             && let Some(entry) = self.answer_save(&save, Content::Unsynced(unsynced)).await?
         {

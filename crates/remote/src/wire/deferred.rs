@@ -70,7 +70,7 @@ impl Value for NewContent {
                 tag.put(out);
                 out.bytes(sealed);
             }
-            // Whoever reads this refuses it: nobody defers blocks.
+            // Whoever reads this refuses it: blocks are named before they are synced on their own machine alone.
             Self::Blocks { .. } | Self::Staged { .. } => out.array(0),
         }
     }
