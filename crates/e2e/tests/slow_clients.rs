@@ -20,6 +20,7 @@ use holdfast_e2e::rig::{HOME, Rig};
 use holdfast_testkit::crashdisk::Config;
 use holdfast_testkit::data::{Kind, Stream, incompressible, source_text, stream};
 use holdfast_testkit::http::Client;
+use holdfast_testkit::scan::Needles;
 use holdfast_testkit::server::TestServer;
 
 /// Slow transfers in each direction.
@@ -315,12 +316,13 @@ fn look_within(server: &TestServer, metrics: SocketAddr, count: u64) -> Outcome 
     let scratch = files.iter().map(contents).collect::<Outcome<Vec<_>>>()?.concat();
     assert!(scratch.len() >= FIRST_BYTES, "the scratch file was found");
     // Samples of all that was sent: pieces of 16 bytes do not occur by chance.
-    let mut needles = std::collections::HashSet::new();
+    let mut needles = Needles::new();
     for number in 0..count {
-        needles.extend(upload_content(number)?[..FIRST_BYTES].chunks_exact(16).step_by(101).map(<[u8]>::to_vec));
+        for piece in upload_content(number)?[..FIRST_BYTES].chunks_exact(16).step_by(101) {
+            needles.add(&format!("upload {number}"), piece);
+        }
     }
-    let found = scratch.windows(16).filter(|piece| needles.contains(*piece)).count();
-    assert_eq!(found, 0, "plaintext in the scratch file");
+    assert_eq!(needles.find_in(&scratch)?, Vec::<&str>::new(), "plaintext in the scratch file");
     Ok(())
 }
 

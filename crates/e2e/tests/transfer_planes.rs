@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use holdfast_e2e::Outcome;
 use holdfast_e2e::care::expect_clean;
 use holdfast_e2e::far::{Far, as_root, expect_same, link};
+use holdfast_e2e::wait::until;
 use holdfast_wan::{Chance, Datagrams, Direction, Impairments, Loss};
 use serde_json::Value;
 
@@ -65,7 +66,6 @@ fn where_much_is_lost_it_goes_by_quic_and_what_a_trial_finds_is_remembered_for_a
         assert_eq!(far.remembered()?, None, "nothing was found out");
 
         // Long enough for a trial, of a push. With so much lost, TCP may not even connect while that lasts: there are a few.
-        let large = far.make("large", 64 * MIB)?;
         let tried = || far.came()[1].tcp.bytes > 100_000;
         for trial in 0..3 {
             if tried() {
@@ -74,7 +74,9 @@ fn where_much_is_lost_it_goes_by_quic_and_what_a_trial_finds_is_remembered_for_a
             if trial > 0 {
                 far.age_memory(HOUR)?;
             }
-            let ended = far.run(&["push", &shown(&large), &far.url(&format!("trial-{trial}"))])?;
+            // Another one each time: what the space has already is not sent.
+            let large = far.make(&format!("large{}", ".".repeat(trial)), 64 * MIB)?;
+            let ended = far.run(&["push", &shown(&large), &far.url("")])?;
             assert_eq!(network(&ended), is("quic", "compared", false), "{ended}");
         }
         assert_eq!(far.remembered()?.map(|[plane, why, _]| (plane, why)), Some(("quic".into(), "compared".into())));
@@ -237,6 +239,29 @@ fn a_push_finds_out_that_datagrams_alone_are_slow_and_sends_nothing_twice_for_th
         assert!(came < on_the_line(bytes), "{came} of {bytes}: {to_far:?}");
         let (_, back) = pull(&far, "file", "back", &["--plane", "tcp"])?;
         expect_same(&file, &back)?;
+        end(far)
+    })
+}
+
+#[test]
+fn a_plane_that_becomes_slow_after_it_was_compared_is_left_for_the_other() -> Outcome {
+    as_root("a_plane_that_becomes_slow_after_it_was_compared_is_left_for_the_other", || {
+        let far = Far::new(link(16, DELAY))?;
+        let bytes = 96 * MIB;
+        let file = far.make("file", bytes)?;
+        let push = far.start(&["push", &shown(&file), &far.url("")])?;
+        let remembered = || far.remembered().ok().flatten().map(|[plane, why, _]| (plane, why));
+        let compared = || remembered() == Some(("quic".into(), "compared".into()));
+        until("the planes are compared", Duration::from_mins(1), compared)?;
+        far.wan.treat(Datagrams::Police(400_000));
+        let ended = push.end()?;
+        assert_eq!(network(&ended), is("tcp", "faster", false), "{ended}");
+        assert_eq!(ended["retries"], 0, "{ended}");
+        assert_eq!(remembered(), Some(("tcp".into(), "faster".into())));
+        let [_, to_far] = far.came();
+        let came = to_far.tcp.bytes + to_far.udp.bytes;
+        assert!(came < on_the_line(bytes), "{came} of {bytes}: {to_far:?}");
+        expect_same(&file, &far.fetch("file")?)?;
         end(far)
     })
 }

@@ -112,6 +112,12 @@ impl Needles {
         Ok(findings)
     }
 
+    /// The needles in these bytes, each once for every place.
+    pub fn find_in(&self, bytes: &[u8]) -> io::Result<Vec<&str>> {
+        let automaton = AhoCorasick::new(&self.patterns).map_err(io::Error::other)?;
+        Ok(automaton.find_iter(bytes).map(|hit| self.labels[hit.pattern().as_usize()].as_str()).collect())
+    }
+
     fn look_into(
         &self,
         path: &Path,

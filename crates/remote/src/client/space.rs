@@ -126,11 +126,11 @@ impl Space {
         self.0.pools.used().network()
     }
 
-    /// Looks after the transport from now on: another one is looked for when it falls silent, and if `tries`, tried in the course of a long transfer whether it is faster. What was
-    /// found out is told by [`Self::verdict`]. `options` and `connections` are as for [`Self::connect`], by either transport.
-    pub fn keep_choosing(&self, options: Options, connections: Option<usize>, token: &Secret, tries: bool) {
+    /// Looks after the transport from now on: another one is looked for when it falls silent, and tried in the course of a long transfer, later if the one in use is `known` to
+    /// be faster. What was found out is told by [`Self::verdict`]. `options` and `connections` are as for [`Self::connect`], by either transport.
+    pub fn keep_choosing(&self, options: Options, connections: Option<usize>, token: &Secret, known: bool) {
         let ways = Ways { options, connections, token: token.clone() };
-        tokio::spawn(keep(Arc::downgrade(&self.0.pools), ways, tries));
+        tokio::spawn(keep(Arc::downgrade(&self.0.pools), ways, known));
     }
 
     /// What was found out about a transport, which is named, once something is.

@@ -21,6 +21,9 @@ use tokio::time::{Instant, sleep, timeout};
 
 /// How long content is moved before the other transport is tried: whatever is over sooner gains nothing.
 const AFTER: Duration = Duration::from_secs(15);
+/// A trial that changed nothing says so of its moment, in which this machine may have been busy, and networks change. So there is another when the transfer has
+/// gone on for so many times as long, this long at most.
+const AGAIN: (u32, Duration) = (4, Duration::from_mins(16));
 /// Between two looks at a transfer.
 const LOOK: Duration = Duration::from_secs(1);
 /// Looks that the rate before is of. What a slow plane brings comes in whole blocks, seconds apart.
@@ -58,8 +61,11 @@ impl Ways {
     }
 }
 
-/// Looks after the transport of a space until it is dropped: looks for the other when the one in use falls silent, and if `tries`, tries it when a transfer is long.
-pub(super) async fn keep(pools: Weak<Pools>, ways: Ways, mut tries: bool) {
+/// Looks after the transport of a space until it is dropped: looks for the other when the one in use falls silent, and tries it when a transfer is long, later if the one
+/// in use is `known` to be the better one.
+pub(super) async fn keep(pools: Weak<Pools>, ways: Ways, known: bool) {
+    let later = |after: Duration| (AGAIN.0 * after).min(AGAIN.1);
+    let mut after = if known { later(AFTER) } else { AFTER };
     let mut course = Course::default();
     loop {
         sleep(LOOK).await;
@@ -68,12 +74,14 @@ pub(super) async fn keep(pools: Weak<Pools>, ways: Ways, mut tries: bool) {
         drop(all);
         if silence.is_some_and(|silence| silence >= SILENT) {
             // What is found may be no more than a way round for a while.
-            tries |= rescue::choose_again(&pools, &ways).await.is_some();
+            if rescue::choose_again(&pools, &ways).await.is_some() {
+                after = AFTER;
+            }
             course = Course::default();
-        } else if let Some(before) = course.look(Instant::now(), moved).filter(|_| tries) {
-            tries = false;
+        } else if let Some(before) = course.look(Instant::now(), moved, after) {
             // Nothing more is to be done where it ends early.
             let _ = try_other(&pools, &ways, before).await;
+            (course, after) = (Course::default(), later(after));
         }
     }
 }
@@ -91,8 +99,8 @@ struct Course {
 }
 
 impl Course {
-    /// What was moved so far; answers bytes a second of a transfer that has been going for a while.
-    fn look(&mut self, now: Instant, moved: u64) -> Option<f64> {
+    /// What was moved so far; answers bytes a second of a transfer that has been going for so long.
+    fn look(&mut self, now: Instant, moved: u64, after: Duration) -> Option<f64> {
         let bytes = moved.saturating_sub(std::mem::replace(&mut self.moved, moved));
         self.still = if bytes == 0 { self.still + 1 } else { 0 };
         if self.still >= PAUSE || (bytes == 0 && self.since.is_none()) {
@@ -102,7 +110,7 @@ impl Course {
         let since = *self.since.get_or_insert(now);
         self.last.push(bytes);
         let lately = self.last.iter().rev().take(LOOKS as usize);
-        let is_long = now - since >= AFTER && self.last.len() >= LOOKS as usize;
+        let is_long = now - since >= after && self.last.len() >= LOOKS as usize;
         is_long.then(|| lately.sum::<u64>() as f64 / (LOOK * LOOKS).as_secs_f64())
     }
 }
@@ -141,7 +149,7 @@ async fn run(pools: &Weak<Pools>, (plane, ways): (Plane, &Ways), before: f64, ta
     };
     let has_come = timeout(TAKES.1, comes).await.is_ok();
     sleep(if has_come { takes } else { Duration::ZERO }).await;
-    let mut found = Verdict::Same;
+    let (mut found, mut is_as_good) = (Verdict::Same, false);
     let is_hopeless = |bytes: u64, time: Duration| (bytes as f64) < HOPELESS * before * time.as_secs_f64();
     let mut hopeless = is_hopeless(pool.bytes(), takes);
     if !hopeless {
@@ -154,7 +162,7 @@ async fn run(pools: &Weak<Pools>, (plane, ways): (Plane, &Ways), before: f64, ta
         hopeless = is_hopeless(by_it, time);
         let (all, by_it) = (all as f64 / time.as_secs_f64(), by_it as f64 / time.as_secs_f64());
         tracing::debug!(before, all, by_it, "what moved during the trial of the other transport");
-        found = judge(before, all, by_it);
+        (found, is_as_good) = (judge(before, all, by_it), by_it >= before / 2.0);
     }
     let pools = pools.upgrade()?;
     if found == Verdict::Faster {
@@ -162,9 +170,14 @@ async fn run(pools: &Weak<Pools>, (plane, ways): (Plane, &Ways), before: f64, ta
         pools.end_trial();
     } else {
         pools.end_trial();
-        // What is on its way there ends there, if it does so soon.
+        // What is on its way there ends there, if it does so soon, or as soon as it would by the first: several blocks may be.
         tokio::spawn(async move {
             sleep(if hopeless { Duration::ZERO } else { patience }).await;
+            let mut before = 0;
+            while is_as_good && pool.bytes() > before {
+                before = pool.bytes();
+                sleep(patience).await;
+            }
             pool.give_up();
         });
     }
@@ -207,7 +220,7 @@ mod tests {
         for second in 1..80_u32 {
             // Blocks of a slow plane come now and then, and for half a minute none do.
             moved += if second % 4 == 1 && !(30..60).contains(&second) { 4_000 } else { 0 };
-            let found = course.look(begin + LOOK * second, moved);
+            let found = course.look(begin + LOOK * second, moved, AFTER);
             assert_eq!(found.is_some(), (16..39).contains(&second) || second >= 76, "{second}");
             assert!(second != 25 || found == Some(1_000.0), "{found:?}");
         }

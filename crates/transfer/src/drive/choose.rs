@@ -183,6 +183,8 @@ pub(super) fn after(chosen: Chosen, about: Plane, verdict: Verdict) -> Chosen {
         Verdict::Faster => Chosen::new(about, Why::Faster),
         Verdict::Left => Chosen::new(about, Why::Blocked),
         Verdict::Blocked if about == Plane::Quic => Chosen::new(chosen.plane, Why::Blocked),
+        // It is the faster one still.
+        Verdict::Blocked | Verdict::Same if chosen.why == Why::Faster => chosen,
         Verdict::Blocked | Verdict::Same => Chosen::new(chosen.plane, Why::Compared),
     }
 }
@@ -194,6 +196,7 @@ mod tests {
     #[test]
     fn what_is_found_out_decides_and_says_why() {
         let (near, far) = (Chosen::new(Plane::Tcp, Why::Near), Chosen::new(Plane::Quic, Why::Far));
+        let faster = Chosen::new(Plane::Tcp, Why::Faster);
         for (chosen, about, verdict, plane, why) in [
             (far, Plane::Tcp, Verdict::Faster, Plane::Tcp, Why::Faster),
             (far, Plane::Tcp, Verdict::Same, Plane::Quic, Why::Compared),
@@ -202,6 +205,8 @@ mod tests {
             (near, Plane::Quic, Verdict::Faster, Plane::Quic, Why::Faster),
             (near, Plane::Quic, Verdict::Same, Plane::Tcp, Why::Compared),
             (near, Plane::Quic, Verdict::Blocked, Plane::Tcp, Why::Blocked),
+            (faster, Plane::Quic, Verdict::Same, Plane::Tcp, Why::Faster),
+            (faster, Plane::Quic, Verdict::Faster, Plane::Quic, Why::Faster),
         ] {
             assert_eq!(after(chosen, about, verdict), Chosen::new(plane, why), "{chosen:?} {about:?} {verdict:?}");
         }

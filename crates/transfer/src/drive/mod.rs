@@ -82,8 +82,8 @@ impl DriveSite {
                     None => memory.keep(*chosen.lock(), SystemTime::now()),
                 }
             }
-            let tries = matches!(chosen.lock().why, Why::Near | Why::Far);
-            space.keep_choosing(options, reach.connections, &reach.token, tries);
+            let known = !matches!(chosen.lock().why, Why::Near | Why::Far);
+            space.keep_choosing(options, reach.connections, &reach.token, known);
             // Whoever uses it has it alone from here on.
             drop(space);
             while verdict.changed().await.is_ok() {
