@@ -9,13 +9,14 @@
 //! the next number; what comes behind that was answered later, and goes with it. What is not written here but went to the catalogue in the usual way leaves a
 //! mark before the next change ([`Journal::after`]): where the catalogue has lost that, what follows goes as well (`left.rs`). So catalogue and journal
 //! together are as they were at one moment. Marks say, too, how far the file was synced; what is missing of that was lost by the disk, so then the file is
-//! kept under another name and the log says so.
+//! kept under another name and the log says so. So it is where the machine has not gone down since: a journal's name says in which boot it was begun.
 
 use super::frame::{self, Mark};
 use holdfast_base::{Error, Result};
 use holdfast_drive::Deferred;
 use std::collections::VecDeque;
 use std::fs::{self, File, OpenOptions};
+use std::ops::Range;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
@@ -142,6 +143,28 @@ impl Journal {
         }
         Ok(())
     }
+}
+
+/// A name for a journal, which no other has in its catalogue: the first of the numbers that its mount has, this boot, and the time.
+pub(super) fn name_of(numbers: &Range<i64>) -> [u8; 16] {
+    let mut name = [0; 16];
+    name[..8].copy_from_slice(&numbers.start.to_le_bytes());
+    name[8..].copy_from_slice(&crate::attributes::now_ns().to_be_bytes());
+    if let Some(boot) = this_boot() {
+        name[8..12].copy_from_slice(&boot);
+    }
+    name
+}
+
+/// Whether the machine has not gone down since a journal of this name was begun, as far as is known.
+pub(super) fn is_of_this_boot(name: [u8; 16]) -> bool {
+    this_boot().is_some_and(|boot| name[8..12] == boot)
+}
+
+/// What tells this boot of the machine from others (random(4)).
+fn this_boot() -> Option<[u8; 4]> {
+    let id = fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
+    u32::from_str_radix(id.get(..8)?, 16).ok().map(u32::to_be_bytes)
 }
 
 /// Files of journals by their numbers.

@@ -1,7 +1,7 @@
 //! What mounts before this left in their journals: see [`super::journal`].
 
 use super::frame::{self, Frame};
-use super::journal::{HEADER_BYTES, MAGIC, MAGICS_BEFORE, SEGMENT_BYTES, files};
+use super::journal::{HEADER_BYTES, MAGIC, MAGICS_BEFORE, SEGMENT_BYTES, files, is_of_this_boot};
 use holdfast_base::{Error, Result};
 use holdfast_drive::{Deferred, NewContent};
 use std::collections::BTreeMap;
@@ -117,13 +117,22 @@ impl Left {
     /// Says what is missing.
     fn tell(&self) -> Result<()> {
         let behind = self.behind;
-        if self.damaged {
-            for file in &self.files {
-                tracing::error!(file = %file.display(), "a part of the mount's journal that was on disk is damaged: what comes after it is kept aside");
-                fs::copy(file, file.with_extension("damaged"))?;
-            }
+        if self.damaged || (behind > 0 && is_of_this_boot(self.id)) {
+            self.keep_aside(
+                "a part of the mount's journal that was on disk is damaged: what comes after it is kept aside",
+            )?;
         } else if behind > 0 {
             tracing::info!(behind, "the end of the mount's journal was not on disk when the machine went down");
+        }
+        Ok(())
+    }
+
+    fn keep_aside(&self, why: &str) -> Result<()> {
+        for file in &self.files {
+            tracing::error!(file = %file.display(), "{why}");
+            let aside = file.with_extension("damaged");
+            fs::copy(file, &aside)?;
+            File::open(aside)?.sync_all()?;
         }
         Ok(())
     }
@@ -143,10 +152,14 @@ impl Left {
     pub(super) fn cut_content(&mut self, changes: usize) -> Result<()> {
         let place = self.contents.get(&changes).copied();
         let place = place.ok_or_else(|| Error::internal("a change has no content in blocks"))?;
-        tracing::info!(
-            changes = self.changes.len() - changes,
-            "content that was not on disk when the machine went down takes what came after it with it"
-        );
+        if is_of_this_boot(self.id) {
+            self.keep_aside("content that the mount's journal names is damaged: what names it, and what comes after it, is kept aside")?;
+        } else {
+            tracing::info!(
+                changes = self.changes.len() - changes,
+                "content that was not on disk when the machine went down takes what came after it with it"
+            );
+        }
         self.cut_at(place)
     }
 
@@ -212,7 +225,7 @@ fn read(path: &Path) -> Result<Option<Part>> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::journal::Journal;
+    use super::super::journal::{Journal, name_of};
     use super::*;
     use holdfast_base::NodeId;
     use holdfast_drive::{NewAttributes, Posix};
@@ -269,10 +282,11 @@ mod tests {
     }
 
     #[test]
-    fn what_comes_behind_a_hole_goes_with_it_and_is_kept_aside_if_it_was_synced() {
-        for synced in [false, true] {
+    fn what_comes_behind_a_hole_goes_with_it_and_is_kept_aside_unless_a_power_cut_leaves_such_holes() {
+        for (synced, this_boot) in [(false, false), (true, false), (false, true)] {
             let folder = tempfile::tempdir().expect("a folder");
-            let mut journal = begin(folder.path(), 7);
+            let name = if this_boot { name_of(&(7..9)) } else { [7; 16] };
+            let mut journal = Journal::begin(folder.path(), name).expect("begins");
             for node in 1..=4 {
                 journal.append(&change(node)).expect("appends");
             }
@@ -288,7 +302,8 @@ mod tests {
             spoil(&first);
             let found = numbers(folder.path());
             assert!(found[0].len() < 4 && found[0].iter().zip(1..).all(|(it, number)| *it == number), "{found:?}");
-            assert_eq!(first.with_extension("damaged").exists(), synced, "that is what a power cut leaves of the rest");
+            let is_aside = first.with_extension("damaged").exists();
+            assert_eq!(is_aside, synced || this_boot, "of the rest, that is what a power cut leaves");
         }
     }
 

@@ -45,7 +45,6 @@ use journal::Journal;
 use parking_lot::Mutex;
 use state::State;
 use std::fs::{File, TryLockError};
-use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -117,7 +116,7 @@ impl Behind {
         }
         let numbers = if inner.may_change().await.is_ok() { inner.reserve(NUMBERS).await? } else { 0..0 };
         let free_bytes = inner.room().await?.free_bytes;
-        let mut state = State::new(Journal::begin(folder, name_of(&numbers))?, numbers, free_bytes);
+        let mut state = State::new(Journal::begin(folder, journal::name_of(&numbers))?, numbers, free_bytes);
         for change in refused {
             replay::park_again(&*inner, &mut state, change, root.node.space).await?;
         }
@@ -171,14 +170,6 @@ fn lock(folder: &Path) -> Result<File> {
         }
         Err(TryLockError::Error(error)) => Err(Error::from(error).context(path.display())),
     }
-}
-
-/// A name that no other journal of the drive has: numbers are given out once.
-fn name_of(numbers: &Range<i64>) -> [u8; 16] {
-    let mut name = [0; 16];
-    name[..8].copy_from_slice(&numbers.start.to_le_bytes());
-    name[8..].copy_from_slice(&crate::attributes::now_ns().to_le_bytes());
-    name
 }
 
 impl Shared {

@@ -270,6 +270,9 @@ async fn the_next_mount_hands_over_what_one_before_it_answered_up_to_what_is_dam
             };
             assert!(rig.catalogue_has(&format!("f{seed}")).await == expected, "f{seed}, damaged: {damaged}");
         }
+        let aside = rig.folder.path().join("mount").read_dir().expect("lists").filter_map(Result::ok);
+        let aside = aside.filter(|entry| entry.path().extension().is_some_and(|is| is == "damaged")).count();
+        assert_eq!(aside, usize::from(damaged), "the machine has not gone down, so it is no power cut");
         let file = make(&next, "after").await;
         save(&next, &file, &bytes(9, 70_000)).await.expect("answered");
         next.settle().await.expect("settles");
