@@ -246,14 +246,15 @@ fn a_push_finds_out_that_datagrams_alone_are_slow_and_sends_nothing_twice_for_th
 #[test]
 fn a_plane_that_becomes_slow_after_it_was_compared_is_left_for_the_other() -> Outcome {
     as_root("a_plane_that_becomes_slow_after_it_was_compared_is_left_for_the_other", || {
-        let far = Far::new(link(16, DELAY))?;
-        let bytes = 96 * MIB;
+        // So little that a busy machine does it by either.
+        let far = Far::new(link(4, DELAY))?;
+        let bytes = 28 * MIB;
         let file = far.make("file", bytes)?;
         let push = far.start(&["push", &shown(&file), &far.url("")])?;
         let remembered = || far.remembered().ok().flatten().map(|[plane, why, _]| (plane, why));
         let compared = || remembered() == Some(("quic".into(), "compared".into()));
         until("the planes are compared", Duration::from_mins(1), compared)?;
-        far.wan.treat(Datagrams::Police(400_000));
+        far.wan.treat(Datagrams::Police(100_000));
         let ended = push.end()?;
         assert_eq!(network(&ended), is("tcp", "faster", false), "{ended}");
         assert_eq!(ended["retries"], 0, "{ended}");
