@@ -272,9 +272,30 @@ impl TestServer {
         self.wait()
     }
 
-    /// Sends it any signal.
+    /// Sends it any signal. Where that is to stop it, all of it stands still when this returns: its threads are told one after the other.
     pub fn signal(&self, signal: Signal) -> io::Result<()> {
-        Ok(kill_process(Pid::from_child(&self.child), signal)?)
+        kill_process(Pid::from_child(&self.child), signal)?;
+        let deadline = Instant::now() + STOP_LIMIT;
+        while signal == Signal::STOP && !self.stands_still()? {
+            if Instant::now() > deadline {
+                return Err(io::Error::new(io::ErrorKind::TimedOut, "a thread of it does not stop"));
+            }
+            std::thread::sleep(LOOK_INTERVAL);
+        }
+        Ok(())
+    }
+
+    /// Whether no thread of it runs (proc_pid_stat(5): the state is what follows the name in brackets).
+    fn stands_still(&self) -> io::Result<bool> {
+        for thread in fs::read_dir(format!("/proc/{}/task", self.child.id()))? {
+            // One that ends meanwhile runs no more.
+            let stat = fs::read_to_string(thread?.path().join("stat")).unwrap_or_default();
+            let state = stat.rsplit(") ").next().and_then(|rest| rest.chars().next());
+            if state.is_some_and(|state| !"TtZX".contains(state)) {
+                return Ok(false);
+            }
+        }
+        Ok(true)
     }
 
     /// Waits for it to end by itself.
