@@ -19,10 +19,9 @@ pub fn content(seed: u64) -> Vec<u8> {
     bytes
 }
 
-/// Writes files in folders of its own until the mount is gone; answers those that were closed.
-pub fn write_until_it_ends(at: &Path, round: u64, writer: u64) -> BTreeMap<String, u64> {
+/// Writes files in folders of its own until the mount of this device is gone; answers those that were closed.
+pub fn write_until_it_ends(at: &Path, mounted: u64, round: u64, writer: u64) -> BTreeMap<String, u64> {
     let mut closed = BTreeMap::new();
-    let Ok(mounted) = fs::metadata(at).map(|found| found.dev()) else { return closed };
     for number in 0_u64.. {
         let (folder, seed) = (format!("{round}-{writer}-{}", number / 50), (round << 40) | (writer << 32) | number);
         if number % 50 == 0 && fs::create_dir(at.join(&folder)).is_err() {

@@ -108,28 +108,12 @@ impl Far {
     /// If it does not arrive.
     pub fn stock(&self, name: &str, bytes: usize) -> Outcome<PathBuf> {
         let file = self.make(name, bytes)?;
-        self.beside(&["push", &file.display().to_string(), &self.url("")])?;
-        Ok(file)
-    }
-
-    /// Gets a file out of the space without the bad network; answers where it is.
-    ///
-    /// # Errors
-    /// If it does not arrive.
-    pub fn fetch(&self, name: &str) -> Outcome<PathBuf> {
-        let to = self.rig.scratch().join("fetched");
-        self.beside(&["pull", &self.url(name), &to.display().to_string()])?;
-        Ok(to.join(name))
-    }
-
-    /// Runs a command at the server's end.
-    fn beside(&self, words: &[&str]) -> Outcome {
-        let mut command = self.command(&[words, &["--plane", "tcp"]].concat())?;
+        let mut command = self.command(&["push", &file.display().to_string(), &self.url(""), "--plane", "tcp"])?;
         let output = self.wan.far().run(|| command.output())??;
         if output.status.success() {
-            return Ok(());
+            return Ok(file);
         }
-        Err(format!("{words:?}: {}", String::from_utf8_lossy(&output.stdout)).into())
+        Err(format!("it was not stocked: {}", String::from_utf8_lossy(&output.stdout)).into())
     }
 
     /// A file of random bytes on this machine.

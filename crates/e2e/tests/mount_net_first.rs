@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
 use std::io::{ErrorKind, Write};
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::Mutex;
@@ -109,13 +110,15 @@ fn every_file_that_was_closed_is_whole_after_any_number_of_kills_of_mount_and_se
         let mount = net.mount_first("mnt", &[])?;
         check(mount.at(), &closed)?;
         let at = mount.at().to_owned();
+        // Whoever begins late finds the folder below.
+        let mounted = fs::metadata(&at)?.dev();
         let written = Mutex::new(BTreeMap::new());
         let server = &mut net.rig.server;
         std::thread::scope(|scope| -> Outcome {
             for writer in 0..WRITERS {
                 let (at, written) = (&at, &written);
                 scope.spawn(move || {
-                    let ours = write_until_it_ends(at, round, writer);
+                    let ours = write_until_it_ends(at, mounted, round, writer);
                     written.lock().expect("nobody panics").extend(ours);
                 });
             }

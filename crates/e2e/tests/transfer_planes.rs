@@ -6,7 +6,6 @@ use std::time::{Duration, Instant};
 use holdfast_e2e::Outcome;
 use holdfast_e2e::care::expect_clean;
 use holdfast_e2e::far::{Far, as_root, expect_same, link};
-use holdfast_e2e::wait::until;
 use holdfast_wan::{Chance, Datagrams, Direction, Impairments, Loss};
 use serde_json::Value;
 
@@ -239,30 +238,6 @@ fn a_push_finds_out_that_datagrams_alone_are_slow_and_sends_nothing_twice_for_th
         assert!(came < on_the_line(bytes), "{came} of {bytes}: {to_far:?}");
         let (_, back) = pull(&far, "file", "back", &["--plane", "tcp"])?;
         expect_same(&file, &back)?;
-        end(far)
-    })
-}
-
-#[test]
-fn a_plane_that_becomes_slow_after_it_was_compared_is_left_for_the_other() -> Outcome {
-    as_root("a_plane_that_becomes_slow_after_it_was_compared_is_left_for_the_other", || {
-        // So little that a busy machine does it by either.
-        let far = Far::new(link(4, DELAY))?;
-        let bytes = 28 * MIB;
-        let file = far.make("file", bytes)?;
-        let push = far.start(&["push", &shown(&file), &far.url("")])?;
-        let remembered = || far.remembered().ok().flatten().map(|[plane, why, _]| (plane, why));
-        let compared = || remembered() == Some(("quic".into(), "compared".into()));
-        until("the planes are compared", Duration::from_mins(1), compared)?;
-        far.wan.treat(Datagrams::Police(100_000));
-        let ended = push.end()?;
-        assert_eq!(network(&ended), is("tcp", "faster", false), "{ended}");
-        assert_eq!(ended["retries"], 0, "{ended}");
-        assert_eq!(remembered(), Some(("tcp".into(), "faster".into())));
-        let [_, to_far] = far.came();
-        let came = to_far.tcp.bytes + to_far.udp.bytes;
-        assert!(came < on_the_line(bytes), "{came} of {bytes}: {to_far:?}");
-        expect_same(&file, &far.fetch("file")?)?;
         end(far)
     })
 }

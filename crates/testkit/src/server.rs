@@ -285,7 +285,7 @@ impl TestServer {
         Ok(())
     }
 
-    /// Whether no thread of it runs (proc_pid_stat(5): the state is what follows the name in brackets).
+    /// Whether no thread of it runs (`proc_pid_stat(5)`: the state is what follows the name in brackets).
     fn stands_still(&self) -> io::Result<bool> {
         for thread in fs::read_dir(format!("/proc/{}/task", self.child.id()))? {
             // One that ends meanwhile runs no more.
