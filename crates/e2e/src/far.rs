@@ -196,6 +196,18 @@ impl Far {
         Ok(fs::write(&file, fs::read_to_string(&file)?.replace(&at, &older.to_string()))?)
     }
 
+    /// Has something else remembered, as found out just now.
+    ///
+    /// # Errors
+    /// If nothing is.
+    pub fn misremember(&self, plane: &str, why: &str) -> Outcome {
+        let file = self.memory()?.ok_or("nothing is remembered")?;
+        let text = fs::read_to_string(&file)?;
+        let mut lines: Vec<&str> = text.lines().collect();
+        lines[2..4].copy_from_slice(&[plane, why]);
+        Ok(fs::write(&file, lines.join("\n") + "\n")?)
+    }
+
     fn memory(&self) -> Outcome<Option<PathBuf>> {
         let folder = self.state().join("holdfast/planes");
         if !folder.exists() {

@@ -242,6 +242,39 @@ fn a_push_finds_out_that_datagrams_alone_are_slow_and_sends_nothing_twice_for_th
     })
 }
 
+#[test]
+fn what_is_remembered_wrongly_is_found_out_in_a_minute() -> Outcome {
+    as_root("what_is_remembered_wrongly_is_found_out_in_a_minute", || {
+        let far = slowing()?;
+        let first = far.make("first", 24 * MIB)?;
+        let ended = far.run(&["push", &shown(&first), &far.url("")])?;
+        assert_eq!(network(&ended), is("tcp", "faster", false), "{ended}");
+        far.misremember("quic", "compared")?;
+        let second = far.make("second", 64 * MIB)?;
+        let ended = far.run(&["push", &shown(&second), &far.url("")])?;
+        assert_eq!(network(&ended), is("tcp", "faster", false), "{ended}");
+        assert_eq!(ended["retries"], 0, "{ended}");
+        assert_eq!(far.remembered()?.map(|[plane, why, _]| (plane, why)), Some(("tcp".into(), "faster".into())));
+        end(far)
+    })
+}
+
+#[test]
+fn a_push_sends_nothing_twice_for_a_trial_on_a_link_that_takes_seconds_for_what_is_on_its_way() -> Outcome {
+    as_root("a_push_sends_nothing_twice_for_a_trial_on_a_link_that_takes_seconds_for_what_is_on_its_way", || {
+        let far = Far::new(link(16, DELAY))?;
+        let bytes = 56 * MIB;
+        let file = far.make("file", bytes)?;
+        let ended = far.run(&["push", &shown(&file), &far.url("")])?;
+        assert_eq!(ended["retries"], 0, "{ended}");
+        let [_, to_far] = far.came();
+        assert!(to_far.tcp.bytes.min(to_far.udp.bytes) > MIB as u64, "both were used: {to_far:?}");
+        let came = to_far.tcp.bytes + to_far.udp.bytes;
+        assert!(came < on_the_line(bytes), "{came} of {bytes}: {to_far:?}");
+        end(far)
+    })
+}
+
 /// Moves a file by this plane, there and back, with another address on the way each time.
 fn moves(plane: &str) -> Outcome {
     // What the server keeps for a connection that is gone goes to the one in its place at once, and not when it is given up: that takes longer than a transfer is waited for.

@@ -131,10 +131,11 @@ impl Left {
         for file in &self.files {
             tracing::error!(file = %file.display(), "{why}");
             let aside = file.with_extension("damaged");
-            fs::copy(file, &aside)?;
-            File::open(aside)?.sync_all()?;
+            let kept = fs::copy(file, &aside).and_then(|_| File::open(&aside)?.sync_all());
+            kept.map_err(|error| Error::from(error).context(format!("keep {}", aside.display())))?;
         }
-        Ok(())
+        let folder = self.files.first().and_then(|file| file.parent());
+        Ok(folder.map_or(Ok(()), |folder| File::open(folder)?.sync_all())?)
     }
 
     /// Forgets what came after something that the catalogue, whose count of the space's changes is `seq`, has lost.

@@ -64,7 +64,6 @@ impl Ways {
 /// Looks after the transport of a space until it is dropped: looks for the other when the one in use falls silent, and tries it when a transfer is long, later if the one
 /// in use is `known` to be the better one.
 pub(super) async fn keep(pools: Weak<Pools>, ways: Ways, known: bool) {
-    let later = |after: Duration| (AGAIN.0 * after).min(AGAIN.1);
     let mut after = if known { later(AFTER) } else { AFTER };
     let mut course = Course::default();
     loop {
@@ -84,6 +83,10 @@ pub(super) async fn keep(pools: Weak<Pools>, ways: Ways, known: bool) {
             (course, after) = (Course::default(), later(after));
         }
     }
+}
+
+fn later(after: Duration) -> Duration {
+    (AGAIN.0 * after).min(AGAIN.1)
 }
 
 /// How a transfer went lately.
@@ -149,7 +152,7 @@ async fn run(pools: &Weak<Pools>, (plane, ways): (Plane, &Ways), before: f64, ta
     };
     let has_come = timeout(TAKES.1, comes).await.is_ok();
     sleep(if has_come { takes } else { Duration::ZERO }).await;
-    let (mut found, mut is_as_good) = (Verdict::Same, false);
+    let mut found = Verdict::Same;
     let is_hopeless = |bytes: u64, time: Duration| (bytes as f64) < HOPELESS * before * time.as_secs_f64();
     let mut hopeless = is_hopeless(pool.bytes(), takes);
     if !hopeless {
@@ -162,7 +165,7 @@ async fn run(pools: &Weak<Pools>, (plane, ways): (Plane, &Ways), before: f64, ta
         hopeless = is_hopeless(by_it, time);
         let (all, by_it) = (all as f64 / time.as_secs_f64(), by_it as f64 / time.as_secs_f64());
         tracing::debug!(before, all, by_it, "what moved during the trial of the other transport");
-        (found, is_as_good) = (judge(before, all, by_it), by_it >= before / 2.0);
+        found = judge(before, all, by_it);
     }
     let pools = pools.upgrade()?;
     if found == Verdict::Faster {
@@ -170,13 +173,17 @@ async fn run(pools: &Weak<Pools>, (plane, ways): (Plane, &Ways), before: f64, ta
         pools.end_trial();
     } else {
         pools.end_trial();
-        // What is on its way there ends there, if it does so soon, or as soon as it would by the first: several blocks may be.
+        // What is on its way there ends there if it comes soon, or half as fast as it would by the first: several blocks may be.
+        let enough = before * patience.as_secs_f64() / 2.0;
         tokio::spawn(async move {
-            sleep(if hopeless { Duration::ZERO } else { patience }).await;
-            let mut before = 0;
-            while is_as_good && pool.bytes() > before {
-                before = pool.bytes();
-                sleep(patience).await;
+            let mut came = pool.bytes();
+            loop {
+                sleep(if hopeless { Duration::ZERO } else { patience }).await;
+                let now = pool.bytes();
+                if hopeless || ((now - came) as f64) < enough {
+                    break;
+                }
+                came = now;
             }
             pool.give_up();
         });
@@ -211,6 +218,12 @@ mod tests {
         ] {
             assert_eq!(judge(before, all, by_other), found, "{before} {all} {by_other}");
         }
+    }
+
+    #[test]
+    fn trials_come_ever_later_and_do_not_end() {
+        let times = std::iter::successors(Some(AFTER), |after| Some(later(*after)));
+        assert_eq!(times.take(6).map(|time| time.as_secs()).collect::<Vec<_>>(), [15, 60, 240, 960, 960, 960]);
     }
 
     #[test]
