@@ -64,8 +64,8 @@ async fn batch(shared: &Shared) -> Result<()> {
     let started = Instant::now();
     let answers = match sync(shared, &mut changes).await {
         Ok(None) => shared.inner.apply(Batch { journal, changes: changes.clone() }, Durable::Soon).await,
-        Ok(Some(lost)) => {
-            lose(shared, changes, lost);
+        Ok(Some((at, error))) => {
+            refuse(shared, changes, at, error);
             return Ok(());
         }
         Err(error) => Err(error),
@@ -94,8 +94,9 @@ async fn batch(shared: &Shared) -> Result<()> {
     }
 }
 
-/// Makes the content of changes durable. What a failed pack had is written once more; the first change of which that is not there any more is answered.
-async fn sync(shared: &Shared, changes: &mut [(u64, Deferred)]) -> Result<Option<usize>> {
+/// Makes the content of changes durable. What a failed pack had is written once more; the first change of which that is not there any more, or cannot be read, is
+/// answered.
+async fn sync(shared: &Shared, changes: &mut [(u64, Deferred)]) -> Result<Option<(usize, Error)>> {
     let mut contents = Vec::new();
     for (at, (number, change)) in changes.iter_mut().enumerate() {
         let Some(content) = content_in_blocks(change) else { continue };
@@ -104,7 +105,17 @@ async fn sync(shared: &Shared, changes: &mut [(u64, Deferred)]) -> Result<Option
             contents.push(unsynced);
             continue;
         }
-        let Some(rescued) = shared.inner.rescue(content).await? else { return Ok(Some(at)) };
+        let rescued = match shared.inner.rescue(content).await {
+            Ok(Some(rescued)) => rescued,
+            Ok(None) => {
+                return Ok(Some((at, Error::damaged("the store lost what was written before it was on the disk"))));
+            }
+            // What else there is may well be read.
+            Err(error) if error.kind() == ErrorKind::Unavailable => {
+                return Ok(Some((at, error.context("what was written cannot be read to write it once more"))));
+            }
+            Err(error) => return Err(error),
+        };
         tracing::warn!(node = %change.node(), "what was written before a fault of the store was written once more");
         if let Deferred::Save { rewrite, .. } = change {
             rewrite.content = rescued.content().clone();
@@ -119,13 +130,12 @@ async fn sync(shared: &Shared, changes: &mut [(u64, Deferred)]) -> Result<Option
     Ok(None)
 }
 
-/// The store has lost what a change of a batch is about: it is refused. What is before it goes on without it, and what is about the same after it waits.
-fn lose(shared: &Shared, mut changes: Vec<(u64, Deferred)>, lost: usize) {
-    let (mut state, later) = (shared.state.lock(), changes.split_off(lost + 1));
+/// The store has not what a change of a batch is about: it is refused. What is before it goes on without it, and what is about the same after it waits.
+fn refuse(shared: &Shared, mut changes: Vec<(u64, Deferred)>, at: usize, error: Error) {
+    let (mut state, later) = (shared.state.lock(), changes.split_off(at + 1));
     state.under_way = None;
     later.into_iter().rev().for_each(|change| state.queue.push_front(change));
     if let Some(change) = changes.pop() {
-        let error = Error::damaged("the store lost what was written before it was on the disk");
         answered(&mut state, change, Err(error));
     }
     changes.into_iter().rev().for_each(|change| state.queue.push_front(change));
