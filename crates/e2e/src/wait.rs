@@ -1,5 +1,6 @@
 //! Waiting for what should come soon.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -18,4 +19,15 @@ pub fn until(what: &str, within: Duration, mut so: impl FnMut() -> bool) -> Outc
         thread::sleep(LOOK_INTERVAL);
     }
     Ok(began.elapsed())
+}
+
+/// Says at its end that something is over, also where a test panics or returns early: scoped threads that go on until then would be waited for
+/// without end.
+#[derive(Debug)]
+pub struct Over<'f>(pub &'f AtomicBool);
+
+impl Drop for Over<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Release);
+    }
 }

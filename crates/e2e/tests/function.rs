@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 use ground::{Ground, SOON, as_each, files, text, until};
 use holdfast_e2e::Outcome;
 use holdfast_e2e::rig::{NAME, PASSWORD};
+use holdfast_e2e::wait::Over;
 use holdfast_testkit::alone::{alone, mounts};
 use holdfast_testkit::http::{Client, Request, Response};
 use holdfast_testkit::server::{ServerOptions, TestServer};
@@ -418,6 +419,7 @@ fn deploying_under_load_never_shows_a_mixture() -> Outcome {
     let server = serve(&ground)?;
     let stop = std::sync::atomic::AtomicBool::new(false);
     std::thread::scope(|scope| -> Outcome {
+        let _over = Over(&stop);
         for _ in 0..2 {
             let mut client = server.client_of(NAME, PASSWORD);
             let stop = &stop;
@@ -437,7 +439,6 @@ fn deploying_under_load_never_shows_a_mixture() -> Outcome {
             }
             ground.ok(&["deploy", &source.display().to_string()])?;
         }
-        stop.store(true, std::sync::atomic::Ordering::Release);
         Ok(())
     })?;
     let answer = invoke(&mut server.client_of(NAME, PASSWORD), "f", b"")?.expect_status(200)?;

@@ -17,6 +17,7 @@ use holdfast_e2e::disk::{Template, mount};
 use holdfast_e2e::engines::Store;
 use holdfast_e2e::knob::knob;
 use holdfast_e2e::rig::{HOME, Rig};
+use holdfast_e2e::wait::Over;
 use holdfast_testkit::crashdisk::Config;
 use holdfast_testkit::data::{Kind, Stream, incompressible, source_text, stream};
 use holdfast_testkit::http::Client;
@@ -275,11 +276,12 @@ fn hundreds_of_slow_transfers_stop_nobody_and_end_well() -> Outcome {
     let stop = AtomicBool::new(false);
     let slow = thread::scope(|scope| {
         let dripping = scope.spawn(|| drip_on(slow, &stop));
+        let over = Over(&stop);
         let begun = std::time::Instant::now();
         let fast = fast_rounds(&mut client, ROUNDS);
         println!("the fast transfers took {:.1} s", begun.elapsed().as_secs_f64());
         let fast = fast.and_then(|()| look_within(&rig.server, metrics, count));
-        stop.store(true, Ordering::Relaxed);
+        drop(over);
         let slow = dripping.join().map_err(|_| "the drips panicked")??;
         fast.map(|()| slow)
     })?;
