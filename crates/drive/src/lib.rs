@@ -13,7 +13,7 @@ mod types;
 
 pub use engine::LINK_VIEW;
 pub use engine::ahead::SealedAhead;
-pub use engine::unsynced::{Prepared, Rescued, Unsynced};
+pub use engine::unsynced::{Prepared, Rescued, Spooled, Unsynced};
 pub use holdfast_meta::{
     Access, Applied, BATCH_CHANGES_MAX, Batch, Bond, Change, Changed, Compression, Content, Cursor, Deferred, Durable,
     Entry, Expect, HITS_MAX, HeldUp, Leave, Lock, MANIFEST_CHUNK_BLOCKS, ManifestChunk, MediaGroup, NameTaken,

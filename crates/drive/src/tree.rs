@@ -216,7 +216,7 @@ pub struct Waiting {
     pub changes: u64,
     /// Bytes of the journal on disk.
     pub bytes: u64,
-    /// Bytes of content that is in the store and not synced there.
+    /// Bytes of content that is in the store and not synced there, or in the spool of a mount from a server.
     pub unsynced_bytes: u64,
     /// When the oldest was made, in nanoseconds since 1970.
     pub oldest_ns: Option<i64>,
@@ -231,7 +231,7 @@ pub struct Waiting {
 /// See [`Waiting::reasons`].
 pub const REFUSED_SHOWN_MAX: usize = 100;
 
-/// Bytes of a content that is prepared at most: with so many blocks, a transaction takes a few milliseconds.
+/// Bytes of a content in blocks, and of all those of a batch, at most: with so many blocks, a transaction takes a few milliseconds.
 pub const PREPARED_BYTES_MAX: u64 = 64 << 20;
 
 /// A tree that takes changes which were answered before it knew of them.
@@ -245,11 +245,12 @@ pub trait Deferring: Tree {
     fn seal_small(&self, plain: &[u8]) -> Result<Sealed>;
     /// Opens what [`Self::seal_small`] found small enough.
     fn open_small(&self, content: &NewContent) -> Result<Vec<u8>>;
-    /// Whether content may be written before it is synced, for [`Self::prepare`] and what belongs to it.
-    fn prepares(&self) -> bool {
-        false
+    /// Bytes of a content that may be written before it is synced at most, for [`Self::prepare`] and what belongs to it, and about as many go into a batch;
+    /// none may be if it is 0. At most [`PREPARED_BYTES_MAX`].
+    fn prepared_bytes_max(&self) -> u64 {
+        0
     }
-    /// Writes what a save of a whole file is to have, and syncs nothing of it. At most [`PREPARED_BYTES_MAX`].
+    /// Writes what a save of a whole file is to have, and syncs nothing of it.
     async fn prepare(&self, _save: &Save, _body: SaveBody) -> Result<Prepared> {
         Err(Error::new(ErrorKind::Unsupported, "content is written by the save here"))
     }
@@ -269,6 +270,10 @@ pub trait Deferring: Tree {
     async fn rescue(&self, _content: &NewContent) -> Result<Option<Unsynced>> {
         Ok(None)
     }
+    /// Of what a process before this wrote, nobody needs more than was [rescued](Self::rescue) and is kept still.
+    fn forget_left(&self) -> Result<()> {
+        Ok(())
+    }
     /// Which changes of a journal, by their numbers, were answered well by [`Self::apply`]: an answer each.
     async fn answered(&self, _journal: [u8; 16], numbers: Vec<u64>) -> Result<Vec<bool>> {
         Ok(vec![false; numbers.len()])
@@ -279,6 +284,15 @@ pub trait Deferring: Tree {
     async fn seq(&self) -> Result<Option<i64>>;
     /// Makes changes that were answered before: see [`Catalogue::apply`](holdfast_meta::Catalogue::apply).
     async fn apply(&self, batch: Batch, durable: Durable) -> Result<Vec<Result<Applied>>>;
+    /// The same for a client, with the blocks of its contents as [entries](crate::engine::sealed), in order.
+    async fn apply_with(
+        &self,
+        _batch: Batch,
+        _records: ContentStream,
+        _durable: Durable,
+    ) -> Result<Vec<Result<Applied>>> {
+        Err(Error::new(ErrorKind::Unsupported, "blocks do not come with changes here"))
+    }
 }
 
 /// A content that is being read.

@@ -425,7 +425,10 @@ pub fn same_trees(ours: &Path, theirs: &Path) -> Outcome {
         if native.is_symlink() {
             assert_eq!(fs::read_link(&one)?, fs::read_link(&two)?);
         } else {
-            assert!(fs::read(&one)? == fs::read(&two)?, "{} has other bytes", two.display());
+            let (mine, native) = (fs::read(&one)?, fs::read(&two)?);
+            let at = mine.iter().zip(&native).position(|(mine, native)| mine != native);
+            let lengths = (mine.len(), native.len());
+            assert!(mine == native, "{} has other bytes from {at:?} on: {lengths:?} bytes", two.display());
         }
     }
     Ok(())

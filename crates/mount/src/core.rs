@@ -321,9 +321,7 @@ impl Core {
     pub(crate) async fn close(&self, number: u64) {
         let Some(handle) = self.files.remove(number) else { return };
         let file = handle.file;
-        if !file.has_writers()
-            && let Err(error) = file.save(self, Durable::Soon).await
-        {
+        if let Err(error) = file.save_if_done(self).await {
             tracing::error!(?error, node = %file.id, "what was written to a file could not be saved, and its program was told");
         }
         if self.files.give(file.id) && file.shown().unnamed {
@@ -359,8 +357,8 @@ impl Core {
         }
         let (file, _) = self.files.take(self, &entry);
         let mut done = file.truncate(self, size, clear).await.map_err(|error| too_large(&error));
-        if done.is_ok() && !file.has_writers() {
-            done = file.save(self, Durable::Soon).await.told();
+        if done.is_ok() {
+            done = file.save_if_done(self).await.told();
         }
         self.files.give(file.id);
         done

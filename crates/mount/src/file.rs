@@ -338,8 +338,27 @@ impl OpenFile {
         self.save_as(core, Durable::Soon, true).await
     }
 
+    /// Saves it when nobody writes to it any more. Whoever opened it meanwhile may have cut it off to write it anew: that is theirs to save.
+    pub(crate) async fn save_if_done(&self, core: &Core) -> Result<()> {
+        let state = self.lock().await;
+        if self.has_writers() {
+            return Ok(());
+        }
+        self.save_locked(core, state, Durable::Soon, false).await
+    }
+
     async fn save_as(&self, core: &Core, durable: Durable, passing: bool) -> Result<()> {
-        let mut state = self.lock().await;
+        let state = self.lock().await;
+        self.save_locked(core, state, durable, passing).await
+    }
+
+    async fn save_locked(
+        &self,
+        core: &Core,
+        mut state: tokio::sync::MutexGuard<'_, State>,
+        durable: Durable,
+        passing: bool,
+    ) -> Result<()> {
         let shown = self.shown();
         if shown.unnamed || !(state.overlay.is_changed() || shown.waiting) {
             state.kept &= passing;

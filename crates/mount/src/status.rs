@@ -98,7 +98,7 @@ pub struct JournalStatus {
     pub changes: u64,
     /// Bytes of the journal on disk.
     pub bytes: u64,
-    /// Bytes of content that was closed, is in the store and not synced there. Those of a mount before this release say nothing of it.
+    /// Bytes of content that was closed, and is in the store and not synced there, or in the spool of a mount from a server. Those of a mount before this release say nothing of it.
     #[serde(default)]
     pub unsynced_bytes: u64,
     /// How long the oldest change waits.

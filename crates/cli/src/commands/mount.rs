@@ -69,7 +69,7 @@ pub(crate) struct MountArgs {
     /// From a server, with --cache: bytes that the cache of what is read takes on the disk at most; 0 for none.
     #[arg(long, value_name = "SIZE", default_value = "10G", value_parser = cache_size)]
     cache_size: u64,
-    /// Answer small changes, and on a data directory files of up to 64 MiB, when they are in a journal on this machine, a moment before the catalogue
+    /// Answer changes, with files of up to 64 MiB on a data directory and 16 MiB from a server, when they are in a journal on this machine, a moment before the catalogue
     /// or the server has them and their content is synced. What is closed survives the end of the mount either way; from a server, content of such changes is sealed here, and writing goes on while it is away.
     /// So it is on a data directory with the embedded catalogue, which has no other writers, unless this says no; from a server if this says yes.
     #[arg(long, value_name = "YES|NO", num_args = 0..=1, require_equals = true, default_missing_value = "yes", value_parser = BoolishValueParser::new())]
@@ -236,6 +236,7 @@ async fn from_server(
             if behind {
                 private_folder(&journal)?;
             }
+            remote.spool_in(&journal).await?;
             with_journal(Arc::new(remote), &journal, behind).await?
         }
         (Ok(_), None) if behind => {

@@ -6,15 +6,22 @@
 //!
 //! - **numbers** of nodes and contents must have been given to this account for this space, so nobody takes or overwrites what is another's;
 //! - **content** must have the shape and size that it is said to have, and a tag by the space's key ([`super::small`]); quota counts its plain bytes,
-//!   which are never fewer than those that are stored, less a record's own;
+//!   which are never fewer than those that are stored, less a record's own; blocks come with the batch, and each is opened and looked at as in an upload
+//!   ([`super::resume_sealed`]), and synced before the batch is made;
 //! - **the journal's name** is bound to account and space, so nobody can say for another's journal that it was gone through.
 //!
 //! Roles, locks, quota and places are tested by the catalogue, as for everybody. What is refused is an answer to that change alone.
 
 use super::Engine;
 use super::access::Entered;
+use super::intake::Intake;
+use super::resume_sealed::{ENTRY_BYTES_MAX, LENGTH_BYTES, cut, sizes, take_entries};
 use super::small::look_at;
+use super::target::{Stored, Target};
+use super::upload::Upload;
+use crate::{ContentStream, PREPARED_BYTES_MAX};
 use holdfast_auth::Session;
+use holdfast_base::limits::BLOCK_BYTES;
 use holdfast_base::{Error, ErrorKind, Result, SpaceId, Uid};
 use holdfast_meta::{
     Applied, BATCH_CHANGES_MAX, Batch, Compression, Deferred, Durable, Guard, NewContent, Role, SlotKind,
@@ -22,6 +29,7 @@ use holdfast_meta::{
 use holdfast_seal::BlockKeys;
 use holdfast_seal::proof::sha256;
 use std::collections::HashSet;
+use std::sync::Arc;
 
 /// What a client needs to seal by itself, beside the secret of its token.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -63,7 +71,7 @@ impl Engine {
     pub(crate) async fn apply_far(
         &self,
         (who, entered): (&Session, &Entered),
-        batch: Batch,
+        (mut batch, records): (Batch, Option<ContentStream>),
         guard: &Guard,
         durable: Durable,
     ) -> Result<Vec<Result<Applied>>> {
@@ -71,6 +79,11 @@ impl Engine {
             return Err(Error::new(ErrorKind::TooLarge, format!("a batch has {BATCH_CHANGES_MAX} changes at most")));
         }
         let (keys, space, catalogue) = (entered.keys(who)?, entered.space.id, &self.shared.catalogue);
+        // Until the catalogue has them, their packs are kept open.
+        let _stored = match records {
+            Some(records) => self.store_records(self.target(entered, keys.clone())?, &mut batch, records).await?,
+            None => Vec::new(),
+        };
         let numbers: Vec<i64> = batch.changes.iter().flat_map(|(_, change)| numbers_of(change)).collect();
         let given = catalogue.given(space, who.account, numbers.clone()).await?;
         let own: HashSet<i64> = numbers.into_iter().zip(given).filter(|(_, given)| *given).map(|(it, _)| it).collect();
@@ -96,6 +109,62 @@ impl Engine {
         });
         answers.collect()
     }
+}
+
+impl Engine {
+    /// Stores the blocks that come with a batch, and says in it where they are.
+    async fn store_records(
+        &self,
+        target: Arc<Target>,
+        batch: &mut Batch,
+        records: ContentStream,
+    ) -> Result<Vec<Stored>> {
+        let mut contents: Vec<&mut NewContent> = batch.changes.iter_mut().filter_map(content_in_blocks).collect();
+        let (mut bytes, mut plain) = (0_u64, Vec::new());
+        for content in &contents {
+            let NewContent::Blocks { size, runs, .. } = &**content else { continue };
+            bytes = bytes.saturating_add(*size);
+            if bytes > PREPARED_BYTES_MAX {
+                let message = format!("{PREPARED_BYTES_MAX} bytes of content in blocks can come with a batch");
+                return Err(Error::new(ErrorKind::TooLarge, message));
+            }
+            plain.extend(sizes(*size));
+            if runs.iter().map(|run| run.blocks.len()).sum::<usize>() as u64 != size.div_ceil(BLOCK_BYTES as u64) {
+                return Err(Error::invalid("a content has not the blocks that its size needs"));
+            }
+        }
+        let records_max = (plain.len() * (LENGTH_BYTES + ENTRY_BYTES_MAX)) as u64;
+        let mut intake = Intake::part(records, records_max, None);
+        let mut upload = Upload::unsynced(target.clone(), bytes).await?;
+        if !take_entries(&mut upload, &target, &mut intake, plain.into_iter()).await? {
+            return Err(cut());
+        }
+        let stored = upload.into_stored().await?;
+        let mut came = stored.iter();
+        let blocks = contents.iter_mut().flat_map(|content| match &mut **content {
+            NewContent::Blocks { runs, .. } => runs.as_mut_slice(),
+            _ => &mut [],
+        });
+        for block in blocks.flat_map(|run| &mut run.blocks) {
+            let found = came.next().filter(|stored| stored.id == block.id);
+            let lease = found.and_then(|stored| stored.lease.as_ref());
+            let lease = lease.ok_or_else(|| Error::invalid("a block that came is not the one that the content has"))?;
+            block.written = Some(lease.place);
+        }
+        Ok(stored)
+    }
+}
+
+/// The content that a change gives, if that is in blocks.
+fn content_in_blocks((_, change): &mut (u64, Deferred)) -> Option<&mut NewContent> {
+    let content = match change {
+        Deferred::Create { new, .. } => &mut new.content,
+        Deferred::Save { rewrite, .. } => &mut rewrite.content,
+        Deferred::Attributes { .. } | Deferred::Unlink { .. } | Deferred::Rename { .. } | Deferred::Passed { .. } => {
+            return None;
+        }
+    };
+    matches!(content, NewContent::Blocks { .. }).then_some(content)
 }
 
 /// Numbers that a change uses for the first time.
@@ -131,7 +200,7 @@ fn look_at_change(keys: &BlockKeys, own: &HashSet<i64>, change: &Deferred) -> Re
 }
 
 /// What a client's journal is called in the catalogue.
-fn journal_of(who: &Session, space: SpaceId, journal: [u8; 16]) -> [u8; 16] {
+pub(super) fn journal_of(who: &Session, space: SpaceId, journal: [u8; 16]) -> [u8; 16] {
     let sum =
         sha256(&[b"journal of a mount".as_slice(), &who.account_uid.0, &space.0.to_le_bytes(), &journal].concat());
     let mut name = [0; 16];

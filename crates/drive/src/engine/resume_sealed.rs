@@ -43,39 +43,47 @@ impl Claimed {
         let blocks = (self.length - self.stored).div_ceil(BLOCK_BYTES as u64);
         let mut intake = Intake::part(body, blocks * (LENGTH_BYTES + ENTRY_BYTES_MAX) as u64, None);
         let mut upload = self.begin(StageWhen::Often(Instant::now())).await?;
-        let ended = self.take_entries(&mut upload, &mut intake).await;
+        let ended = take_entries(&mut upload, &self.target, &mut intake, sizes(self.length - self.stored)).await;
         // What came before something bad is good.
         let staged = upload.stage_good().await;
         self.finish_if(ended.and_then(|whole| staged.map(|()| whole))?).await
     }
+}
 
-    /// Takes entries up to the end of the part; answers whether that is the upload's.
-    async fn take_entries(&self, upload: &mut Upload, intake: &mut Intake) -> Result<bool> {
-        let mut at = self.stored;
-        while at < self.length {
-            let plain_bytes = (self.length - at).min(BLOCK_BYTES as u64);
-            let Some(length) = upload.meanwhile(entry_length(intake)).await?? else {
-                return intake.take_broken().map_or(Ok(false), Err);
-            };
-            upload.make_way().await?;
-            let buffer = upload.next_buffer(length).await?;
-            let (entry, _, slow) = upload.meanwhile(self.target.fill(intake, buffer, length)).await??;
-            if entry.bytes() < length {
-                return Err(intake.take_broken().unwrap_or_else(cut));
-            }
-            upload.slow = slow;
-            let (entry, expected) = entry.into_work(&self.target).await?;
-            upload.take(self.target.clone().store_sealed(entry, expected, plain_bytes));
-            at += plain_bytes;
+/// Plain bytes of the blocks that so many bytes make.
+pub(super) fn sizes(bytes: u64) -> impl Iterator<Item = u64> {
+    let block_bytes = BLOCK_BYTES as u64;
+    (0..bytes.div_ceil(block_bytes)).map(move |index| (bytes - index * block_bytes).min(block_bytes))
+}
+
+/// Takes entries of blocks of so many plain bytes each, up to the end of the part; answers whether all were there.
+pub(super) async fn take_entries(
+    upload: &mut Upload,
+    target: &Arc<Target>,
+    intake: &mut Intake,
+    blocks: impl Iterator<Item = u64>,
+) -> Result<bool> {
+    for plain_bytes in blocks {
+        let Some(length) = upload.meanwhile(entry_length(intake)).await?? else {
+            return intake.take_broken().map_or(Ok(false), Err);
+        };
+        upload.make_way().await?;
+        let buffer = upload.next_buffer(length).await?;
+        let (entry, _, slow) = upload.meanwhile(target.fill(intake, buffer, length)).await??;
+        if entry.bytes() < length {
+            return Err(intake.take_broken().unwrap_or_else(cut));
         }
-        match intake.piece(1).await? {
-            Some(_) => Err(Error::invalid("there is more than the upload is to have")),
-            None => intake.take_broken().map_or(Ok(true), Err),
-        }
+        upload.slow = slow;
+        let (entry, expected) = entry.into_work(target).await?;
+        upload.take(target.clone().store_sealed(entry, expected, plain_bytes));
+    }
+    match intake.piece(1).await? {
+        Some(_) => Err(Error::invalid("there is more than the upload is to have")),
+        None => intake.take_broken().map_or(Ok(true), Err),
     }
 }
 
-fn cut() -> Error {
+pub(super) fn cut() -> Error {
     Error::invalid("the part ends within a block")
 }
 

@@ -4,8 +4,9 @@
 
 use super::upload::{INLINE_RAW_BYTES_MAX, INLINE_SEALED_BYTES_MAX};
 use super::workers::with_tools;
+use holdfast_base::limits::BLOCK_BYTES;
 use holdfast_base::{BlockId, Error, ErrorKind, Result};
-use holdfast_meta::{Compression, NewContent};
+use holdfast_meta::{Compression, MANIFEST_CHUNK_BLOCKS, NewContent, StagedBlock, StagedRun};
 use holdfast_seal::block::{RECORD_PREFIX_BYTES, inline_bytes, inline_part};
 use holdfast_seal::{BlockKeys, Codec};
 
@@ -38,9 +39,12 @@ impl Sealed {
 
 /// A block that is sealed, and nowhere.
 pub struct SealedBlock {
-    pub(super) id: BlockId,
-    pub(super) size: u64,
-    pub(super) record: Vec<u8>,
+    /// Its id.
+    pub id: BlockId,
+    /// Bytes of its plaintext.
+    pub size: u64,
+    /// Its record.
+    pub record: Vec<u8>,
 }
 
 /// Seals; none if it turns out too large.
@@ -108,7 +112,10 @@ pub(crate) fn look_at(keys: &BlockKeys, content: &NewContent) -> Result<()> {
     let (size, nonce, tag, sealed) = match content {
         NewContent::Empty => return Ok(()),
         NewContent::Inline { size, nonce, tag, sealed } => (*size, nonce, tag, sealed),
-        NewContent::Blocks { .. } | NewContent::Staged { .. } => return refuse("content in blocks comes another way"),
+        NewContent::Blocks { size, block_bytes, nonce, tag, runs } => {
+            return look_at_blocks(keys, (*size, *block_bytes), (nonce, tag), runs);
+        }
+        NewContent::Staged { .. } => return refuse("an upload comes another way"),
     };
     if size == 0 || size > INLINE_RAW_BYTES_MAX as u64 || sealed.len() > INLINE_SEALED_BYTES_MAX {
         return refuse("the sealed content is larger than what a catalogue's row takes, or empty");
@@ -120,6 +127,41 @@ pub(crate) fn look_at(keys: &BlockKeys, content: &NewContent) -> Result<()> {
         return refuse("the content was not sealed with this space's key");
     }
     Ok(())
+}
+
+/// The same for blocks that came with it, each of which was looked at then.
+fn look_at_blocks(
+    keys: &BlockKeys,
+    (size, block_bytes): (u64, u32),
+    (nonce, tag): (&[u8; 16], &[u8; 16]),
+    runs: &[StagedRun],
+) -> Result<()> {
+    let [StagedRun { chunk: 0, first: 0, blocks, tag: of_chunk }] = runs else {
+        return Err(Error::invalid("the content has not the blocks that it is said to have"));
+    };
+    if blocks.iter().any(|block| block.written.is_none()) {
+        return Err(Error::invalid("a content's blocks did not come with it"));
+    }
+    let is_whole =
+        blocks.len() as u64 == size.div_ceil(BLOCK_BYTES as u64) && u64::from(block_bytes) == BLOCK_BYTES as u64;
+    if size == 0 || !is_whole || blocks.len() > MANIFEST_CHUNK_BLOCKS {
+        return Err(Error::invalid("the content has not the blocks that its size needs"));
+    }
+    let ids = blocks.iter().map(|block| block.id);
+    if keys.content_tag(nonce, size, block_bytes) != *tag || keys.chunk_tag(nonce, 0, ids) != *of_chunk {
+        return Err(Error::invalid("the content was not sealed with this space's key"));
+    }
+    Ok(())
+}
+
+/// A content of these blocks, each of the full size but the last, as a catalogue takes it. They fit one part of a manifest.
+pub fn of_blocks(keys: &BlockKeys, size: u64, blocks: Vec<StagedBlock>) -> Result<NewContent> {
+    let block_bytes = u32::try_from(BLOCK_BYTES).unwrap_or(u32::MAX);
+    let nonce = holdfast_seal::keys::random_bytes()?;
+    let tag = keys.content_tag(&nonce, size, block_bytes);
+    let of_chunk = keys.chunk_tag(&nonce, 0, blocks.iter().map(|block| block.id));
+    let runs = vec![StagedRun { chunk: 0, first: 0, blocks, tag: of_chunk }];
+    Ok(NewContent::Blocks { size, block_bytes, nonce, tag, runs })
 }
 
 #[cfg(test)]

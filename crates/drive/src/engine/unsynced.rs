@@ -11,6 +11,7 @@ use super::ahead::SealedAhead;
 use super::packer::PackLease;
 use super::target::Target;
 use super::upload::Ready;
+use async_trait::async_trait;
 use bytes::Bytes;
 use holdfast_base::limits::{BLOCK_BYTES, BLOCK_BYTES_MAX};
 use holdfast_base::{ByteRange, Error, ErrorKind, PackId, PackName, Result, Uid};
@@ -18,12 +19,17 @@ use holdfast_meta::{NewContent, Place, StagedBlock};
 use holdfast_seal::block::{RECORD_OVERHEAD_BYTES, record_is_intact};
 use std::collections::HashMap;
 use std::fmt::{self, Debug, Formatter};
+use std::ops::Range;
 use std::sync::Arc;
 
 /// A whole content that is written, and not synced.
-pub struct Prepared {
-    pub(super) target: Arc<Target>,
-    pub(super) ready: Ready,
+pub struct Prepared(pub(super) PreparedAs);
+
+pub(super) enum PreparedAs {
+    /// Its blocks are in packs.
+    Packed(Arc<Target>, Ready),
+    /// They are where a client keeps them.
+    Spooled(Unsynced),
 }
 
 /// What the journal may answer for: its blocks stay where they are until the last clone is gone.
@@ -34,8 +40,22 @@ struct Parts {
     content: NewContent,
     size: u64,
     sealed_bytes: u64,
+    blocks: Blocks,
+}
+
+enum Blocks {
     /// One for each block of the content, in order.
-    blocks: Vec<SealedAhead>,
+    Packed(Vec<SealedAhead>),
+    Spooled(Arc<dyn Spooled>),
+}
+
+/// Blocks of a content that a client keeps on its own machine until the server has them.
+#[async_trait]
+pub trait Spooled: Send + Sync {
+    /// A part of the plaintext of block `index`.
+    async fn read(&self, index: usize, range: Range<usize>) -> Result<Vec<u8>>;
+    /// Nobody will ask for it after a restart: it may go with the last clone. Without this it stays.
+    fn let_go(&self);
 }
 
 /// Blocks that were written once more, and their leases.
@@ -55,23 +75,37 @@ impl Prepared {
     /// The same as something that is answered before the disk has it; none if it has to be saved at once: it is tiny, the space has blocks of it already,
     /// which might be gone by then, or the store keeps in memory what it has not synced.
     pub fn unsynced(&self) -> Option<Unsynced> {
+        let (target, ready) = match &self.0 {
+            PreparedAs::Packed(target, ready) => (target, ready),
+            PreparedAs::Spooled(unsynced) => return Some(unsynced.clone()),
+        };
         let mut own = HashMap::new();
-        let mut blocks = Vec::with_capacity(self.ready.stored.len());
-        for stored in &self.ready.stored {
+        let mut blocks = Vec::with_capacity(ready.stored.len());
+        for stored in &ready.stored {
             if let Some(lease) = &stored.lease {
                 if lease.sync_ends_pack() {
                     return None;
                 }
-                own.entry(stored.id).or_insert_with(|| SealedAhead::new(&self.target, stored.id, lease.clone()));
+                own.entry(stored.id).or_insert_with(|| SealedAhead::new(target, stored.id, lease.clone()));
             }
             blocks.push(own.get(&stored.id)?.clone());
         }
-        Unsynced::of(self.ready.content.clone(), blocks)
+        Unsynced::of(ready.content.clone(), Blocks::Packed(blocks))
+    }
+
+    /// What a client keeps.
+    pub const fn spooled(unsynced: Unsynced) -> Self {
+        Self(PreparedAs::Spooled(unsynced))
     }
 }
 
 impl Unsynced {
-    fn of(content: NewContent, blocks: Vec<SealedAhead>) -> Option<Self> {
+    /// A content of which a client keeps the blocks; none if it has none.
+    pub fn spooled(content: NewContent, blocks: Arc<dyn Spooled>) -> Option<Self> {
+        Self::of(content, Blocks::Spooled(blocks))
+    }
+
+    fn of(content: NewContent, blocks: Blocks) -> Option<Self> {
         let NewContent::Blocks { size, runs, .. } = &content else { return None };
         let written = runs.iter().flat_map(|run| &run.blocks).filter_map(|block| block.written);
         let sealed_bytes = written.map(|place| u64::from(place.sealed_bytes)).sum();
@@ -96,7 +130,18 @@ impl Unsynced {
 
     /// Whether it can be synced still: not once a write or a sync of one of its packs failed.
     pub fn is_sound(&self) -> bool {
-        self.0.blocks.iter().all(SealedAhead::is_sound)
+        match &self.0.blocks {
+            Blocks::Packed(blocks) => blocks.iter().all(SealedAhead::is_sound),
+            Blocks::Spooled(_) => true,
+        }
+    }
+
+    /// It is handed over, or was never answered for: nobody will look for it after a restart.
+    pub fn let_go(&self) {
+        match &self.0.blocks {
+            Blocks::Packed(_) => {}
+            Blocks::Spooled(blocks) => blocks.let_go(),
+        }
     }
 
     /// A part of its plaintext, which must lie within it.
@@ -109,9 +154,13 @@ impl Unsynced {
         while at < range.end {
             let (index, end) = (at / block_bytes, range.end.min((at / block_bytes + 1) * block_bytes));
             let whole = |value: u64| usize::try_from(value).map_err(|_| beyond());
-            let block = self.0.blocks.get(whole(index)?).ok_or_else(beyond)?;
             let start = index * block_bytes;
-            out.extend_from_slice(&block.read(whole(at - start)?..whole(end - start)?).await?);
+            let (index, within) = (whole(index)?, whole(at - start)?..whole(end - start)?);
+            let part = match &self.0.blocks {
+                Blocks::Packed(blocks) => blocks.get(index).ok_or_else(beyond)?.read(within).await?,
+                Blocks::Spooled(blocks) => blocks.read(index, within).await?,
+            };
+            out.extend_from_slice(&part);
             at = end;
         }
         Ok(out)
@@ -121,8 +170,11 @@ impl Unsynced {
 impl Engine {
     /// Makes contents durable, so that they may be handed to the catalogue.
     pub(super) async fn sync_unsynced(&self, contents: &[Unsynced]) -> Result<()> {
-        let leases: Vec<PackLease> =
-            contents.iter().flat_map(|content| &content.0.blocks).map(|block| block.lease().clone()).collect();
+        let packed = contents.iter().flat_map(|content| match &content.0.blocks {
+            Blocks::Packed(blocks) => blocks.as_slice(),
+            Blocks::Spooled(_) => &[],
+        });
+        let leases: Vec<PackLease> = packed.map(|block| block.lease().clone()).collect();
         self.shared.packer.sync(&leases).await
     }
 
@@ -190,6 +242,6 @@ impl Rescued {
             }
             blocks.push(own.get(id)?.clone());
         }
-        Unsynced::of(self.content, blocks)
+        Unsynced::of(self.content, Blocks::Packed(blocks))
     }
 }

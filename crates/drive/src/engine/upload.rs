@@ -374,6 +374,14 @@ impl Upload {
         Ok(Ready { content, stored: Vec::new(), staged: None })
     }
 
+    /// What was stored, in order, all of it synced.
+    pub(super) async fn into_stored(mut self) -> Result<Vec<Stored>> {
+        self.settle().await?;
+        let stored = std::mem::take(&mut self.stored);
+        self.target.sync(&stored).await?;
+        Ok(stored)
+    }
+
     /// Makes everything durable, if it is to be, and says what to commit.
     pub(super) async fn finish(mut self, size: u64) -> Result<Ready> {
         self.settle().await?;

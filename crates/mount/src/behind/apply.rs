@@ -58,7 +58,7 @@ async fn gather(shared: &Shared) -> bool {
 async fn batch(shared: &Shared) -> Result<()> {
     let (mut changes, journal) = {
         let mut state = shared.state.lock();
-        let changes = state.take_batch(BATCH_CHANGES_MAX);
+        let changes = state.take_batch(BATCH_CHANGES_MAX, shared.inner.prepared_bytes_max());
         (changes, state.journal.id())
     };
     let started = Instant::now();

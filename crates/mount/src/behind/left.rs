@@ -3,7 +3,7 @@
 use super::frame::{self, Frame};
 use super::journal::{HEADER_BYTES, MAGIC, MAGICS_BEFORE, SEGMENT_BYTES, files, is_of_this_boot};
 use holdfast_base::{Error, Result};
-use holdfast_drive::{Deferred, NewContent};
+use holdfast_drive::{BATCH_CHANGES_MAX, Deferred, NewContent};
 use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::Read;
@@ -195,6 +195,25 @@ pub(super) const fn content_in_blocks(change: &Deferred) -> Option<&NewContent> 
         }
         _ => None,
     }
+}
+
+/// Bytes of that in plain.
+pub(super) const fn bytes_in_blocks(change: &Deferred) -> u64 {
+    match content_in_blocks(change) {
+        Some(NewContent::Blocks { size, .. }) => *size,
+        _ => 0,
+    }
+}
+
+/// How many of these changes go into a batch: at least one, if there are any, up to so many, and up to so many bytes of content in blocks, since what comes
+/// after more than that would be long in coming.
+pub(super) fn batch_of<'c>(changes: impl Iterator<Item = &'c (u64, Deferred)>, bytes_max: u64) -> usize {
+    let mut bytes = 0_u64;
+    let fits = |(at, (_, change)): &(usize, &(u64, Deferred))| {
+        bytes = bytes.saturating_add(bytes_in_blocks(change));
+        *at == 0 || bytes <= bytes_max
+    };
+    changes.take(BATCH_CHANGES_MAX).enumerate().take_while(fits).count()
 }
 
 /// Reads one file. One that is nothing to us is set aside.

@@ -122,6 +122,7 @@ impl Behind {
         }
         state.journal.sync()?;
         left.into_iter().try_for_each(left::Left::remove)?;
+        inner.forget_left()?;
         let shared = Arc::new(Shared {
             inner,
             space: root.node.space,

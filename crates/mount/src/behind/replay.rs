@@ -5,13 +5,14 @@
 
 use super::after::after;
 use super::apply::tell_late;
-use super::left::{Left, content_in_blocks};
+use super::left::{Left, batch_of, content_in_blocks};
 use super::state::{State, Trouble};
 use holdfast_base::{AccountId, Error, NodeId, Result, SpaceId, Uid};
 use holdfast_drive::engine::Engine;
 use holdfast_drive::{
-    Applied, BATCH_CHANGES_MAX, Batch, Deferred, Deferring, Durable, Entry, NewContent, Rescued, Unsynced,
+    Applied, Batch, Deferred, Deferring, Durable, Entry, NewContent, PREPARED_BYTES_MAX, Rescued, Unsynced,
 };
+use std::collections::HashSet;
 
 /// Who takes what is handed over.
 pub(super) trait Taker {
@@ -22,6 +23,8 @@ pub(super) trait Taker {
     /// Writes a content once more; answers it with its new places, none if it is lost.
     async fn rescue(&self, content: &NewContent) -> Result<Option<(NewContent, Self::Content)>>;
     async fn sync(&self, contents: &[Self::Content]) -> Result<()>;
+    /// Bytes of content in blocks in a batch; see [`batch_of`].
+    fn bytes_max(&self) -> u64;
     async fn apply(&self, batch: Batch) -> Result<Vec<Result<Applied>>>;
 }
 
@@ -40,6 +43,10 @@ impl Taker for dyn Deferring {
 
     async fn sync(&self, contents: &[Unsynced]) -> Result<()> {
         Deferring::sync(self, contents).await
+    }
+
+    fn bytes_max(&self) -> u64 {
+        self.prepared_bytes_max()
     }
 
     async fn apply(&self, batch: Batch) -> Result<Vec<Result<Applied>>> {
@@ -71,6 +78,10 @@ impl Taker for Without<'_> {
         self.engine.sync_rescued(contents).await
     }
 
+    fn bytes_max(&self) -> u64 {
+        PREPARED_BYTES_MAX
+    }
+
     async fn apply(&self, batch: Batch) -> Result<Vec<Result<Applied>>> {
         self.engine.apply_answered(self.account, self.space.0, batch).await
     }
@@ -85,12 +96,12 @@ pub(super) async fn go_through<T: Taker + ?Sized>(left: &mut [Left], taker: &T) 
     for journal in left {
         let mut at = 0;
         while at < journal.changes.len() {
-            let end = journal.changes.len().min(at + BATCH_CHANGES_MAX);
-            let mut some = journal.changes[at..end].to_vec();
+            let count = batch_of(journal.changes[at..].iter(), taker.bytes_max());
+            let mut some = journal.changes[at..at + count].to_vec();
             let mut contents = rescue(journal, at, &mut some, taker).await?;
-            (at, changes) = (at + some.len(), changes + some.len());
+            (at, changes) = (journal.changes.len().min(at + count), changes + some.len());
             if some.is_empty() {
-                break;
+                continue;
             }
             let batch = Batch { journal: journal.id, changes: some.clone() };
             let answers = taker.apply(batch).await;
@@ -123,7 +134,7 @@ pub(super) async fn go_through<T: Taker + ?Sized>(left: &mut [Left], taker: &T) 
 }
 
 /// Writes the content of changes once more, of which the first is `at` in the journal, and makes it durable. The first of which that is lost is cut off, with
-/// what follows. Answers the contents with the numbers of their changes.
+/// what follows; those that the catalogue has already are left out. Answers the contents with the numbers of their changes.
 async fn rescue<T: Taker + ?Sized>(
     journal: &mut Left,
     at: usize,
@@ -136,24 +147,23 @@ async fn rescue<T: Taker + ?Sized>(
     if asked.is_empty() {
         return Ok((numbers, contents));
     }
-    // Of what the catalogue has, the blocks may be elsewhere by now.
+    // What the catalogue has is left out: its blocks may be elsewhere by now, or nowhere on this machine.
     let answered = taker.answered(journal.id, asked.clone()).await?;
-    let mut answered = asked.into_iter().zip(answered).filter(|(_, well)| !well).map(|(number, _)| number).peekable();
-    for index in 0..some.len() {
-        let (number, change) = &mut some[index];
-        if answered.next_if_eq(number).is_none() {
+    let answered: HashSet<u64> = asked.into_iter().zip(answered).filter(|(_, well)| *well).map(|(it, _)| it).collect();
+    for (index, (number, mut change)) in std::mem::take(some).into_iter().enumerate() {
+        if answered.contains(&number) {
             continue;
         }
-        let Deferred::Save { rewrite, .. } = change else { continue };
-        if let Some((content, kept)) = taker.rescue(&rewrite.content).await? {
+        if let (Some(content), Deferred::Save { rewrite, .. }) = (content_in_blocks(&change).cloned(), &mut change) {
+            let Some((content, kept)) = taker.rescue(&content).await? else {
+                journal.cut_content(at + index)?;
+                break;
+            };
             rewrite.content = content;
-            numbers.push(*number);
+            numbers.push(number);
             contents.push(kept);
-        } else {
-            journal.cut_content(at + index)?;
-            some.truncate(index);
-            break;
         }
+        some.push((number, change));
     }
     taker.sync(&contents).await?;
     Ok((numbers, contents))

@@ -1,7 +1,7 @@
 //! What waits, in order, and what became of it.
 
 use super::journal::{self, Journal};
-use super::left::content_in_blocks;
+use super::left::batch_of;
 use super::view::{After, View};
 use super::{NUMBERS_FRESH, PARKED_MAX, ROOM_BYTES, UNSYNCED_BYTES_MAX, WAITING_MAX};
 use holdfast_base::{Error, ErrorKind, NodeId, Result};
@@ -14,8 +14,6 @@ use std::time::Instant;
 const LOOKED_BACK_MAX: usize = 512;
 /// Changes of a node of which nothing is handed over, at most: they are in one batch.
 const PASSED_MAX: usize = 64;
-/// Bytes that are synced for one batch: with more, what comes after them would be long in coming.
-const BATCH_BYTES_MAX: u64 = 64 << 20;
 
 pub(super) struct State {
     pub(super) journal: Journal,
@@ -96,14 +94,9 @@ impl State {
         self.numbers.next()
     }
 
-    /// The next changes to be handed over, up to so many.
-    pub(super) fn take_batch(&mut self, limit: usize) -> Vec<(u64, Deferred)> {
-        let mut bytes = 0;
-        let fits = |(number, change): &&(u64, Deferred)| {
-            bytes += content_in_blocks(change).map_or(0, |_| self.sealed_bytes(*number));
-            bytes <= BATCH_BYTES_MAX
-        };
-        let mut count = self.queue.iter().take(limit).take_while(fits).count().max(self.queue.len().min(1));
+    /// The next changes to be handed over, up to so many; see [`batch_of`].
+    pub(super) fn take_batch(&mut self, limit: usize, bytes_max: u64) -> Vec<(u64, Deferred)> {
+        let mut count = batch_of(self.queue.iter().take(limit), bytes_max);
         let passed = |at: usize| match self.queue.get(at) {
             Some((_, Deferred::Passed { node, .. })) => Some(*node),
             _ => None,
@@ -114,10 +107,6 @@ impl State {
         let changes: Vec<_> = self.queue.drain(..count).collect();
         self.under_way = changes.iter().map(|(number, _)| *number).min();
         changes
-    }
-
-    fn sealed_bytes(&self, number: u64) -> u64 {
-        self.unsynced.get(&number).map_or(0, Unsynced::sealed_bytes)
     }
 
     /// Whether any change up to a number is not in the tree and not refused.
@@ -211,6 +200,7 @@ impl State {
     /// Nobody will ask the journal for the content in blocks of a change any more.
     pub(super) fn let_go(&mut self, number: u64) {
         if let Some(unsynced) = self.unsynced.remove(&number) {
+            unsynced.let_go();
             self.unsynced_bytes -= unsynced.sealed_bytes();
         }
     }
@@ -347,7 +337,7 @@ mod tests {
         stage.unlink(10, ROOT, None);
         assert_eq!(stage.waits(), "3 [2] [4] [5] [1] [6]", "and the folder that it was in");
         assert_eq!(stage.state.view.changes(), 6);
-        for (number, change) in stage.state.take_batch(BATCH_CHANGES_MAX) {
+        for (number, change) in stage.state.take_batch(BATCH_CHANGES_MAX, u64::MAX) {
             assert_ne!(number, 0);
             stage.state.view.done(&change, None);
         }
@@ -362,7 +352,7 @@ mod tests {
         stage.unlink(10, ROOT, Some(1));
         assert_eq!(stage.waits(), "1 2", "somebody has it open");
         stage.create(11, ROOT, NodeKind::File);
-        let (batch, end) = (stage.state.take_batch(3), stage.state.queue.len());
+        let (batch, end) = (stage.state.take_batch(3, u64::MAX), stage.state.queue.len());
         assert_eq!((batch.len(), end), (3, 0));
         stage.unlink(11, ROOT, None);
         assert_eq!(stage.waits(), "4", "it is on its way");
@@ -388,7 +378,7 @@ mod tests {
         stage.create(10, ROOT, NodeKind::File);
         stage.save(10);
         stage.unlink(10, ROOT, None);
-        assert_eq!(stage.state.take_batch(11).len(), 9);
+        assert_eq!(stage.state.take_batch(11, u64::MAX).len(), 9);
         assert_eq!(stage.waits(), "[10] [11] [12]");
         assert_eq!(stage.state.under_way, Some(1));
     }

@@ -12,8 +12,8 @@ use holdfast_base::{ByteRange, ContentId, Error, ErrorKind, NodeId, NodeName, Re
 use holdfast_drive::engine::small::{Sealed, SealedBlock};
 use holdfast_drive::posix_locks::Locking;
 use holdfast_drive::{
-    Change, Condition, Durable, Entry, NewAttributes, NewName, NewNode, OpenContent, PREPARED_BYTES_MAX, Pinning,
-    Posix, Rename, Renamed, Room, Save, SaveBody, SealedAhead, Tree, Unlink, Unsynced, XattrRule,
+    Change, Condition, Durable, Entry, NewAttributes, NewName, NewNode, OpenContent, Pinning, Posix, Rename, Renamed,
+    Room, Save, SaveBody, SealedAhead, Tree, Unlink, Unsynced, XattrRule,
 };
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -290,8 +290,7 @@ impl Behind {
     /// Saves a whole file, which may be sealed as one block, and answers before the disk has it, if that may be.
     async fn save_first(&self, save: Save, body: SaveBody, block: Option<SealedBlock>) -> Result<Entry> {
         let shared = &self.shared;
-        let may = save.size <= PREPARED_BYTES_MAX && shared.inner.prepares();
-        if !may || !shared.state.lock().may_defer(save.size) {
+        if save.size > shared.inner.prepared_bytes_max() || !shared.state.lock().may_defer(save.size) {
             return self.save_now(save, body).await;
         }
         // As much waits for the disk as may: then nothing more is written before it.

@@ -3,18 +3,26 @@
 //! A batch whose answer is lost is sent again: the catalogue knows by the journal's numbers what it has. What it did the first time it says no more, so
 //! files that were made are looked at: one that is elsewhere was put aside.
 
-use super::Remote;
 use super::keys::Sealing;
-use super::link::{Lost, Outcome};
+use super::link::{Lost, Moved, Outcome};
 use super::names::About;
-use crate::wire::{Call, Handed};
+use super::spool::{self, Spool};
+use super::{REPEATED_BYTES_MAX, Remote};
+use crate::wire::{self, Call, Handed};
 use async_trait::async_trait;
-use holdfast_base::{Error, ErrorKind, NodeId, NodeName, Result};
-use holdfast_drive::engine::small::Sealed;
-use holdfast_drive::{Applied, Batch, Deferred, Deferring, Durable, Entry, NewContent, NodeKind, Taken, Tree};
+use bytes::Bytes;
+use futures_util::{StreamExt, stream};
+use holdfast_base::limits::BLOCK_BYTES;
+use holdfast_base::{ByteRange, Error, ErrorKind, NodeId, NodeName, Result};
+use holdfast_drive::engine::small::{Sealed, SealedBlock};
+use holdfast_drive::{
+    Applied, Batch, Deferred, Deferring, Durable, Entry, NewContent, NodeKind, Place, Prepared, Save, SaveBody, Taken,
+    Tree, Unsynced,
+};
 use parking_lot::Mutex;
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::ops::Range;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// How long a refusal to change anything is told without asking again.
@@ -109,11 +117,53 @@ impl Deferring for Remote {
     }
 
     fn seal_small(&self, plain: &[u8]) -> Result<Sealed> {
-        Ok(self.sealing()?.seal(plain)?.map_or(Sealed::Large(None), Sealed::Small))
+        self.sealing()?.seal(plain)
     }
 
     fn open_small(&self, content: &NewContent) -> Result<Vec<u8>> {
         self.sealing()?.open_small(content)
+    }
+
+    fn prepared_bytes_max(&self) -> u64 {
+        if self.spool.is_some() { REPEATED_BYTES_MAX } else { 0 }
+    }
+
+    async fn prepare(&self, save: &Save, body: SaveBody) -> Result<Prepared> {
+        self.spool()?.put(save.size, body).await.map(Prepared::spooled)
+    }
+
+    async fn prepare_block(&self, block: SealedBlock) -> Result<Option<Prepared>> {
+        self.spool()?.put_block(block).await.map(Prepared::spooled).map(Some)
+    }
+
+    async fn save_prepared(&self, save: Save, prepared: Prepared) -> Result<Entry> {
+        let spooled = prepared.unsynced().ok_or_else(|| Error::internal("only a spool is saved from here"))?;
+        let kept = spooled.clone();
+        let pieces = (0..save.size).step_by(BLOCK_BYTES).map(move |start| (kept.clone(), start));
+        let stream = stream::iter(pieces).then(async |(kept, start)| {
+            let range = ByteRange { start, end: kept.size().min(start + BLOCK_BYTES as u64) };
+            kept.read(range).await.map(Bytes::from)
+        });
+        let saved = self.save(save, stream.boxed().into()).await;
+        spooled.let_go();
+        saved
+    }
+
+    async fn sync(&self, _contents: &[Unsynced]) -> Result<()> {
+        // The server syncs what comes to it before it answers.
+        Ok(())
+    }
+
+    async fn rescue(&self, content: &NewContent) -> Result<Option<Unsynced>> {
+        self.spool()?.rescue(content).await
+    }
+
+    fn forget_left(&self) -> Result<()> {
+        self.spool.as_ref().map_or(Ok(()), |spool| spool.forget_left())
+    }
+
+    async fn answered(&self, journal: [u8; 16], numbers: Vec<u64>) -> Result<Vec<bool>> {
+        self.shared.link.ask(&Call::Answered(self.shared.hello.space, journal, numbers)).await
     }
 
     async fn has_locks(&self) -> Result<bool> {
@@ -131,8 +181,7 @@ impl Deferring for Remote {
 
     async fn apply(&self, batch: Batch, durable: Durable) -> Result<Vec<Result<Applied>>> {
         let changing = self.shared.names.begin(about(&batch));
-        let call = Call::Apply(self.shared.hello.space, batch.clone(), durable);
-        let outcome = self.shared.link.call::<Handed>(&call, Lost::Repeat).await;
+        let outcome = self.send_batch(&batch, durable).await;
         self.shared.role.hear(&outcome.result);
         let is_certain = outcome.is_certain();
         let Outcome { result, unknown } = outcome;
@@ -171,6 +220,35 @@ impl Deferring for Remote {
 }
 
 impl Remote {
+    async fn send_batch(&self, batch: &Batch, durable: Durable) -> Outcome<Handed> {
+        let space = self.shared.hello.space;
+        let contents = batch.changes.iter().filter_map(|(_, change)| content_of(change));
+        let places: Vec<Place> = contents.flat_map(spool::places).map(|(_, place)| place).collect();
+        let spool = match self.spool() {
+            Ok(spool) if !places.is_empty() => spool,
+            Err(error) if !places.is_empty() => return Outcome { result: Err(error), unknown: false },
+            _ => return self.shared.link.call(&Call::Apply(space, batch.clone(), durable), Lost::Repeat).await,
+        };
+        let bytes = places.iter().map(|place| u64::from(place.sealed_bytes)).sum();
+        let frame = wire::frame(&Call::ApplyWith(space, batch.clone(), durable));
+        let (moved, unread) = (Moved::new(), Arc::new(Mutex::default()));
+        let body = || {
+            let records = spool.records(places.clone(), unread.clone());
+            unread.lock().is_none().then(|| moved.body(frame.clone(), records))
+        };
+        let sent = self.shared.link.send_moving((bytes, &moved), body).await;
+        match unread.lock().take() {
+            // It is not the connection that broke.
+            Some(error) => Outcome { result: Err(error), ..sent },
+            None => sent,
+        }
+    }
+
+    fn spool(&self) -> Result<&Arc<Spool>> {
+        let none = "files wait here that the server does not take: it is older than this program";
+        self.spool.as_ref().ok_or_else(|| Error::new(ErrorKind::Unsupported, none))
+    }
+
     fn sealing(&self) -> Result<&Sealing> {
         self.sealing.as_deref().ok_or_else(|| Error::internal("this client has no keys to seal with"))
     }
@@ -184,6 +262,17 @@ impl Remote {
             *answer = Ok(Applied::Aside(entry));
         }
         Ok(())
+    }
+}
+
+/// The content that a change gives.
+const fn content_of(change: &Deferred) -> Option<&NewContent> {
+    match change {
+        Deferred::Create { new, .. } => Some(&new.content),
+        Deferred::Save { rewrite, .. } => Some(&rewrite.content),
+        Deferred::Attributes { .. } | Deferred::Unlink { .. } | Deferred::Rename { .. } | Deferred::Passed { .. } => {
+            None
+        }
     }
 }
 

@@ -5,8 +5,8 @@ use bytes::Bytes;
 use holdfast_auth::{Secret, Token};
 use holdfast_base::limits::BLOCK_BYTES_MAX;
 use holdfast_base::{BlockId, Error, Result};
-use holdfast_drive::engine::small;
-use holdfast_drive::{Content, ManifestChunk, NewContent};
+use holdfast_drive::engine::small::{self, Sealed};
+use holdfast_drive::{Content, ManifestChunk, NewContent, StagedBlock};
 use holdfast_seal::block::{RECORD_OVERHEAD_BYTES, RECORD_PREFIX_BYTES};
 use holdfast_seal::keys::{CredentialKind, SlotContext, open_slot};
 use holdfast_seal::{BlockKeys, Codec, Opener, Sealer};
@@ -40,8 +40,13 @@ impl Sealing {
         Self { keys, codec: Codec::None }
     }
 
-    pub(super) fn seal(&self, plain: &[u8]) -> Result<Option<NewContent>> {
-        small::seal(&self.keys, self.codec, plain)
+    pub(super) fn seal(&self, plain: &[u8]) -> Result<Sealed> {
+        small::seal_any(&self.keys, self.codec, plain)
+    }
+
+    /// A content of these blocks.
+    pub(super) fn content(&self, size: u64, blocks: Vec<StagedBlock>) -> Result<NewContent> {
+        small::of_blocks(&self.keys, size, blocks)
     }
 
     pub(super) fn open_small(&self, content: &NewContent) -> Result<Vec<u8>> {

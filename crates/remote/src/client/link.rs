@@ -6,13 +6,15 @@ use super::voice::Voice;
 use super::{Network, Options};
 use crate::wire::{self, ANSWER_BYTES_MAX, Call, MEDIA_TYPE, Value};
 use bytes::{Bytes, BytesMut};
+use futures_util::{Stream, StreamExt, stream};
 use holdfast_auth::Secret;
 use holdfast_base::{Error, ErrorKind, Result};
 use holdfast_seal::keys::random_bytes;
 use http::header::{AUTHORIZATION, CONTENT_TYPE, HeaderValue};
 use http::{Method, Request, StatusCode, Uri};
+use http_body::Frame;
 use http_body_util::combinators::UnsyncBoxBody;
-use http_body_util::{BodyExt, Full, Limited};
+use http_body_util::{BodyExt, Full, Limited, StreamBody};
 use hyper::body::Incoming;
 use hyper::client::conn::http2::SendRequest;
 use parking_lot::Mutex;
@@ -71,6 +73,45 @@ pub(super) enum Lost {
     Repeat,
     /// Whoever asked looks what became of it.
     Tell,
+}
+
+/// A body goes in such pieces where it is looked whether it moves.
+const PIECE_BYTES: usize = 16 << 10;
+
+/// When anything of a body went last.
+#[derive(Clone)]
+pub(super) struct Moved(Arc<Mutex<Instant>>);
+
+impl Moved {
+    /// Nothing has gone before now.
+    pub(super) fn new() -> Self {
+        Self(Arc::new(Mutex::new(Instant::now())))
+    }
+
+    fn note(&self) {
+        *self.0.lock() = Instant::now();
+    }
+
+    fn last(&self) -> Instant {
+        *self.0.lock()
+    }
+
+    /// A body of a frame and what follows it. It goes in pieces that are small enough for it to be seen on slow networks that it moves.
+    pub(super) fn body(&self, frame: Bytes, rest: impl Stream<Item = Result<Bytes>> + Send + 'static) -> Body {
+        let moved = self.clone();
+        let pieces = rest.flat_map(|piece| {
+            let pieces: Vec<Result<Bytes>> = match piece {
+                Ok(whole) => {
+                    let starts = (0..whole.len()).step_by(PIECE_BYTES);
+                    starts.map(|start| Ok(whole.slice(start..whole.len().min(start + PIECE_BYTES)))).collect()
+                }
+                Err(error) => vec![Err(error)],
+            };
+            stream::iter(pieces)
+        });
+        let noted = stream::iter([Ok(frame)]).chain(pieces).inspect(move |_| moved.note());
+        StreamBody::new(noted.map(|piece| piece.map(Frame::data))).boxed_unsync()
+    }
 }
 
 #[derive(Default)]
@@ -170,13 +211,22 @@ impl Link {
 
     /// An operation with a body that is made for each try, as long as it can be; for `bytes` of content there is more time.
     pub(super) async fn send<T: Value>(&self, lost: Lost, bytes: u64, body: impl Fn() -> Option<Body>) -> Outcome<T> {
-        self.send_for(lost, bytes, body, |status, bytes| read(status, &bytes), as_it_is).await
+        self.send_for((lost, bytes, None), body, |status, bytes| read(status, &bytes), as_it_is).await
+    }
+
+    /// The same; an attempt is waited for as long as any of the body goes within the deadline of an operation: as it does, it is noted in `moved`.
+    pub(super) async fn send_moving<T: Value>(
+        &self,
+        (bytes, moved): (u64, &Moved),
+        body: impl Fn() -> Option<Body>,
+    ) -> Outcome<T> {
+        let how = (Lost::Repeat, bytes, Some(moved));
+        self.send_for(how, body, |status, bytes| read(status, &bytes), as_it_is).await
     }
 
     async fn send_for<T>(
         &self,
-        lost: Lost,
-        bytes: u64,
+        (lost, bytes, moved): (Lost, u64, Option<&Moved>),
         body: impl Fn() -> Option<Body>,
         read: impl Fn(StatusCode, Bytes) -> Result<T>,
         came: impl Fn(StatusCode, Bytes) -> Bytes,
@@ -192,7 +242,7 @@ impl Link {
                     "the connection ended while a large file was saved; it is kept for the next try",
                 ));
             };
-            let error = match self.within(deadline, self.try_call(body, &came)).await {
+            let error = match self.within((deadline, moved), self.try_call(body, &came)).await {
                 None => break Err(self.late()),
                 Some(Ok((status, body))) => match read(status, body) {
                     // Nothing was done, or a store or database was away in the middle of it.
@@ -234,17 +284,20 @@ impl Link {
         Outcome { result, unknown }
     }
 
-    /// Waits until the deadline, or for as long as anything comes from the server, if that is what it is to do.
-    async fn within<T>(&self, deadline: Instant, work: impl Future<Output = T>) -> Option<T> {
+    /// Waits until the deadline, or for as long as something moves: anything that comes from the server, if that is what it is to do, or of a body.
+    async fn within<T>(
+        &self,
+        (deadline, moved): (Instant, Option<&Moved>),
+        work: impl Future<Output = T>,
+    ) -> Option<T> {
         let (mut work, mut until) = (std::pin::pin!(work), deadline);
         loop {
             if let Ok(done) = timeout_at(until, work.as_mut()).await {
                 return Some(done);
             }
-            until = *self.heard.lock() + self.patience;
-            if !self.while_heard || until <= Instant::now() {
-                return None;
-            }
+            let heard = self.while_heard.then(|| *self.heard.lock() + self.patience);
+            let moved = moved.map(|moved| moved.last() + self.deadline);
+            until = heard.max(moved).filter(|until| *until > Instant::now())?;
         }
     }
 
@@ -310,7 +363,7 @@ impl Link {
     /// A call whose answer is bytes and no message, tried again like others.
     pub(super) async fn fetch(&self, call: &Call) -> Result<Bytes> {
         let frame = wire::frame(call);
-        self.send_for(Lost::Repeat, 0, || Some(full(frame.clone())), raw, as_it_is).await.result
+        self.send_for((Lost::Repeat, 0, None), || Some(full(frame.clone())), raw, as_it_is).await.result
     }
 
     /// The same, not tried again, with `moved` told how long each piece of it is.
@@ -340,7 +393,7 @@ impl Link {
             came.add(&piece);
             Bytes::new()
         };
-        self.send_for(Lost::Repeat, 0, body, raw, keep).await.result.map(drop)
+        self.send_for((Lost::Repeat, 0, None), body, raw, keep).await.result.map(drop)
     }
 
     /// Asks who is there, once.

@@ -11,8 +11,8 @@
 //! is not this mount's own ([`names`]). **Content** is kept in blocks of 1 MiB by its number, which never means another content ([`blocks`]); reading on
 //! fetches ahead, 1 block and then twice as many up to 16.
 //!
-//! **Answering first** ([`Deferring`](holdfast_drive::Deferring)): with the keys that its token opens ([`keys`]), it seals small content by itself, and hands
-//! over many changes with one request ([`deferring`]).
+//! **Answering first** ([`Deferring`](holdfast_drive::Deferring)): with the keys that its token opens ([`keys`]), it seals content by itself, which waits here if it is
+//! not small ([`spool`]), and hands over many changes with one request ([`deferring`]).
 //!
 //! **On the disk** ([`disk`]), if that is wished, sealed blocks are kept, and what is known of names ([`kept`]): for reading without asking, also while the server is
 //! away. Content comes as it lies in the store then, and is opened here ([`layouts`]). What is pinned stays ([`pins`]).
@@ -42,6 +42,7 @@ mod pools;
 mod replay;
 mod rescue;
 mod space;
+mod spool;
 mod target;
 mod tree;
 mod trial;
@@ -67,6 +68,8 @@ use link::Link;
 use names::Names;
 use parking_lot::Mutex;
 use pins::Pins;
+use spool::Spool;
+use std::path::Path;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
@@ -179,6 +182,8 @@ pub struct Remote {
     keys: Option<wire::Keys>,
     /// The space as it was asked for.
     asked: Option<String>,
+    /// Where content waits that was answered first, if it may.
+    spool: Option<Arc<Spool>>,
 }
 
 impl Remote {
@@ -210,7 +215,7 @@ impl Remote {
             room: Mutex::default(),
         });
         let tasks = vec![tokio::spawn(events::listen(shared.clone()))];
-        Self { shared, sealing: None, tasks, keys: None, asked: options.space }
+        Self { shared, sealing: None, tasks, keys: None, asked: options.space, spool: None }
     }
 
     /// Fetches what its token opens, so that it can seal by itself; answers the space's random name.
@@ -223,6 +228,19 @@ impl Remote {
         let uid = keys.space_uid;
         self.keys = Some(keys);
         Ok(uid)
+    }
+
+    /// Keeps content that is answered first in a folder until the server has it, if it can be handed over so: with keys, to a server that is not older than that.
+    pub async fn spool_in(&mut self, folder: &Path) -> Result<()> {
+        let Some((sealing, keys)) = self.sealing.as_ref().zip(self.keys.as_ref()) else { return Ok(()) };
+        let knows = match self.shared.link.ask::<u64>(&Call::Operations()).await {
+            Err(error) if wire::is_unknown(&error) => 0,
+            knows => knows?,
+        };
+        if knows >= Call::ANSWERED {
+            self.spool = Some(Arc::new(Spool::open(folder, sealing.clone(), keys.space_uid)?));
+        }
+        Ok(())
     }
 
     /// What the space is called.

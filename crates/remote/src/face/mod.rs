@@ -125,6 +125,7 @@ impl WireFace {
         metrics::counter!("holdfast_wire_calls_total", "operation" => call.name()).increment(1);
         let seat = self.seat(who.clone(), space, mount).await?;
         let mut did: Vec<Did> = operate::did(&call, space).into_iter().collect();
+        let has_blocks = matches!(call, Call::ApplyWith(..));
         let done = match call {
             Call::Record(content, index) => return Ok(self.record(&who, space, (content, index), 0).await),
             Call::RecordRest(content, index, bytes) => {
@@ -144,8 +145,8 @@ impl WireFace {
             call if locking::is_one(&call) => locking::operate(&seat, call, self.0.stopping.subscribe()).await,
             call if sealed::is_one(&call) => sealed::operate(&self.0.engine, (&who, space), call, body).await,
             Call::Keys() => self.0.engine.handed_keys(&who, space).await.map(operate::keys),
-            Call::Apply(of, batch, durable) => {
-                let handed = operate::hand_over(&seat, of, batch, durable).await;
+            Call::Apply(of, batch, durable) | Call::ApplyWith(of, batch, durable) => {
+                let handed = operate::hand_over(&seat, of, (batch, has_blocks.then_some(body)), durable).await;
                 handed.map(|(frame, changes)| {
                     did = changes;
                     frame

@@ -8,7 +8,9 @@ use futures_util::StreamExt;
 use holdfast_base::limits::BLOCK_BYTES;
 use holdfast_base::{ByteRange, ContentId, Error, ErrorKind, NodeId, NodeName, Result, SpaceId};
 use holdfast_drive::engine::far::HandedKeys;
-use holdfast_drive::{Applied, Batch, ContentStream, Deferred, Durable, LeftOut, NodeKind, SaveBody};
+use holdfast_drive::{
+    Applied, BATCH_CHANGES_MAX, Batch, ContentStream, Deferred, Durable, LeftOut, NodeKind, SaveBody,
+};
 use std::collections::{BTreeSet, HashSet};
 use std::ops::Range;
 
@@ -67,6 +69,14 @@ pub(super) async fn operate(seat: &Seat, call: Call, mut body: ContentStream) ->
             refuse_another(seat, of).await?;
             tree.reserve(count.min(NUMBERS_MAX)).await.map(|numbers| done((numbers.start, numbers.end)))
         }
+        Call::Answered(of, journal, numbers) if numbers.len() <= BATCH_CHANGES_MAX => {
+            refuse_another(seat, of).await?;
+            tree.answered(journal, numbers).await.map(done)
+        }
+        Call::Answered(..) => {
+            let message = format!("{BATCH_CHANGES_MAX} changes can be asked about with one call");
+            Err(Error::new(ErrorKind::TooLarge, message))
+        }
         Call::Locks() => tree.has_locks().await.map(done),
         Call::Operations() => Ok(done(Call::LAST)),
         // Done before anything comes here.
@@ -79,6 +89,7 @@ pub(super) async fn operate(seat: &Seat, call: Call, mut body: ContentStream) ->
         | Call::Recalls(..)
         | Call::Leave(_)
         | Call::Apply(..)
+        | Call::ApplyWith(..)
         | Call::Layouts(_)
         | Call::Manifest(..)
         | Call::Record(..)
@@ -151,11 +162,19 @@ pub(super) fn keys(keys: HandedKeys) -> Bytes {
 }
 
 /// Makes changes that a mount answered; with what is written down of them.
-pub(super) async fn hand_over(seat: &Seat, of: SpaceId, batch: Batch, durable: Durable) -> Result<(Bytes, Vec<Did>)> {
+pub(super) async fn hand_over(
+    seat: &Seat,
+    of: SpaceId,
+    (batch, records): (Batch, Option<ContentStream>),
+    durable: Durable,
+) -> Result<(Bytes, Vec<Did>)> {
     refuse_another(seat, of).await?;
     let touched: BTreeSet<NodeId> = batch.changes.iter().flat_map(|(_, change)| change.folders()).collect();
     let noted = did_together(&batch, &seat.space);
-    let answers = seat.tree.apply(batch, durable).await?;
+    let answers = match records {
+        Some(records) => seat.tree.apply_with(batch, records, durable).await?,
+        None => seat.tree.apply(batch, durable).await?,
+    };
     let mut folders = Vec::with_capacity(touched.len());
     for folder in touched {
         folders.extend(seat.tree.entry(folder).await?);
@@ -218,7 +237,9 @@ pub(super) fn did(call: &Call, space: &str) -> Option<Did> {
         Call::Unlink(unlink) => named("file.remove", unlink.parent, &unlink.name),
         Call::Rename(rename) => named("file.move", rename.from.0, &rename.from.1),
         // If it fails as a whole; otherwise each change is noted.
-        Call::Apply(..) => Some(Did { action: "file.write", object: space.to_owned(), refused: None }),
+        Call::Apply(..) | Call::ApplyWith(..) => {
+            Some(Did { action: "file.write", object: space.to_owned(), refused: None })
+        }
         _ => None,
     }
 }

@@ -165,11 +165,18 @@ calls! {
     /// As [`Self::Save`], without whole blocks of it: those of the base that stay, and those of zeros, each kind as ranges of their numbers
     /// ([`LeftOut`](holdfast_drive::LeftOut)). The rest of the content follows the frame.
     47 SavePart(save: Save, stay: Vec<(u64, u64)>, zeros: Vec<(u64, u64)>);
+    /// As [`Self::Apply`], with blocks: the records of those that its contents have follow the frame as entries, in order
+    /// ([`sealed`](holdfast_drive::engine::sealed)).
+    48 ApplyWith(space: SpaceId, batch: Batch, durable: Durable);
+    /// Which changes of a journal the space has, by their numbers, as many as a batch has at most; answers true or false for each.
+    49 Answered(space: SpaceId, journal: [u8; 16], numbers: Vec<u64>);
 }
 
 impl Call {
     /// The number of the last operation.
-    pub const LAST: u64 = 47;
+    pub const LAST: u64 = 49;
+    /// That of [`Self::Answered`]: a server that knows it takes what waits in a spool.
+    pub(crate) const ANSWERED: u64 = 49;
 }
 
 /// What a client is told first.

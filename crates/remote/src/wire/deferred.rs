@@ -1,6 +1,7 @@
 //! What a mount that answers first hands over, and what becomes of it. Content is empty or sealed; nothing else goes this way.
 //!
-//! A batch fits a message by its parts: 256 changes with 4,176 bytes of sealed content, a name and some numbers each are below 1.2 MiB.
+//! A batch fits a message by its parts: 256 changes with 4,176 bytes of sealed content, a name and some numbers each are below 1.2 MiB. What has blocks has them behind
+//! the message ([`Call::ApplyWith`](super::Call::ApplyWith)), and their ids in it, which are fewer bytes.
 //!
 //! Removals and renames came after the others (numbers 4 to 6). A client sends them only to a server that knows [`Call::Locks`](super::Call::Locks), which
 //! came with them, and such a client alone is told [`Applied::Late`].
@@ -9,8 +10,9 @@ use super::cbor::{Reader, Writer};
 use super::fault::{of_parts, parts};
 use super::values::{Value, record};
 use bytes::Bytes;
-use holdfast_base::{Error, Result, Uid};
-use holdfast_drive::{Applied, Batch, Compression, Deferred, NewContent, NewEntry, Rewrite};
+use holdfast_base::limits::BLOCK_BYTES;
+use holdfast_base::{BlockId, Error, Result, Uid};
+use holdfast_drive::{Applied, Batch, Compression, Deferred, NewContent, NewEntry, Rewrite, StagedBlock, StagedRun};
 
 /// Longest message of an error in an answer that has many.
 const MESSAGE_BYTES_MAX: usize = 400;
@@ -70,7 +72,16 @@ impl Value for NewContent {
                 tag.put(out);
                 out.bytes(sealed);
             }
-            // Whoever reads this refuses it: blocks are named before they are synced on their own machine alone.
+            // The blocks themselves come behind the message; where they are is each machine's own affair.
+            Self::Blocks { size, block_bytes: _, nonce, tag, runs } if let [run] = &runs[..] => {
+                out.array(5);
+                size.put(out);
+                nonce.put(out);
+                tag.put(out);
+                run.tag.put(out);
+                run.blocks.iter().map(|block| block.id).collect::<Vec<_>>().put(out);
+            }
+            // Whoever reads this refuses it.
             Self::Blocks { .. } | Self::Staged { .. } => out.array(0),
         }
     }
@@ -79,9 +90,19 @@ impl Value for NewContent {
         if from.null() {
             return Ok(Self::Empty);
         }
-        from.array_of(4)?;
+        let items = from.array()?;
         let (size, nonce, tag) = (Value::get(from)?, Value::get(from)?, Value::get(from)?);
-        Ok(Self::Inline { size, nonce, tag, sealed: Bytes::get(from)?.to_vec() })
+        match items {
+            4 => Ok(Self::Inline { size, nonce, tag, sealed: Bytes::get(from)?.to_vec() }),
+            5 => {
+                let (of_chunk, ids): (_, Vec<BlockId>) = (Value::get(from)?, Value::get(from)?);
+                let blocks = ids.into_iter().map(|id| StagedBlock { id, written: None }).collect();
+                let runs = vec![StagedRun { chunk: 0, first: 0, blocks, tag: of_chunk }];
+                let block_bytes = u32::try_from(BLOCK_BYTES).map_err(|_| unknown())?;
+                Ok(Self::Blocks { size, block_bytes, nonce, tag, runs })
+            }
+            _ => Err(unknown()),
+        }
     }
 }
 

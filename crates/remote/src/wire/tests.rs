@@ -3,7 +3,8 @@ use holdfast_base::{BlockId, ByteRange, ContentId, DrivePath, NodeId, NodeName, 
 use holdfast_drive::posix_locks::{Held, Kept, LockAnswer, LockAsk, LockKey, Patience};
 use holdfast_drive::{
     Applied, Batch, Bond, Deferred, Durable, Entry, Expect, Leave, NameTaken, NewAttributes, NewContent, NewEntry,
-    NewName, NewNode, Node, NodeKind, Posix, Rename, Rewrite, Save, Special, Taken, Unlink, XattrRule,
+    NewName, NewNode, Node, NodeKind, Posix, Rename, Rewrite, Save, Special, StagedBlock, StagedRun, Taken, Unlink,
+    XattrRule,
 };
 use proptest::prelude::*;
 
@@ -38,6 +39,16 @@ fn batch() -> Batch {
         Deferred::Passed { node: NodeId(1), folder: parent, now_ns: i64::MIN },
     ];
     Batch { journal: [9; 16], changes: (1..).zip(changes).collect() }
+}
+
+/// Where the blocks are on the other machine is not said.
+fn batch_with_blocks() -> Batch {
+    let blocks = vec![StagedBlock { id: BlockId([7; 32]), written: None }; 3];
+    let runs = vec![StagedRun { chunk: 0, first: 0, blocks, tag: [4; 16] }];
+    let content = NewContent::Blocks { size: u64::MAX, block_bytes: 1 << 20, nonce: [1; 16], tag: [2; 16], runs };
+    let rewrite = Rewrite { node: NodeId(1), base: None, content, posix: posix(), keep: false };
+    let save = Deferred::Save { rewrite, content_id: ContentId(9), at: (NodeId(7), name("b")) };
+    Batch { journal: [9; 16], changes: vec![(u64::MAX, save)] }
 }
 
 /// One of each, with the ends of numbers in it.
@@ -90,6 +101,8 @@ fn calls() -> Vec<Call> {
         Call::Reserve(SpaceId(5), u32::MAX),
         Call::Keys(),
         Call::Apply(SpaceId(5), batch(), Durable::Soon),
+        Call::ApplyWith(SpaceId(5), batch_with_blocks(), Durable::Soon),
+        Call::Answered(SpaceId(5), [9; 16], vec![1, u64::MAX]),
         Call::SavePart(save.clone(), vec![(0, 2), (3, u64::MAX)], vec![(4, 5)]),
         Call::Extend(save, (ContentId(4), ByteRange { start: 1 << 20, end: 5 << 20 })),
         Call::Locks(),

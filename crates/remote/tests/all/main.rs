@@ -4,6 +4,7 @@ mod bulk;
 mod deferring;
 mod links;
 mod rig;
+mod spool;
 
 use bytes::Bytes;
 use holdfast_base::{ByteRange, ErrorKind, NodeId};

@@ -1,14 +1,15 @@
 //! What a mount answers before it comes here: see [`Deferring`].
 
+use super::super::far::journal_of;
 use super::super::small::{self, Sealed, SealedBlock};
 use super::super::store::Around;
 use super::super::target::Stored;
-use super::super::unsynced::{Prepared, Unsynced};
+use super::super::unsynced::{Prepared, PreparedAs, Unsynced};
 use super::super::upload::Ready;
 use super::EngineTree;
-use crate::{Deferring, Save, SaveBody};
+use crate::{ContentStream, Deferring, PREPARED_BYTES_MAX, Save, SaveBody};
 use async_trait::async_trait;
-use holdfast_base::Result;
+use holdfast_base::{Error, Result};
 use holdfast_meta::{Applied, Batch, Durable, Entry, NewContent, Role};
 use std::ops::Range;
 
@@ -40,9 +41,9 @@ impl Deferring for EngineTree {
         small::open(&keys, content)
     }
 
-    fn prepares(&self) -> bool {
+    fn prepared_bytes_max(&self) -> u64 {
         // Another node would take what nobody knows of for dead.
-        !self.far && !self.engine.shared.catalogue.is_shared()
+        if self.far || self.engine.shared.catalogue.is_shared() { 0 } else { PREPARED_BYTES_MAX }
     }
 
     async fn prepare(&self, save: &Save, body: SaveBody) -> Result<Prepared> {
@@ -50,7 +51,7 @@ impl Deferring for EngineTree {
         let target = self.engine.target(&entered, entered.keys(&self.who)?)?;
         let (intake, within) = self.intake((&entered, &target), save, body).await?;
         let ready = target.write(intake, save.size, Around { within, ..Around::default() }).await?;
-        Ok(Prepared { target, ready })
+        Ok(Prepared(PreparedAs::Packed(target, ready)))
     }
 
     async fn prepare_block(&self, SealedBlock { id, size, record }: SealedBlock) -> Result<Option<Prepared>> {
@@ -66,10 +67,13 @@ impl Deferring for EngineTree {
             self.engine.shared.packer.append(record.into(), 0).await?
         };
         let ready = Ready::written(&target, Stored::written(id, lease), size);
-        Ok(Some(Prepared { target, ready }))
+        Ok(Some(Prepared(PreparedAs::Packed(target, ready))))
     }
 
-    async fn save_prepared(&self, save: Save, Prepared { target, ready }: Prepared) -> Result<Entry> {
+    async fn save_prepared(&self, save: Save, Prepared(prepared): Prepared) -> Result<Entry> {
+        let PreparedAs::Packed(target, ready) = prepared else {
+            return Err(Error::internal("only a client keeps what it has prepared"));
+        };
         target.sync(&ready.stored).await?;
         self.commit(save, (&target, ready)).await
     }
@@ -87,7 +91,9 @@ impl Deferring for EngineTree {
 
     async fn answered(&self, journal: [u8; 16], numbers: Vec<u64>) -> Result<Vec<bool>> {
         let entered = self.enter(Role::Reader).await?;
-        self.engine.shared.catalogue.answered(entered.space.id, journal, numbers).await
+        let space = entered.space.id;
+        let journal = if self.far { journal_of(&self.who, space, journal) } else { journal };
+        self.engine.shared.catalogue.answered(space, journal, numbers).await
     }
 
     async fn has_locks(&self) -> Result<bool> {
@@ -99,16 +105,33 @@ impl Deferring for EngineTree {
     }
 
     async fn apply(&self, batch: Batch, durable: Durable) -> Result<Vec<Result<Applied>>> {
-        let (entered, guard) = self.enter_to_write().await?;
         if self.far {
-            let answers = self.engine.apply_far((&*self.who, &*entered), batch, &guard, durable).await?;
-            let told = |applied| match applied {
-                Applied::Made(entry) => Applied::Made(self.told(entry)),
-                Applied::Aside(entry) => Applied::Aside(self.told(entry)),
-                other => other,
-            };
-            return Ok(answers.into_iter().map(|answer| answer.map(told)).collect());
+            return self.apply_far(batch, None, durable).await;
         }
+        let (entered, guard) = self.enter_to_write().await?;
         self.engine.shared.catalogue.apply(entered.space.id, batch, &guard, durable).await
+    }
+
+    async fn apply_with(&self, batch: Batch, records: ContentStream, durable: Durable) -> Result<Vec<Result<Applied>>> {
+        self.apply_far(batch, Some(records), durable).await
+    }
+}
+
+impl EngineTree {
+    async fn apply_far(
+        &self,
+        batch: Batch,
+        records: Option<ContentStream>,
+        durable: Durable,
+    ) -> Result<Vec<Result<Applied>>> {
+        let (entered, guard) = self.enter_to_write().await?;
+        let from = (&*self.who, &*entered);
+        let answers = self.engine.apply_far(from, (batch, records), &guard, durable).await?;
+        let told = |applied| match applied {
+            Applied::Made(entry) => Applied::Made(self.told(entry)),
+            Applied::Aside(entry) => Applied::Aside(self.told(entry)),
+            other => other,
+        };
+        Ok(answers.into_iter().map(|answer| answer.map(told)).collect())
     }
 }

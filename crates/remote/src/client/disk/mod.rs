@@ -38,8 +38,8 @@ const WRITES_MAX: usize = 16;
 const THINGS_MAX: usize = 500_000;
 /// Of the room, pinned things have so much at most, in hundredths: the rest goes on serving what is read beside them.
 const PINNED_SHARE: u64 = 90;
-/// What a cache leaves of its disk: the journal of answered changes may lie there as well, and takes this at most.
-const LEFT_BYTES: u64 = 256 << 20;
+/// What a cache leaves of its disk: the journal of answered changes and the spool of their content may lie there as well, and take 256 MiB each and little more.
+const LEFT_BYTES: u64 = 576 << 20;
 
 /// Where a cache is, and how large.
 #[derive(Debug, Clone, PartialEq, Eq)]
