@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Measures how fast files are made on a mounted space (answering first, as is the default there, and not), on a space mounted from a server on this
-# machine, on gocryptfs (and, if wished, other rivals), and on the disk beneath all of them: `holdfast bench create`, which interleaves them.
+# Measures how fast files are made on a mounted space (answering first, as is the default there, and not), on spaces mounted from a server on this
+# machine (the same), on gocryptfs (and, if wished, other rivals), and on the disk beneath all of them: `holdfast bench create`, which interleaves them.
 #
 #   scripts/bench-mount.sh [LOAD]...
 #
@@ -85,12 +85,13 @@ begin() {
         mkfs.ext4 -q -E nodiscard "$work.ext4"
         mount -o loop "$work.ext4" "$work"
     fi
-    mkdir "$work"/{first,usual,server,gocryptfs,sealed,ext4}
+    mkdir "$work"/{first,usual,server,server-first,gocryptfs,sealed,ext4}
     # Of this run alone.
     head -c 24 /dev/urandom | base64 >"$work/password"
     for at in first usual server; do
         "$program" account add bench --data "$work/$at.data" --password-file "$work/password" >/dev/null
     done
+    "$program" account add first --data "$work/server.data" --password-file "$work/password" >/dev/null
     mount_space first "$work/first.data" --user bench --password-file "$work/password"
     mount_space usual "$work/usual.data" --user bench --password-file "$work/password" --write-behind=no
     read -r port metrics < <(python3 -c 'import socket
@@ -101,9 +102,13 @@ print(*(one.getsockname()[1] for one in both))')
     server=$!
     started+=("$server")
     until_so curl --silent --fail --output /dev/null --cacert "$work/server.data/tls/self-signed.pem" "https://127.0.0.1:$port/readyz"
-    "$program" token create bench --user bench --data "$work/server.data" --password-file "$work/password" --json |
-        python3 -c 'import json, sys; print(json.load(sys.stdin)["token"])' >"$work/token"
-    mount_space server "https://127.0.0.1:$port" --token-file "$work/token" --ca "$work/server.data/tls/self-signed.pem"
+    for user in bench first; do
+        "$program" token create bench --user "$user" --data "$work/server.data" --password-file "$work/password" --json |
+            python3 -c 'import json, sys; print(json.load(sys.stdin)["token"])' >"$work/$user.token"
+    done
+    from=("https://127.0.0.1:$port" --ca "$work/server.data/tls/self-signed.pem")
+    mount_space server "${from[@]}" --token-file "$work/bench.token"
+    mount_space server-first "${from[@]}" --token-file "$work/first.token" --write-behind --cache "$work/server-first.cache" --cache-size 0
     gocryptfs -init -quiet -passfile "$work/password" "$work/sealed"
     gocryptfs -quiet -fg -passfile "$work/password" "$work/sealed" "$work/gocryptfs" 2>/dev/null &
     started+=("$!")
@@ -179,14 +184,15 @@ for load in "${loads[@]}"; do
     esac
     report=()
     begin
-    # In the order they were started: first, usual, server, its mount, gocryptfs.
-    pids=(--pid "first=${started[0]}" --pid "usual=${started[1]}" --pid "server=$server" --pid "server=${started[3]}" --pid "gocryptfs=${started[4]}")
+    # In the order they were started: first, usual, server, its mounts, gocryptfs.
+    pids=(--pid "first=${started[0]}" --pid "usual=${started[1]}" --pid "server=$server" --pid "server=${started[3]}"
+        --pid "server-first=$server" --pid "server-first=${started[4]}" --pid "gocryptfs=${started[5]}")
     if [[ -n ${OUTPUT:-} ]]; then
         mkdir -p "$OUTPUT"
         report=(--output "$OUTPUT/$load")
     fi
     # The rival comes first: ratios are to it.
-    "$program" bench create gocryptfs="$work/gocryptfs" first="$work/first" usual="$work/usual" server="$work/server" "${targets[@]}" disk="$work/ext4" \
-        --runs "${RUNS:-3}" "${pids[@]}" --requests "server=http://127.0.0.1:$metrics/metrics" "${shape[@]}" "${more[@]}" "${report[@]}"
+    "$program" bench create gocryptfs="$work/gocryptfs" first="$work/first" usual="$work/usual" server="$work/server" server-first="$work/server-first" "${targets[@]}" disk="$work/ext4" \
+        --runs "${RUNS:-3}" "${pids[@]}" --requests "server=http://127.0.0.1:$metrics/metrics" --requests "server-first=http://127.0.0.1:$metrics/metrics" "${shape[@]}" "${more[@]}" "${report[@]}"
     clear_away
 done

@@ -476,7 +476,7 @@ fn files_of_up_to_16_mib_are_closed_while_the_server_is_away_and_survive_kills()
         assert!(got.status == 200 && got.body == content(number), "{number}");
     }
     assert!(!folder.join("scratch").exists());
-    assert_eq!(spooled(&net, "mnt")?, [PathBuf::new(); 0]);
+    assert_eq!(spooled(&net, "mnt")?, Vec::<PathBuf>::new());
     // And so when it was written with the server there.
     fs::write(folder.join("last"), content(4))?;
     assert!(fs::read(folder.join("last"))? == content(4));

@@ -188,7 +188,7 @@ async fn from_server(
     args: &MountArgs,
     target: Target,
     token: &Secret,
-    signals: (Signal, Signal),
+    mut signals: (Signal, Signal),
     json: bool,
 ) -> anyhow::Result<ExitCode> {
     let options = Options {
@@ -237,7 +237,14 @@ async fn from_server(
                 private_folder(&journal)?;
             }
             remote.spool_in(&journal).await?;
-            with_journal(Arc::new(remote), &journal, behind).await?
+            // On a slow network what waits there takes its time.
+            tokio::select! {
+                tree = with_journal(Arc::new(remote), &journal, behind) => tree?,
+                () = told(&mut signals) => {
+                    let why = "stopped before all that the last mount answered was handed over: the rest stays in its journal";
+                    return Err(Error::unavailable(why).into());
+                }
+            }
         }
         (Ok(_), None) if behind => {
             let why = "there is no place for the journal: name one with --cache DIR, or set XDG_STATE_HOME or HOME";
@@ -322,15 +329,20 @@ async fn on_directory(
     Ok(ExitCode::SUCCESS)
 }
 
+/// Waits until it is told to stop.
+async fn told((stop, interrupt): &mut (Signal, Signal)) {
+    tokio::select! { _ = stop.recv() => {}, _ = interrupt.recv() => {} }
+}
+
 /// Stays until it is unmounted or told to stop.
-async fn stay(mounted: Mounted, (mut stop, mut interrupt): (Signal, Signal), json: bool) -> anyhow::Result<Released> {
+async fn stay(mounted: Mounted, mut signals: (Signal, Signal), json: bool) -> anyhow::Result<Released> {
     announce(&mounted, json);
     let ended = async {
         while !mounted.has_ended() {
             tokio::time::sleep(LOOK).await;
         }
     };
-    tokio::select! { () = ended => {}, _ = stop.recv() => {}, _ = interrupt.recv() => {} }
+    tokio::select! { () = ended => {}, () = told(&mut signals) => {} }
     Ok(mounted.stop().await?)
 }
 

@@ -13,14 +13,14 @@ use std::time::{Duration, Instant};
 const GATHER: Duration = Duration::from_millis(10);
 /// Time between two looks at room and numbers.
 const LOOK: Duration = Duration::from_secs(1);
-/// Time between two attempts at what was refused.
-const AGAIN: Duration = Duration::from_secs(5);
+/// Time between two attempts at what was refused, at first and in the end: content may go over a network each time.
+const AGAIN: (Duration, Duration) = (Duration::from_secs(5), Duration::from_mins(1));
 
 /// Hands over what waits, until it is stopped.
 pub(super) async fn run(shared: Arc<Shared>) {
     let mut looks = tokio::time::interval(LOOK);
     looks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
-    let mut tried = Instant::now();
+    let mut tried = (Instant::now(), AGAIN.0);
     loop {
         tokio::select! {
             // A drive that is never idle is looked at as well.
@@ -224,7 +224,7 @@ fn park(state: &mut State, (number, change): (u64, Deferred)) {
 }
 
 /// Every second: room, numbers, and after a while what was refused.
-async fn look(shared: &Shared, tried: &mut Instant) {
+async fn look(shared: &Shared, (tried, pause): &mut (Instant, Duration)) {
     let (left, old) = {
         let state = shared.state.lock();
         // Who writes nothing needs no other numbers.
@@ -243,9 +243,10 @@ async fn look(shared: &Shared, tried: &mut Instant) {
         state.free_bytes = room.free_bytes;
         state.since_bytes = state.view.content_bytes();
     }
-    if tried.elapsed() >= AGAIN {
+    if tried.elapsed() >= *pause {
         *tried = Instant::now();
         let mut state = shared.state.lock();
+        *pause = if state.parked.is_empty() { AGAIN.0 } else { (2 * *pause).min(AGAIN.1) };
         for change in std::mem::take(&mut state.parked).into_iter().rev() {
             state.queue.push_front(change);
         }

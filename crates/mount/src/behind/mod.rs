@@ -110,6 +110,15 @@ impl Behind {
         let root = inner.entry(inner.root()).await?.ok_or_else(|| Error::not_found("the space has no root folder"))?;
         let (mut left, seq) = (left::left_in(folder)?, inner.seq().await?);
         left.iter_mut().try_for_each(|left| left.cut(seq))?;
+        let waiting = || left.iter().flat_map(|left| &left.changes);
+        if waiting().next().is_some() {
+            let bytes: u64 = waiting().map(|(_, change)| left::bytes_in_blocks(change)).sum();
+            tracing::info!(
+                changes = waiting().count(),
+                bytes,
+                "what a mount before this answered is handed over first"
+            );
+        }
         let refused = replay::go_through(&mut left, &*inner).await?;
         if !left.is_empty() {
             inner.settle().await?;

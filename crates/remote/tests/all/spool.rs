@@ -110,7 +110,7 @@ async fn what_waits_is_read_here_handed_over_with_its_change_and_gone_then() {
     drop(unsynced);
     assert!(whole(&open).await == plain[0]);
     drop(open);
-    assert_eq!(files(folder.path()), [PathBuf::new(); 0]);
+    assert_eq!(files(folder.path()), Vec::<PathBuf>::new());
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -122,7 +122,7 @@ async fn what_is_saved_at_once_after_all_leaves_nothing() {
     let prepared = remote.prepare(&save, body(&plain)).await.expect("is put there");
     let saved = remote.save_prepared(save.clone(), prepared).await.expect("saves");
     assert!(on_the_server(&remote, saved.node.content.expect("has one")).await == plain);
-    assert_eq!(files(folder.path()), [PathBuf::new(); 0]);
+    assert_eq!(files(folder.path()), Vec::<PathBuf>::new());
     // A body that breaks off is no content, and one that is longer or shorter than it was said to be is not either.
     let broken =
         || futures_util::stream::iter([Ok(Bytes::from_static(b"x")), Err(holdfast_base::Error::unavailable("ended"))]);
@@ -132,7 +132,7 @@ async fn what_is_saved_at_once_after_all_leaves_nothing() {
     {
         assert!(remote.prepare(&save, body).await.is_err(), "{what}");
     }
-    assert_eq!(files(folder.path()), [PathBuf::new(); 0]);
+    assert_eq!(files(folder.path()), Vec::<PathBuf>::new());
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -166,7 +166,7 @@ async fn the_next_mount_finds_what_was_named_and_nothing_that_was_not_written() 
     assert_eq!(rig.local().await.answered([9; 16], vec![1]).await.expect("asks"), [false]);
     kept.let_go();
     drop(kept);
-    assert_eq!(files(folder.path()), [PathBuf::new(); 0]);
+    assert_eq!(files(folder.path()), Vec::<PathBuf>::new());
 
     // What a power cut or a bad disk leaves.
     for (what, spoil) in [("a bit", 0), ("the end", 1), ("all", 2)] {
@@ -217,7 +217,7 @@ async fn lies_about_blocks_are_refused() {
         ("far too much", sized(u64::MAX)),
         ("another order", change(&|content| blocks(content, &|blocks| blocks.swap(0, 1)))),
         ("a block less", change(&|content| blocks(content, &|blocks| blocks.truncate(2)))),
-        ("the first again", change(&|content| blocks(content, &|blocks| blocks[1] = blocks[0].clone()))),
+        ("the first again", change(&|content| blocks(content, &|blocks| blocks[1] = blocks[0]))),
         ("another's record", change(&|content| blocks(content, &|blocks| blocks[1].written = blocks[0].written))),
         (
             "half a record",
