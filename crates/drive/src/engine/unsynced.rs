@@ -54,6 +54,8 @@ enum Blocks {
 pub trait Spooled: Send + Sync {
     /// A part of the plaintext of block `index`.
     async fn read(&self, index: usize, range: Range<usize>) -> Result<Vec<u8>>;
+    /// Whether it could be read, as far as that was tried.
+    fn is_sound(&self) -> bool;
     /// Nobody will ask for it after a restart: it may go with the last clone. Without this it stays.
     fn let_go(&self);
 }
@@ -128,11 +130,11 @@ impl Unsynced {
         self.0.sealed_bytes
     }
 
-    /// Whether it can be synced still: not once a write or a sync of one of its packs failed.
+    /// Whether it can be synced still: not once a write or a sync of one of its packs failed, or where it could not be read.
     pub fn is_sound(&self) -> bool {
         match &self.0.blocks {
             Blocks::Packed(blocks) => blocks.iter().all(SealedAhead::is_sound),
-            Blocks::Spooled(_) => true,
+            Blocks::Spooled(blocks) => blocks.is_sound(),
         }
     }
 

@@ -13,7 +13,7 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use futures_util::{StreamExt, stream};
 use holdfast_base::limits::BLOCK_BYTES;
-use holdfast_base::{ByteRange, Error, ErrorKind, NodeId, NodeName, Result};
+use holdfast_base::{BlockId, ByteRange, Error, ErrorKind, NodeId, NodeName, Result};
 use holdfast_drive::engine::small::{Sealed, SealedBlock};
 use holdfast_drive::{
     Applied, Batch, Deferred, Deferring, Durable, Entry, NewContent, NodeKind, Place, Prepared, Save, SaveBody, Taken,
@@ -223,13 +223,13 @@ impl Remote {
     async fn send_batch(&self, batch: &Batch, durable: Durable) -> Outcome<Handed> {
         let space = self.shared.hello.space;
         let contents = batch.changes.iter().filter_map(|(_, change)| content_of(change));
-        let places: Vec<Place> = contents.flat_map(spool::places).map(|(_, place)| place).collect();
+        let places: Vec<(BlockId, Place)> = contents.flat_map(spool::places).collect();
         let spool = match self.spool() {
             Ok(spool) if !places.is_empty() => spool,
             Err(error) if !places.is_empty() => return Outcome { result: Err(error), unknown: false },
             _ => return self.shared.link.call(&Call::Apply(space, batch.clone(), durable), Lost::Repeat).await,
         };
-        let bytes = places.iter().map(|place| u64::from(place.sealed_bytes)).sum();
+        let bytes = places.iter().map(|(_, place)| u64::from(place.sealed_bytes)).sum();
         let frame = wire::frame(&Call::ApplyWith(space, batch.clone(), durable));
         let (moved, unread) = (Moved::new(), Arc::new(Mutex::default()));
         let body = || {

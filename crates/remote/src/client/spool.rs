@@ -65,6 +65,8 @@ struct SpoolFile {
     file: File,
     /// A journal names something in it.
     stays: AtomicBool,
+    /// Something in it was not there, or not to be read, when it was to be sent.
+    has_failed: AtomicBool,
 }
 
 impl Drop for SpoolFile {
@@ -116,12 +118,21 @@ impl Spooled for Kept {
         part.ok_or_else(|| Error::damaged("a block has not the length that it was sealed with"))
     }
 
+    fn is_sound(&self) -> bool {
+        self.blocks.iter().all(|(_, _, file)| !file.has_failed.load(Ordering::Acquire))
+    }
+
     fn let_go(&self) {
         self.is_let_go.store(true, Ordering::Release);
     }
 }
 
 impl SpoolFile {
+    const fn new(number: u64, path: PathBuf, file: File, stays: bool) -> Self {
+        let (stays, has_failed) = (AtomicBool::new(stays), AtomicBool::new(false));
+        Self { number, path, file, stays, has_failed }
+    }
+
     fn read(&self, place: Place) -> Result<Bytes> {
         let mut record = vec![0; place.sealed_bytes as usize];
         self.file.read_exact_at(&mut record, place.offset).map_err(|error| at(error, &self.path))?;
@@ -251,7 +262,7 @@ impl Spool {
                 file => file,
             };
             let file = file.map_err(|error| at(error, &path))?;
-            let file = Arc::new(SpoolFile { number, path, file, stays: AtomicBool::new(false) });
+            let file = Arc::new(SpoolFile::new(number, path, file, false));
             files.next += 1;
             files.known.retain(|_, file| file.strong_count() > 0);
             files.known.insert(number, Arc::downgrade(&file));
@@ -279,16 +290,23 @@ impl Spool {
             .ok_or_else(|| Error::internal("a content without blocks is not spooled"))
     }
 
-    /// The record at a place.
-    async fn record(&self, place: Place) -> Result<Bytes> {
-        let file = self.file(place)?.ok_or_else(|| Error::damaged("the spool has lost a block of a closed file"))?;
-        blocking(move || file.read(place)).await
+    /// The record of a block that is to be sent. If it is not there, what is in its file is [looked at](Self::rescue) before it is sent again.
+    async fn record(&self, (id, place): (BlockId, Place)) -> Result<Bytes> {
+        let lost = || Error::damaged("the spool has lost a block of a closed file");
+        let (file, space) = (self.file(place)?.ok_or_else(lost)?, self.space);
+        blocking(move || {
+            let record = file.read(place);
+            let record =
+                record.and_then(|record| if record_is_intact(space, id, &record) { Ok(record) } else { Err(lost()) });
+            record.inspect_err(|_| file.has_failed.store(true, Ordering::Release))
+        })
+        .await
     }
 
     /// The records at these places, as entries. Why one cannot be read is noted.
     pub(super) fn records(
         self: &Arc<Self>,
-        places: Vec<Place>,
+        places: Vec<(BlockId, Place)>,
         unread: Arc<Mutex<Option<Error>>>,
     ) -> impl Stream<Item = Result<Bytes>> + Send + use<> {
         let spool = self.clone();
@@ -324,7 +342,7 @@ impl Spool {
         match File::open(&path) {
             // What a mount before this left stays until it is known to be of no use.
             Ok(file) => {
-                let file = Arc::new(SpoolFile { number, path, file, stays: AtomicBool::new(true) });
+                let file = Arc::new(SpoolFile::new(number, path, file, true));
                 files.known.insert(number, Arc::downgrade(&file));
                 Ok(Some(file))
             }

@@ -1,12 +1,13 @@
 //! Content that was answered first and waits on this side until the server has it.
 
-use crate::rig::{Rig, body, bytes, named, posix};
+use crate::rig::{NAME, Rig, body, bytes, named, posix};
 use crate::save;
 use bytes::Bytes;
-use holdfast_base::{ByteRange, ContentId, ErrorKind, NodeId};
+use futures_util::{StreamExt, stream};
+use holdfast_base::{BlockId, ByteRange, ContentId, Error, ErrorKind, NodeId};
 use holdfast_drive::{
-    Applied, Batch, Deferred, Deferring, Durable, LeftOut, NewContent, NewEntry, NodeKind, Rewrite, SaveBody, Tree,
-    Unsynced,
+    Applied, Batch, Deferred, Deferring, Durable, LeftOut, NewContent, NewEntry, NodeKind, Place, Rewrite, SaveBody,
+    Tree, Unsynced,
 };
 use holdfast_remote::client::Remote;
 use std::fs;
@@ -54,6 +55,24 @@ async fn batch(remote: &Remote, first: u64, contents: &[NewContent]) -> (Vec<Con
     (ids, Batch { journal: [9; 16], changes: (first..).zip(changes).collect() })
 }
 
+fn blocks_of(content: &NewContent) -> Vec<(BlockId, Place)> {
+    let NewContent::Blocks { runs, .. } = content else { return Vec::new() };
+    let blocks = runs.iter().flat_map(|run| &run.blocks);
+    blocks.map(|block| (block.id, block.written.expect("it is in the spool"))).collect()
+}
+
+/// What follows a batch with this content.
+fn entries(folder: &Path, content: &NewContent) -> Vec<u8> {
+    let mut all = Vec::new();
+    for (_, place) in blocks_of(content) {
+        let stored = fs::read(folder.join(format!("spool-{:010}", place.pack.0))).expect("reads");
+        let start = usize::try_from(place.offset).expect("fits");
+        all.extend_from_slice(&place.sealed_bytes.to_be_bytes());
+        all.extend_from_slice(&stored[start..start + place.sealed_bytes as usize]);
+    }
+    all
+}
+
 /// What lies there, the newest last.
 fn files(folder: &Path) -> Vec<PathBuf> {
     let mut found: Vec<_> = fs::read_dir(folder).expect("lists").map(|entry| entry.expect("lists").path()).collect();
@@ -88,11 +107,8 @@ async fn what_waits_is_read_here_handed_over_with_its_change_and_gone_then() {
     let plain = [plain.as_slice(), &[[vec![0; MIB], plain[2].clone(), vec![0; MIB]].concat()]].concat();
     drop(holes);
     assert!(!files(folder.path()).is_empty());
-    let found = files(folder.path()).iter().any(|file| {
-        let stored = fs::read(file).expect("reads");
-        plain.iter().any(|plain| stored.windows(64).any(|window| window == &plain[..64]))
-    });
-    assert!(!found, "it lies there sealed");
+    let stored = fs::read(&files(folder.path())[0]).expect("reads");
+    assert!(!stored[..MIB].windows(64).any(|window| window == &plain[0][..64]), "it lies there sealed");
     let contents: Vec<NewContent> = unsynced.iter().map(|one| one.content().clone()).collect();
     let (ids, batch) = batch(&remote, 1, &contents).await;
     remote.sync(&unsynced).await.expect("nothing is to be done");
@@ -124,9 +140,8 @@ async fn what_is_saved_at_once_after_all_leaves_nothing() {
     assert!(on_the_server(&remote, saved.node.content.expect("has one")).await == plain);
     assert_eq!(files(folder.path()), Vec::<PathBuf>::new());
     // A body that breaks off is no content, and one that is longer or shorter than it was said to be is not either.
-    let broken =
-        || futures_util::stream::iter([Ok(Bytes::from_static(b"x")), Err(holdfast_base::Error::unavailable("ended"))]);
-    let broken = SaveBody::from(futures_util::StreamExt::boxed(broken()));
+    let broken = || futures_util::stream::iter([Ok(Bytes::from_static(b"x")), Err(Error::unavailable("ended"))]);
+    let broken = SaveBody::from(broken().boxed());
     for (what, body) in
         [("broken", broken), ("shorter", body(&plain[1..])), ("longer", body(&[&plain[..], &[1]].concat()))]
     {
@@ -168,6 +183,25 @@ async fn the_next_mount_finds_what_was_named_and_nothing_that_was_not_written() 
     drop(kept);
     assert_eq!(files(folder.path()), Vec::<PathBuf>::new());
 
+    // What cannot be sent is told, and looked at before it is sent again.
+    let one = put(&remote, &plain[1]).await;
+    let file = files(folder.path()).pop().expect("one");
+    let stored = fs::read(&file).expect("reads");
+    let (ids, batch) = batch(&remote, 3, &[one.content().clone()]).await;
+    for spoilt in [&stored[..stored.len() / 2], &[&[7], &stored[1..]].concat()] {
+        fs::write(&file, spoilt).expect("writes");
+        assert!(remote.apply(batch.clone(), Durable::Soon).await.is_err());
+        assert!(!one.is_sound());
+        assert!(remote.rescue(one.content()).await.expect("looks").is_none());
+    }
+    fs::write(&file, &stored).expect("writes");
+    let kept = remote.rescue(one.content()).await.expect("looks").expect("is there after all");
+    assert!(remote.apply(batch, Durable::Soon).await.expect("hands over").iter().all(Result::is_ok));
+    assert!(on_the_server(&remote, ids[0]).await == plain[1]);
+    [&one, &kept].into_iter().for_each(Unsynced::let_go);
+    drop((one, kept));
+    assert_eq!(files(folder.path()), Vec::<PathBuf>::new());
+
     // What a power cut or a bad disk leaves.
     for (what, spoil) in [("a bit", 0), ("the end", 1), ("all", 2)] {
         let one = put(&remote, &plain[0]).await;
@@ -191,8 +225,13 @@ async fn the_next_mount_finds_what_was_named_and_nothing_that_was_not_written() 
 async fn lies_about_blocks_are_refused() {
     let (rig, folder) = (Rig::new().await, tempfile::tempdir().expect("a folder"));
     let (remote, local) = (spooling(&rig, folder.path()).await, rig.local().await);
+    let far = rig.engine.far_tree(rig.who.clone(), NAME, 0, true).await.expect("opens");
     let one = put(&remote, &bytes(1, 3 * MIB)).await;
     let sound = one.content().clone();
+    let hand_over = async |batch, entries: Vec<u8>| {
+        let pieces: Vec<_> = entries.chunks(50_000).map(|piece| Ok(Bytes::copy_from_slice(piece))).collect();
+        far.apply_with(batch, stream::iter(pieces).boxed(), Durable::Soon).await
+    };
     let change = |with: &dyn Fn(&mut NewContent)| {
         let mut content = sound.clone();
         with(&mut content);
@@ -244,14 +283,40 @@ async fn lies_about_blocks_are_refused() {
             }),
         ),
     ] {
+        let entries = entries(folder.path(), &content);
         let (_, batch) = batch(&remote, first, &[content]).await;
         first += 2;
-        let error = match remote.apply(batch, Durable::Soon).await {
+        let error = match hand_over(batch, entries).await {
             Err(error) => error,
             Ok(answers) => answers.into_iter().find_map(Result::err).expect(what),
         };
         assert!(matches!(error.kind(), ErrorKind::InvalidInput | ErrorKind::TooLarge), "{what}: {error}");
     }
+    let right = entries(folder.path(), &sound);
+    for (what, entries) in [
+        ("nothing", Vec::new()),
+        ("an entry cut off", right[..right.len() - 1].to_vec()),
+        ("an entry less", right[..right.len() / 2].to_vec()),
+        ("a byte more", [&right[..], &[0]].concat()),
+        ("all of it twice", [&right[..], &right[..]].concat()),
+        ("a length that none has", [&[0xff; 4], &right[4..]].concat()),
+        ("noise", bytes(5, right.len())),
+        ("the block's id in its place", {
+            let (id, _) = blocks_of(&sound)[0];
+            let rest = 4 + blocks_of(&sound)[0].1.sealed_bytes as usize;
+            [&32_u32.to_be_bytes(), &id.0[..], &right[rest..]].concat()
+        }),
+    ] {
+        let (_, batch) = batch(&remote, first, &[sound.clone()]).await;
+        first += 2;
+        let error = hand_over(batch, entries).await.expect_err(what);
+        assert!(matches!(error.kind(), ErrorKind::InvalidInput | ErrorKind::Conflict), "{what}: {error}");
+    }
+    // And without what belongs to it.
+    let (_, bare) = batch(&remote, first, &[sound.clone()]).await;
+    first += 2;
+    let answers = far.apply(bare, Durable::Soon).await.expect("answers each");
+    assert_eq!(answers[1].as_ref().expect_err("has none").kind(), ErrorKind::InvalidInput);
     for entry in local.list(local.root(), None, 100).await.expect("lists") {
         assert_eq!(entry.node.content, None, "{}", entry.node.name);
     }
