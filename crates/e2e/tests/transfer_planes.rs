@@ -255,14 +255,22 @@ fn a_push_sends_nothing_twice_for_a_trial_on_a_link_that_takes_seconds_for_what_
     as_root("a_push_sends_nothing_twice_for_a_trial_on_a_link_that_takes_seconds_for_what_is_on_its_way", || {
         let far = Far::new(link(16, DELAY))?;
         let bytes = 56 * MIB;
-        let file = far.make("file", bytes)?;
-        let ended = far.run(&["push", &shown(&file), &far.url("")])?;
-        assert_eq!(ended["retries"], 0, "{ended}");
-        let [_, to_far] = far.came();
-        assert!(to_far.tcp.bytes.min(to_far.udp.bytes) > MIB as u64, "both were used: {to_far:?}");
-        let came = to_far.tcp.bytes + to_far.udp.bytes;
-        assert!(came < on_the_line(bytes), "{came} of {bytes}: {to_far:?}");
-        end(far)
+        for trial in 0..3 {
+            let file = far.make(&format!("file{}", ".".repeat(trial)), bytes)?;
+            let before = far.came()[1];
+            let ended = far.run(&["push", &shown(&file), &far.url("")])?;
+            let [_, to_far] = far.came();
+            let (tcp, udp) = (to_far.tcp.bytes - before.tcp.bytes, to_far.udp.bytes - before.udp.bytes);
+            assert!(tcp.min(udp) > MIB as u64, "both were used: {to_far:?}");
+            if network(&ended).0 == "quic" {
+                assert_eq!(ended["retries"], 0, "{ended}");
+                assert!(tcp + udp < on_the_line(bytes), "{} of {bytes}: {to_far:?}", tcp + udp);
+                return end(far);
+            }
+            // Where the machine does much else, TCP can be the faster one: then it was no trial in vain.
+            far.age_memory(HOUR)?;
+        }
+        Err("no trial was in vain".into())
     })
 }
 
