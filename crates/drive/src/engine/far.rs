@@ -24,7 +24,7 @@ use holdfast_auth::Session;
 use holdfast_base::limits::BLOCK_BYTES;
 use holdfast_base::{Error, ErrorKind, Result, SpaceId, Uid};
 use holdfast_meta::{
-    Applied, BATCH_CHANGES_MAX, Batch, Compression, Deferred, Durable, Guard, NewContent, Role, SlotKind,
+    Applied, BATCH_CHANGES_MAX, Batch, Compression, Deferred, Durable, Guard, NewContent, Role, SlotKind, StagedBlock,
 };
 use holdfast_seal::BlockKeys;
 use holdfast_seal::proof::sha256;
@@ -79,8 +79,9 @@ impl Engine {
             return Err(Error::new(ErrorKind::TooLarge, format!("a batch has {BATCH_CHANGES_MAX} changes at most")));
         }
         let (keys, space, catalogue) = (entered.keys(who)?, entered.space.id, &self.shared.catalogue);
-        // Until the catalogue has them, their packs are kept open.
-        let _stored = match records {
+        // Where they would be on another machine is nothing here.
+        blocks_of(&mut batch).for_each(|block| block.written = None);
+        let stored = match records {
             Some(records) => self.store_records(self.target(entered, keys.clone())?, &mut batch, records).await?,
             None => Vec::new(),
         };
@@ -103,6 +104,8 @@ impl Engine {
         };
         let mut applied = applied.into_iter();
         let missing = || Error::internal("a change was not answered");
+        // The catalogue has them now: until here their packs were kept open.
+        drop(stored);
         let answers = refused.into_iter().map(|refused| match refused {
             Some(error) => Ok(Err(error)),
             None => applied.next().ok_or_else(missing),
@@ -119,10 +122,9 @@ impl Engine {
         batch: &mut Batch,
         records: ContentStream,
     ) -> Result<Vec<Stored>> {
-        let mut contents: Vec<&mut NewContent> = batch.changes.iter_mut().filter_map(content_in_blocks).collect();
         let (mut bytes, mut plain) = (0_u64, Vec::new());
-        for content in &contents {
-            let NewContent::Blocks { size, runs, .. } = &**content else { continue };
+        for content in batch.changes.iter_mut().filter_map(content_in_blocks) {
+            let NewContent::Blocks { size, runs, .. } = content else { continue };
             bytes = bytes.saturating_add(*size);
             if bytes > PREPARED_BYTES_MAX {
                 let message = format!("{PREPARED_BYTES_MAX} bytes of content in blocks can come with a batch");
@@ -141,11 +143,7 @@ impl Engine {
         }
         let stored = upload.into_stored().await?;
         let mut came = stored.iter();
-        let blocks = contents.iter_mut().flat_map(|content| match &mut **content {
-            NewContent::Blocks { runs, .. } => runs.as_mut_slice(),
-            _ => &mut [],
-        });
-        for block in blocks.flat_map(|run| &mut run.blocks) {
+        for block in blocks_of(batch) {
             let found = came.next().filter(|stored| stored.id == block.id);
             let lease = found.and_then(|stored| stored.lease.as_ref());
             let lease = lease.ok_or_else(|| Error::invalid("a block that came is not the one that the content has"))?;
@@ -153,6 +151,15 @@ impl Engine {
         }
         Ok(stored)
     }
+}
+
+/// The blocks of a batch's contents, in order.
+fn blocks_of(batch: &mut Batch) -> impl Iterator<Item = &mut StagedBlock> {
+    let runs = batch.changes.iter_mut().filter_map(content_in_blocks).flat_map(|content| match content {
+        NewContent::Blocks { runs, .. } => runs.as_mut_slice(),
+        _ => &mut [],
+    });
+    runs.flat_map(|run| &mut run.blocks)
 }
 
 /// The content that a change gives, if that is in blocks.

@@ -39,7 +39,7 @@ async fn on_the_server(tree: &dyn Tree, content: ContentId) -> Vec<u8> {
 }
 
 /// Files that are made with contents, as a batch whose first number is this.
-async fn batch(remote: &Remote, first: u64, contents: &[NewContent]) -> (Vec<ContentId>, Batch) {
+async fn batch_of(remote: &Remote, first: u64, contents: &[NewContent]) -> (Vec<ContentId>, Batch) {
     let numbers = remote.reserve(2_000).await.expect("reserves");
     let (mut changes, mut ids) = (Vec::new(), Vec::new());
     for ((index, content), id) in (0..).zip(contents).zip(numbers.step_by(2)) {
@@ -110,7 +110,7 @@ async fn what_waits_is_read_here_handed_over_with_its_change_and_gone_then() {
     let stored = fs::read(&files(folder.path())[0]).expect("reads");
     assert!(!stored[..MIB].windows(64).any(|window| window == &plain[0][..64]), "it lies there sealed");
     let contents: Vec<NewContent> = unsynced.iter().map(|one| one.content().clone()).collect();
-    let (ids, batch) = batch(&remote, 1, &contents).await;
+    let (ids, batch) = batch_of(&remote, 1, &contents).await;
     remote.sync(&unsynced).await.expect("nothing is to be done");
     // However often its answer is lost.
     rig.harm.swallow.store(2, Ordering::SeqCst);
@@ -172,7 +172,7 @@ async fn the_next_mount_finds_what_was_named_and_nothing_that_was_not_written() 
     assert!(whole(&kept).await == plain[0]);
     assert!(files(folder.path()).len() < before);
     assert!(remote.rescue(&contents[2]).await.expect("looks").is_none(), "nobody kept it");
-    let (ids, batch) = batch(&remote, 1, &contents[..1]).await;
+    let (ids, batch) = batch_of(&remote, 1, &contents[..1]).await;
     let answers = remote.apply(batch, Durable::Soon).await.expect("hands over");
     assert!(answers.iter().all(|answer| matches!(answer, Ok(Applied::Made(_)))), "{answers:?}");
     assert!(on_the_server(&remote, ids[0]).await == plain[0]);
@@ -187,16 +187,16 @@ async fn the_next_mount_finds_what_was_named_and_nothing_that_was_not_written() 
     let one = put(&remote, &plain[1]).await;
     let file = files(folder.path()).pop().expect("one");
     let stored = fs::read(&file).expect("reads");
-    let (ids, batch) = batch(&remote, 3, &[one.content().clone()]).await;
+    let (ids, again) = batch_of(&remote, 3, &[one.content().clone()]).await;
     for spoilt in [&stored[..stored.len() / 2], &[&[7], &stored[1..]].concat()] {
         fs::write(&file, spoilt).expect("writes");
-        assert!(remote.apply(batch.clone(), Durable::Soon).await.is_err());
+        assert!(remote.apply(again.clone(), Durable::Soon).await.is_err());
         assert!(!one.is_sound());
         assert!(remote.rescue(one.content()).await.expect("looks").is_none());
     }
     fs::write(&file, &stored).expect("writes");
     let kept = remote.rescue(one.content()).await.expect("looks").expect("is there after all");
-    assert!(remote.apply(batch, Durable::Soon).await.expect("hands over").iter().all(Result::is_ok));
+    assert!(remote.apply(again, Durable::Soon).await.expect("hands over").iter().all(Result::is_ok));
     assert!(on_the_server(&remote, ids[0]).await == plain[1]);
     [&one, &kept].into_iter().for_each(Unsynced::let_go);
     drop((one, kept));
@@ -220,6 +220,11 @@ async fn the_next_mount_finds_what_was_named_and_nothing_that_was_not_written() 
     }
 }
 
+async fn hand_over(far: &dyn Deferring, batch: Batch, entries: &[u8]) -> Result<Vec<Result<Applied, Error>>, Error> {
+    let pieces: Vec<_> = entries.chunks(50_000).map(|piece| Ok(Bytes::copy_from_slice(piece))).collect();
+    far.apply_with(batch, stream::iter(pieces).boxed(), Durable::Soon).await
+}
+
 /// What a client of ours never hands over.
 #[tokio::test(flavor = "multi_thread")]
 async fn lies_about_blocks_are_refused() {
@@ -228,10 +233,6 @@ async fn lies_about_blocks_are_refused() {
     let far = rig.engine.far_tree(rig.who.clone(), NAME, 0, true).await.expect("opens");
     let one = put(&remote, &bytes(1, 3 * MIB)).await;
     let sound = one.content().clone();
-    let hand_over = async |batch, entries: Vec<u8>| {
-        let pieces: Vec<_> = entries.chunks(50_000).map(|piece| Ok(Bytes::copy_from_slice(piece))).collect();
-        far.apply_with(batch, stream::iter(pieces).boxed(), Durable::Soon).await
-    };
     let change = |with: &dyn Fn(&mut NewContent)| {
         let mut content = sound.clone();
         with(&mut content);
@@ -284,15 +285,28 @@ async fn lies_about_blocks_are_refused() {
         ),
     ] {
         let entries = entries(folder.path(), &content);
-        let (_, batch) = batch(&remote, first, &[content]).await;
+        let (_, batch) = batch_of(&remote, first, &[content]).await;
         first += 2;
-        let error = match hand_over(batch, entries).await {
+        let error = match hand_over(&*far, batch, &entries).await {
             Err(error) => error,
             Ok(answers) => answers.into_iter().find_map(Result::err).expect(what),
         };
         assert!(matches!(error.kind(), ErrorKind::InvalidInput | ErrorKind::TooLarge), "{what}: {error}");
     }
-    let right = entries(folder.path(), &sound);
+    for entry in local.list(local.root(), None, 100).await.expect("lists") {
+        assert_eq!(entry.node.content, None, "{}", entry.node.name);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_does_not_come_with_a_batch_as_it_should_is_refused() {
+    let (rig, folder) = (Rig::new().await, tempfile::tempdir().expect("a folder"));
+    let (remote, local) = (spooling(&rig, folder.path()).await, rig.local().await);
+    let far = rig.engine.far_tree(rig.who.clone(), NAME, 0, true).await.expect("opens");
+    let one = put(&remote, &bytes(1, 3 * MIB)).await;
+    let sound = one.content();
+    let mut first = 1;
+    let right = entries(folder.path(), sound);
     for (what, entries) in [
         ("nothing", Vec::new()),
         ("an entry cut off", right[..right.len() - 1].to_vec()),
@@ -302,25 +316,28 @@ async fn lies_about_blocks_are_refused() {
         ("a length that none has", [&[0xff; 4], &right[4..]].concat()),
         ("noise", bytes(5, right.len())),
         ("the block's id in its place", {
-            let (id, _) = blocks_of(&sound)[0];
-            let rest = 4 + blocks_of(&sound)[0].1.sealed_bytes as usize;
+            let (id, _) = blocks_of(sound)[0];
+            let rest = 4 + blocks_of(sound)[0].1.sealed_bytes as usize;
             [&32_u32.to_be_bytes(), &id.0[..], &right[rest..]].concat()
         }),
     ] {
-        let (_, batch) = batch(&remote, first, &[sound.clone()]).await;
+        let (_, batch) = batch_of(&remote, first, std::slice::from_ref(sound)).await;
         first += 2;
-        let error = hand_over(batch, entries).await.expect_err(what);
-        assert!(matches!(error.kind(), ErrorKind::InvalidInput | ErrorKind::Conflict), "{what}: {error}");
+        let error = hand_over(&*far, batch, &entries).await.expect_err(what);
+        assert!(
+            matches!(error.kind(), ErrorKind::InvalidInput | ErrorKind::TooLarge | ErrorKind::Conflict),
+            "{what}: {error}"
+        );
     }
     // And without what belongs to it.
-    let (_, bare) = batch(&remote, first, &[sound.clone()]).await;
+    let (_, bare) = batch_of(&remote, first, std::slice::from_ref(sound)).await;
     first += 2;
     let answers = far.apply(bare, Durable::Soon).await.expect("answers each");
     assert_eq!(answers[1].as_ref().expect_err("has none").kind(), ErrorKind::InvalidInput);
     for entry in local.list(local.root(), None, 100).await.expect("lists") {
         assert_eq!(entry.node.content, None, "{}", entry.node.name);
     }
-    let (ids, batch) = batch(&remote, first, &[sound]).await;
+    let (ids, batch) = batch_of(&remote, first, std::slice::from_ref(sound)).await;
     assert!(remote.apply(batch, Durable::Soon).await.expect("hands over").iter().all(Result::is_ok));
     assert!(on_the_server(&*local, ids[0]).await == bytes(1, 3 * MIB));
 }
