@@ -250,30 +250,6 @@ fn a_push_finds_out_that_datagrams_alone_are_slow_and_sends_nothing_twice_for_th
     })
 }
 
-#[test]
-fn a_push_sends_nothing_twice_for_a_trial_on_a_link_that_takes_seconds_for_what_is_on_its_way() -> Outcome {
-    as_root("a_push_sends_nothing_twice_for_a_trial_on_a_link_that_takes_seconds_for_what_is_on_its_way", || {
-        let far = Far::new(link(16, DELAY))?;
-        let bytes = 56 * MIB;
-        for trial in 0..3 {
-            let file = far.make(&format!("file{}", ".".repeat(trial)), bytes)?;
-            let before = far.came()[1];
-            let ended = far.run(&["push", &shown(&file), &far.url("")])?;
-            let [_, to_far] = far.came();
-            let (tcp, udp) = (to_far.tcp.bytes - before.tcp.bytes, to_far.udp.bytes - before.udp.bytes);
-            assert!(tcp.min(udp) > MIB as u64, "both were used: {to_far:?}");
-            if network(&ended).0 == "quic" {
-                assert_eq!(ended["retries"], 0, "{ended}");
-                assert!(tcp + udp < on_the_line(bytes), "{} of {bytes}: {to_far:?}", tcp + udp);
-                return end(far);
-            }
-            // Where the machine does much else, TCP can be the faster one: then it was no trial in vain.
-            far.age_memory(HOUR)?;
-        }
-        Err("no trial was in vain".into())
-    })
-}
-
 /// Moves a file by this plane, there and back, with another address on the way each time.
 fn moves(plane: &str) -> Outcome {
     // What the server keeps for a connection that is gone goes to the one in its place at once, and not when it is given up: that takes longer than a transfer is waited for.
