@@ -250,6 +250,10 @@ pub trait Deferring: Tree {
     fn prepared_bytes_max(&self) -> u64 {
         0
     }
+    /// Whether there is room here for more of such content now; if not, it is saved in the usual way.
+    fn has_room(&self) -> bool {
+        true
+    }
     /// Writes what a save of a whole file is to have, and syncs nothing of it.
     async fn prepare(&self, _save: &Save, _body: SaveBody) -> Result<Prepared> {
         Err(Error::new(ErrorKind::Unsupported, "content is written by the save here"))

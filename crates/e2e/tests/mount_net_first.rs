@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
 use std::io::{ErrorKind, Write};
 use std::os::unix::fs::MetadataExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
@@ -413,77 +413,6 @@ fn a_tree_is_as_it_was_answered_last_after_any_number_of_kills() -> Outcome {
     assert!(steps > 100, "only {steps} operations were done");
     net.rig.stop()?;
     expect_clean(net.rig.server.options())
-}
-
-/// Files of the spool of a mount of this name.
-fn spooled(net: &Net, name: &str) -> Outcome<Vec<PathBuf>> {
-    let [_, _, cache] = net.first(name);
-    let mut found = Vec::new();
-    for folder in fs::read_dir(Path::new(&cache).join("mounts"))? {
-        for file in fs::read_dir(folder?.path())? {
-            let file = file?;
-            if file.file_name().to_string_lossy().starts_with("spool-") {
-                found.push(file.path());
-            }
-        }
-    }
-    Ok(found)
-}
-
-#[test]
-fn files_of_up_to_16_mib_are_closed_while_the_server_is_away_and_survive_kills() -> Outcome {
-    let mut net = Net::new()?;
-    let mount = net.mount_first("mnt", &["--deadline", "3"])?;
-    let folder = mount.at().join("d");
-    fs::create_dir(&folder)?;
-    fs::write(folder.join("before"), "x")?;
-    // Nobody locks anything, as the mount knows from now on.
-    fs::remove_file(folder.join("before"))?;
-    File::open(mount.at())?.sync_all()?;
-    net.rig.server.kill_9()?;
-    // For some seconds it is not known that it will not answer.
-    std::thread::sleep(Duration::from_secs(8));
-    let sizes = [5_000, 70_000, 1 << 20, (1 << 20) + 1, 5_000_000, 16 << 20];
-    let content = |number: usize| {
-        let mut bytes = vec![0; sizes[number]];
-        Prng::new(number as u64).fill(&mut bytes);
-        bytes
-    };
-    for number in 0..sizes.len() {
-        fs::write(folder.join(number.to_string()), content(number)).map_err(|error| format!("{number}: {error}"))?;
-    }
-    for number in 0..sizes.len() {
-        let found = fs::read(folder.join(number.to_string())).map_err(|error| format!("{number}: {error}"))?;
-        assert!(found == content(number), "{number}");
-    }
-    // What is removed again needs no server, and what is larger goes there before it is answered.
-    fs::write(folder.join("scratch"), content(3))?;
-    fs::remove_file(folder.join("scratch"))?;
-    let mut large = File::create_new(folder.join("large"))?;
-    large.write_all(&vec![1; (16 << 20) + 1])?;
-    assert_eq!(close(large).map_err(|error| error.kind()), Err(ErrorKind::TimedOut));
-    assert!(!spooled(&net, "mnt")?.is_empty());
-    mount.kill_9()?;
-    // The next one hands it over, and is killed as well.
-    net.rig.start_again()?;
-    let first = net.first("mnt");
-    let mount = net.mount("mnt", &[&first[1], &first[2]])?;
-    mount.kill_9()?;
-    let mount = net.mount_first("mnt", &[])?;
-    for number in 0..sizes.len() {
-        assert!(fs::read(folder.join(number.to_string()))? == content(number), "{number}");
-        let got = net.client().get(&format!("{HOME}/d/{number}"))?;
-        assert!(got.status == 200 && got.body == content(number), "{number}");
-    }
-    assert!(!folder.join("scratch").exists());
-    assert_eq!(spooled(&net, "mnt")?, Vec::<PathBuf>::new());
-    // And so when it was written with the server there.
-    fs::write(folder.join("last"), content(4))?;
-    assert!(fs::read(folder.join("last"))? == content(4));
-    File::open(&folder)?.sync_all()?;
-    assert!(net.client().get(&format!("{HOME}/d/last"))?.body == content(4));
-    until("nothing waits any more", SOON, || spooled(&net, "mnt").is_ok_and(|left| left.is_empty()))?;
-    net.end([mount])
 }
 
 #[test]

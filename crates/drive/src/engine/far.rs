@@ -10,7 +10,8 @@
 //!   ([`super::resume_sealed`]), and synced before the batch is made;
 //! - **the journal's name** is bound to account and space, so nobody can say for another's journal that it was gone through.
 //!
-//! Roles, locks, quota and places are tested by the catalogue, as for everybody. What is refused is an answer to that change alone.
+//! Roles, locks, quota and places are tested by the catalogue, as for everybody. What is refused is an answer to that change alone; of blocks that cannot be
+//! stored, or are not what they are said to be, to all changes of the batch that have some.
 
 use super::Engine;
 use super::access::Entered;
@@ -24,7 +25,8 @@ use holdfast_auth::Session;
 use holdfast_base::limits::BLOCK_BYTES;
 use holdfast_base::{Error, ErrorKind, Result, SpaceId, Uid};
 use holdfast_meta::{
-    Applied, BATCH_CHANGES_MAX, Batch, Compression, Deferred, Durable, Guard, NewContent, Role, SlotKind, StagedBlock,
+    Applied, BATCH_CHANGES_MAX, Batch, Compression, Deferred, Durable, Guard, HeldUp, NewContent, Role, SlotKind,
+    StagedBlock,
 };
 use holdfast_seal::BlockKeys;
 use holdfast_seal::proof::sha256;
@@ -81,21 +83,38 @@ impl Engine {
         let (keys, space, catalogue) = (entered.keys(who)?, entered.space.id, &self.shared.catalogue);
         // Where they would be on another machine is nothing here.
         blocks_of(&mut batch).for_each(|block| block.written = None);
-        let stored = match records {
-            Some(records) => self.store_records(self.target(entered, keys.clone())?, &mut batch, records).await?,
-            None => Vec::new(),
+        let (stored, unstored) = match records {
+            None => (Vec::new(), None),
+            Some(records) => {
+                match self.store_records(self.target(entered, keys.clone())?, &mut batch, records).await {
+                    Ok(stored) => (stored, None),
+                    Err(error) if error.is_temporary() => return Err(error),
+                    // What it is about is refused, with what comes after it; the rest may be what makes room.
+                    Err(error) => (Vec::new(), Some(error)),
+                }
+            }
         };
         let numbers: Vec<i64> = batch.changes.iter().flat_map(|(_, change)| numbers_of(change)).collect();
         let given = catalogue.given(space, who.account, numbers.clone()).await?;
         let own: HashSet<i64> = numbers.into_iter().zip(given).filter(|(_, given)| *given).map(|(it, _)| it).collect();
         let journal = journal_of(who, space, batch.journal);
         let (mut refused, mut changes) = (Vec::new(), Vec::new());
-        for change in batch.changes {
-            let looked = look_at_change(&keys, &own, &change.1);
-            if looked.is_ok() {
+        let mut held_up = HeldUp::default();
+        for mut change in batch.changes {
+            let has_blocks = content_in_blocks(&mut change).is_some();
+            let error = match &unstored {
+                Some(error) if has_blocks => Some(Error::new(error.kind(), error.message().to_owned())),
+                _ if held_up.holds_up(&change.1) => Some(Error::unavailable("a change before this one was refused")),
+                _ => None,
+            };
+            if error.is_some() {
+                held_up.add(&change.1);
+            }
+            let error = error.or_else(|| look_at_change(&keys, &own, &change.1).err());
+            if error.is_none() {
                 changes.push(change);
             }
-            refused.push(looked.err());
+            refused.push(error);
         }
         let applied = if changes.is_empty() {
             Vec::new()

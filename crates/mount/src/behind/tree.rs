@@ -290,7 +290,8 @@ impl Behind {
     /// Saves a whole file, which may be sealed as one block, and answers before the disk has it, if that may be.
     async fn save_first(&self, save: Save, body: SaveBody, block: Option<SealedBlock>) -> Result<Entry> {
         let shared = &self.shared;
-        if save.size > shared.inner.prepared_bytes_max() || !shared.state.lock().may_defer(save.size) {
+        let may = save.size <= shared.inner.prepared_bytes_max() && shared.inner.has_room();
+        if !may || !shared.state.lock().may_defer(save.size) {
             return self.save_now(save, body).await;
         }
         // As much waits for the disk as may: then nothing more is written before it.
@@ -302,10 +303,12 @@ impl Behind {
                 None => return self.save_now(save, body).await,
             },
         };
-        if let Some(unsynced) = prepared.unsynced()
-            && let Some(entry) = self.answer_save(&save, Content::Unsynced(unsynced)).await?
-        {
-            return Ok(entry);
+        if let Some(unsynced) = prepared.unsynced() {
+            // Where that fails, no journal has it.
+            let answered = self.answer_save(&save, Content::Unsynced(unsynced.clone())).await;
+            if let Some(entry) = answered.inspect_err(|_| unsynced.let_go())? {
+                return Ok(entry);
+            }
         }
         let (node, nodes) = (save.node, [save.node]);
         let work = async {

@@ -128,6 +128,10 @@ impl Deferring for Remote {
         if self.spool.is_some() { REPEATED_BYTES_MAX } else { 0 }
     }
 
+    fn has_room(&self) -> bool {
+        self.spool.as_ref().is_some_and(|spool| spool.has_room())
+    }
+
     async fn prepare(&self, save: &Save, body: SaveBody) -> Result<Prepared> {
         self.spool()?.put(save.size, body).await.map(Prepared::spooled)
     }
@@ -230,7 +234,8 @@ impl Remote {
             _ => return self.shared.link.call(&Call::Apply(space, batch.clone(), durable), Lost::Repeat).await,
         };
         let bytes = places.iter().map(|(_, place)| u64::from(place.sealed_bytes)).sum();
-        let frame = wire::frame(&Call::ApplyWith(space, batch.clone(), durable));
+        // What was answered goes from the spool: by then it is on the server's disk, and not in its memory alone.
+        let frame = wire::frame(&Call::ApplyWith(space, batch.clone(), Durable::Now));
         let (moved, unread) = (Moved::new(), Arc::new(Mutex::default()));
         let body = || {
             let records = spool.records(places.clone(), unread.clone());

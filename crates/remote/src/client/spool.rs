@@ -30,6 +30,8 @@ use tokio::task::{JoinHandle, spawn_blocking};
 
 /// A file of the spool is begun anew at this size.
 const FILE_BYTES: u64 = 16 << 20;
+/// What the spool leaves of its disk.
+const LEFT_BYTES: u64 = 64 << 20;
 /// Blocks of a content that are sealed at a time.
 const SEALING_MAX: usize = 4;
 /// How its files are called, before their number.
@@ -107,8 +109,9 @@ impl Spooled for Kept {
         let plain = if let Some(plain) = known {
             plain
         } else {
-            let sealing = self.spool.sealing.clone();
-            let plain = blocking(move || sealing.open_block(id, file.read(place)?)).await?;
+            let spool = self.spool.clone();
+            let open = move || spool.sealing.open_block(id, file.record(spool.space, id, place)?.ok_or_else(lost)?);
+            let plain = blocking(open).await?;
             let mut read = self.spool.read.lock();
             read.truncate(READ_MAX - 1);
             read.push_front((id, plain.clone()));
@@ -133,11 +136,22 @@ impl SpoolFile {
         Self { number, path, file, stays, has_failed }
     }
 
-    fn read(&self, place: Place) -> Result<Bytes> {
+    /// The record of a block; none if it is not here as it was written.
+    fn record(&self, space: Uid, id: BlockId, place: Place) -> Result<Option<Bytes>> {
+        if place.sealed_bytes as usize > BLOCK_BYTES_MAX + RECORD_OVERHEAD_BYTES {
+            return Ok(None);
+        }
         let mut record = vec![0; place.sealed_bytes as usize];
-        self.file.read_exact_at(&mut record, place.offset).map_err(|error| at(error, &self.path))?;
-        Ok(record.into())
+        match self.file.read_exact_at(&mut record, place.offset) {
+            Ok(()) => Ok(record_is_intact(space, id, &record).then(|| record.into())),
+            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(None),
+            Err(error) => Err(at(error, &self.path)),
+        }
     }
+}
+
+fn lost() -> Error {
+    Error::damaged("the spool has lost a block of a closed file")
 }
 
 fn at(error: io::Error, path: &Path) -> Error {
@@ -156,6 +170,12 @@ impl Spool {
         let files = Mutex::new(Files { current: None, next, known: HashMap::new() });
         let (room, read) = (Semaphore::new(BLOCKS_MAX), Mutex::default());
         Ok(Self { folder: folder.to_owned(), sealing, space, room, files, read })
+    }
+
+    /// Whether the disk has room for more: the journal lies there as well, and what has none can still go to the server at once.
+    pub(super) fn has_room(&self) -> bool {
+        let found = rustix::fs::statvfs(&self.folder);
+        found.is_ok_and(|disk| disk.f_bavail.saturating_mul(disk.f_frsize) >= LEFT_BYTES)
     }
 
     /// Seals and writes a whole content.
@@ -292,12 +312,9 @@ impl Spool {
 
     /// The record of a block that is to be sent. If it is not there, what is in its file is [looked at](Self::rescue) before it is sent again.
     async fn record(&self, (id, place): (BlockId, Place)) -> Result<Bytes> {
-        let lost = || Error::damaged("the spool has lost a block of a closed file");
         let (file, space) = (self.file(place)?.ok_or_else(lost)?, self.space);
         blocking(move || {
-            let record = file.read(place);
-            let record =
-                record.and_then(|record| if record_is_intact(space, id, &record) { Ok(record) } else { Err(lost()) });
+            let record = file.record(space, id, place).and_then(|record| record.ok_or_else(lost));
             record.inspect_err(|_| file.has_failed.store(true, Ordering::Release))
         })
         .await
@@ -357,17 +374,11 @@ impl Spool {
         blocking(move || {
             let mut files = Vec::new();
             for (id, place) in places(&content) {
-                if place.sealed_bytes as usize > BLOCK_BYTES_MAX + RECORD_OVERHEAD_BYTES {
+                let Some(file) = spool.file(place)? else { return Ok(None) };
+                if file.record(spool.space, id, place)?.is_none() {
                     return Ok(None);
                 }
-                let Some(file) = spool.file(place)? else { return Ok(None) };
-                let mut record = vec![0; place.sealed_bytes as usize];
-                match file.file.read_exact_at(&mut record, place.offset) {
-                    Ok(()) if record_is_intact(spool.space, id, &record) => files.push(file),
-                    Ok(()) => return Ok(None),
-                    Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(None),
-                    Err(error) => return Err(at(error, &file.path)),
-                }
+                files.push(file);
             }
             spool.unsynced(content, files).map(Some)
         })

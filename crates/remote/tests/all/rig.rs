@@ -5,6 +5,8 @@ use futures_util::{StreamExt, stream};
 use holdfast_auth::accounts::{NewPerson, NewToken, Proof};
 use holdfast_auth::{Accounts, AuthOptions, Authenticator, Credential, Secret, Session};
 use holdfast_base::{Error, ManualClock};
+use holdfast_blob::layer::Layered;
+use holdfast_blob::layer::fault::Faults;
 use holdfast_blob::memory::MemoryStore;
 use holdfast_drive::engine::{Engine, EngineOptions};
 use holdfast_drive::{Deferring, Leave, NewNode, NodeKind, Posix, SaveBody};
@@ -38,6 +40,8 @@ pub(crate) struct Rig {
     pub(crate) face: WireFace,
     pub(crate) address: SocketAddr,
     pub(crate) harm: Arc<Harm>,
+    /// What the store does wrong.
+    pub(crate) faults: Arc<Faults>,
     _folder: tempfile::TempDir,
 }
 
@@ -70,7 +74,8 @@ impl Rig {
         let path = folder.path().join("catalogue.db");
         let catalogue = Arc::new(SqliteCatalogue::open(&path, &CatalogueOptions::default()).expect("opens"));
         let clock = Arc::new(ManualClock::new(1_700_000_000_000));
-        let store = Arc::new(MemoryStore::new());
+        let faults = Arc::new(Faults::default());
+        let store = Arc::new(Layered::sharing(Arc::new(MemoryStore::new()), faults.clone()));
         let options = EngineOptions { pack_bytes: 8 << 20, ..EngineOptions::default() };
         let engine = Engine::start(catalogue.clone(), store, clock.clone(), options).await.expect("starts");
         let argon2 = Argon2Params { memory_kib: 8, passes: 1, lanes: 1 };
@@ -87,7 +92,7 @@ impl Rig {
         let face = WireFace::new(engine.clone());
         let harm = Arc::new(Harm::default());
         let address = serve(face.clone(), who.clone(), harm.clone()).await;
-        Self { engine, who, token, face, address, harm, _folder: folder }
+        Self { engine, who, token, face, address, harm, faults, _folder: folder }
     }
 
     pub(crate) async fn remote(&self) -> Remote {

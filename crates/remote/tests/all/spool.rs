@@ -1,17 +1,20 @@
 //! Content that was answered first and waits on this side until the server has it.
 
-use crate::rig::{NAME, Rig, body, bytes, named, posix};
+use crate::rig::{NAME, Rig, body, bytes, leave, named, new_file, posix};
 use crate::save;
 use bytes::Bytes;
 use futures_util::{StreamExt, stream};
 use holdfast_base::{BlockId, ByteRange, ContentId, Error, ErrorKind, NodeId};
+use holdfast_blob::layer::Operation;
+use holdfast_blob::layer::fault::Fault;
 use holdfast_drive::{
-    Applied, Batch, Deferred, Deferring, Durable, LeftOut, NewContent, NewEntry, NodeKind, Place, Rewrite, SaveBody,
-    Tree, Unsynced,
+    Applied, Batch, Deferred, Deferring, Durable, LeftOut, NewAttributes, NewContent, NewEntry, NodeKind, Place,
+    Rewrite, SaveBody, Tree, Unlink, Unsynced,
 };
 use holdfast_remote::client::Remote;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 const MIB: usize = 1 << 20;
@@ -133,7 +136,7 @@ async fn what_waits_is_read_here_handed_over_with_its_change_and_gone_then() {
 async fn what_is_saved_at_once_after_all_leaves_nothing() {
     let (rig, folder) = (Rig::new().await, tempfile::tempdir().expect("a folder"));
     let (remote, plain) = (spooling(&rig, folder.path()).await, bytes(1, 2 * MIB + 5));
-    let file = remote.create(crate::rig::new_file(remote.root(), "f"), Bytes::new(), Durable::Now).await.expect("made");
+    let file = remote.create(new_file(remote.root(), "f"), Bytes::new(), Durable::Now).await.expect("made");
     let save = save(file.node.id, None, plain.len() as u64, posix());
     let prepared = remote.prepare(&save, body(&plain)).await.expect("is put there");
     let saved = remote.save_prepared(save.clone(), prepared).await.expect("saves");
@@ -225,13 +228,35 @@ async fn hand_over(far: &dyn Deferring, batch: Batch, entries: &[u8]) -> Result<
     far.apply_with(batch, stream::iter(pieces).boxed(), Durable::Soon).await
 }
 
+/// Of the change that has blocks.
+fn refusal(answers: Result<Vec<Result<Applied, Error>>, Error>) -> Option<Error> {
+    answers.expect("answers each").into_iter().nth(1)?.err()
+}
+
+/// A content in a spool, and the server to whom it is handed by whoever likes.
+struct Stage {
+    rig: Rig,
+    folder: tempfile::TempDir,
+    remote: Remote,
+    local: Arc<dyn Deferring>,
+    far: Arc<dyn Deferring>,
+    one: Unsynced,
+}
+
+impl Stage {
+    async fn new() -> Self {
+        let (rig, folder) = (Rig::new().await, tempfile::tempdir().expect("a folder"));
+        let (remote, local) = (spooling(&rig, folder.path()).await, rig.local().await);
+        let far = rig.engine.far_tree(rig.who.clone(), NAME, 0, true).await.expect("opens");
+        let one = put(&remote, &bytes(1, 3 * MIB)).await;
+        Self { rig, folder, remote, local, far, one }
+    }
+}
+
 /// What a client of ours never hands over.
 #[tokio::test(flavor = "multi_thread")]
 async fn lies_about_blocks_are_refused() {
-    let (rig, folder) = (Rig::new().await, tempfile::tempdir().expect("a folder"));
-    let (remote, local) = (spooling(&rig, folder.path()).await, rig.local().await);
-    let far = rig.engine.far_tree(rig.who.clone(), NAME, 0, true).await.expect("opens");
-    let one = put(&remote, &bytes(1, 3 * MIB)).await;
+    let Stage { rig: _rig, folder, remote, local, far, one } = Stage::new().await;
     let sound = one.content().clone();
     let change = |with: &dyn Fn(&mut NewContent)| {
         let mut content = sound.clone();
@@ -287,10 +312,7 @@ async fn lies_about_blocks_are_refused() {
         let entries = entries(folder.path(), &content);
         let (_, batch) = batch_of(&remote, first, &[content]).await;
         first += 2;
-        let error = match hand_over(&*far, batch, &entries).await {
-            Err(error) => error,
-            Ok(answers) => answers.into_iter().find_map(Result::err).expect(what),
-        };
+        let error = refusal(hand_over(&*far, batch, &entries).await).expect(what);
         assert!(matches!(error.kind(), ErrorKind::InvalidInput | ErrorKind::TooLarge), "{what}: {error}");
     }
     for entry in local.list(local.root(), None, 100).await.expect("lists") {
@@ -300,10 +322,7 @@ async fn lies_about_blocks_are_refused() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_does_not_come_with_a_batch_as_it_should_is_refused() {
-    let (rig, folder) = (Rig::new().await, tempfile::tempdir().expect("a folder"));
-    let (remote, local) = (spooling(&rig, folder.path()).await, rig.local().await);
-    let far = rig.engine.far_tree(rig.who.clone(), NAME, 0, true).await.expect("opens");
-    let one = put(&remote, &bytes(1, 3 * MIB)).await;
+    let Stage { rig: _rig, folder, remote, local, far, one } = Stage::new().await;
     let sound = one.content();
     let mut first = 1;
     let right = entries(folder.path(), sound);
@@ -323,7 +342,7 @@ async fn what_does_not_come_with_a_batch_as_it_should_is_refused() {
     ] {
         let (_, batch) = batch_of(&remote, first, std::slice::from_ref(sound)).await;
         first += 2;
-        let error = hand_over(&*far, batch, &entries).await.expect_err(what);
+        let error = refusal(hand_over(&*far, batch, &entries).await).expect(what);
         assert!(
             matches!(error.kind(), ErrorKind::InvalidInput | ErrorKind::TooLarge | ErrorKind::Conflict),
             "{what}: {error}"
@@ -340,6 +359,33 @@ async fn what_does_not_come_with_a_batch_as_it_should_is_refused() {
     let (ids, batch) = batch_of(&remote, first, std::slice::from_ref(sound)).await;
     assert!(remote.apply(batch, Durable::Soon).await.expect("hands over").iter().all(Result::is_ok));
     assert!(on_the_server(&*local, ids[0]).await == bytes(1, 3 * MIB));
+}
+
+/// Where a full store refuses a file, what makes room is done.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_full_server_refuses_what_has_blocks_and_what_comes_after_it_and_nothing_else() {
+    let Stage { rig, folder: _folder, remote, local, far: _far, one } = Stage::new().await;
+    let old = local.create(new_file(local.root(), "old"), Bytes::new(), Durable::Now).await.expect("made").node.id;
+    let (ids, Batch { journal, mut changes }) = batch_of(&remote, 1, std::slice::from_ref(one.content())).await;
+    let made = changes[0].1.node();
+    let change = NewAttributes { mode: Some(0o600), ctime_ns: posix().ctime_ns, ..NewAttributes::default() };
+    changes.push((3, Deferred::Attributes { node: made, change, usual: posix() }));
+    let unlink = Unlink { parent: local.root(), name: named("old"), folder: false, leave: leave() };
+    changes.push((4, Deferred::Unlink { unlink, node: old, content: None }));
+    let batch = Batch { journal, changes };
+    rig.faults.always(Operation::Append, Fault::FailBefore(ErrorKind::NoSpace));
+    let answers = remote.apply(batch.clone(), Durable::Soon).await.expect("answers each");
+    let kinds: Vec<_> = answers.iter().map(|answer| answer.as_ref().err().map(Error::kind)).collect();
+    assert_eq!(kinds, [None, Some(ErrorKind::NoSpace), Some(ErrorKind::Unavailable), None], "{answers:?}");
+    assert_eq!(local.lookup(local.root(), &named("old")).await.expect("looks"), None);
+    rig.faults.clear();
+    let answers = remote.apply(batch, Durable::Soon).await.expect("answers each");
+    assert!(
+        matches!(answers[..], [Ok(Applied::Before), Ok(Applied::Made(_)), Ok(Applied::Made(_)), Ok(Applied::Before)]),
+        "{answers:?}"
+    );
+    assert!(on_the_server(&*local, ids[0]).await == bytes(1, 3 * MIB));
+    assert_eq!(local.entry(made).await.expect("looks").expect("there").posix.expect("has some").mode, 0o600);
 }
 
 #[tokio::test(flavor = "multi_thread")]
