@@ -108,12 +108,28 @@ impl Far {
     /// If it does not arrive.
     pub fn stock(&self, name: &str, bytes: usize) -> Outcome<PathBuf> {
         let file = self.make(name, bytes)?;
-        let mut command = self.command(&["push", &file.display().to_string(), &self.url(""), "--plane", "tcp"])?;
+        self.without(&["push", &file.display().to_string(), &self.url("")])?;
+        Ok(file)
+    }
+
+    /// What a file of the space is, got without the bad network.
+    ///
+    /// # Errors
+    /// If it cannot be got.
+    pub fn fetch(&self, name: &str) -> Outcome<Vec<u8>> {
+        let folder = self.rig.scratch().join("fetched");
+        self.without(&["pull", &self.url(name), &folder.display().to_string()])?;
+        Ok(fs::read(folder.join(name))?)
+    }
+
+    fn without(&self, words: &[&str]) -> Outcome {
+        let mut command = self.command(words)?;
+        command.args(["--plane", "tcp"]);
         let output = self.wan.far().run(|| command.output())??;
         if output.status.success() {
-            return Ok(file);
+            return Ok(());
         }
-        Err(format!("it was not stocked: {}", String::from_utf8_lossy(&output.stdout)).into())
+        Err(format!("{words:?} without the bad network: {}", String::from_utf8_lossy(&output.stdout)).into())
     }
 
     /// A file of random bytes on this machine.

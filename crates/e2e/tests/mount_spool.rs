@@ -1,15 +1,18 @@
-//! Files that a mount from a server closes before the server has them: what waits in its spool when the server is away, when either machine goes down and when
-//! the disk is full.
+//! Files that a mount from a server closes before the server has them: what waits in its spool when the server is away, when either machine goes down, when
+//! the disk is full and when the network is slow.
 
 use std::fs::{self, File};
 use std::io::{ErrorKind, Write};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::process::Command;
+use std::time::{Duration, Instant};
 
 use holdfast_e2e::Outcome;
 use holdfast_e2e::care::expect_clean;
 use holdfast_e2e::closed::close;
 use holdfast_e2e::disk::{MountedDisk, Template, mount};
+use holdfast_e2e::far::{Far, as_root, link};
 use holdfast_e2e::knob::knob;
 use holdfast_e2e::mounted::Mount;
 use holdfast_e2e::networked::Net;
@@ -19,6 +22,7 @@ use holdfast_testkit::crashdisk::{Config, CrashDisk, Image};
 use holdfast_testkit::rng::Prng;
 use holdfast_testkit::server::TestServer;
 use holdfast_testkit::services::free_port;
+use holdfast_wan::Impairments;
 
 /// Longest that a test waits for what should come soon, on a machine that does other things as well.
 const SOON: Duration = Duration::from_mins(1);
@@ -163,4 +167,34 @@ fn where_the_disk_of_the_spool_is_full_a_file_goes_to_the_server_before_it_is_cl
     }
     assert!(fs::read(mount.at().join("first"))? == random(1, 300_000));
     net.end([mount])
+}
+
+/// Longer than the deadline and the time that there is for its bytes: what moves is waited for.
+#[test]
+fn over_a_slow_network_a_file_is_closed_at_once_and_arrives_by_one_attempt() -> Outcome {
+    as_root("over_a_slow_network_a_file_is_closed_at_once_and_arrives_by_one_attempt", || {
+        let far = Far::new(Impairments { rate: Some(40_000), ..link(1, Duration::from_millis(15)) })?;
+        let (at, cache) = (far.rig.scratch().join("mnt"), far.rig.scratch().join("cache"));
+        fs::create_dir(&at)?;
+        let url = far.url("");
+        let url = url.trim_end_matches('/').trim_end_matches("ann").trim_end_matches('/');
+        let (shown, shown_cache) = (at.display().to_string(), cache.display().to_string());
+        let words =
+            ["mount", url, &shown, "--foreground", "--deadline", "8", "--write-behind", "--cache", &shown_cache];
+        let (below, mounting) = (fs::metadata(&at)?.dev(), far.start(&words)?);
+        until("it is mounted", SOON, || fs::metadata(&at).is_ok_and(|now| now.dev() != below))?;
+        let (content, began) = (random(1, 1_500_000), Instant::now());
+        fs::write(at.join("file"), &content)?;
+        let closed = began.elapsed();
+        assert!(closed < Duration::from_secs(10), "it was closed after {closed:?}");
+        File::open(at.join("file"))?.sync_all()?;
+        println!("closed after {closed:?}, on the server after {:?}", began.elapsed());
+        assert!(spooled(&cache)?.is_empty());
+        let came = far.came()[1].tcp.bytes;
+        assert!(came < 2_000_000, "{came} bytes came");
+        assert!(far.fetch("file")? == content);
+        assert!(Command::new("umount").arg(&at).status()?.success());
+        drop(mounting);
+        Ok(())
+    })
 }

@@ -81,7 +81,7 @@ pub(super) async fn start(args: &StartArgs, json: bool) -> anyhow::Result<ExitCo
     let showing = tokio::spawn(show(told, heard, json));
     let progress = |row| drop(notices.try_send(Notice::Progress(row)));
     let listening = Hears { events: &events, began: async |_| {}, progress: &progress };
-    let done = perform(&host, &set, &job, &wanted, listening, &stops).await;
+    let done = Box::pin(perform(&host, &set, &job, &wanted, listening, &stops)).await;
     drop((events, notices));
     showing.await?;
     let (row, outcome) = done?;

@@ -4,7 +4,8 @@
 //! files that were made are looked at: one that is elsewhere was put aside.
 
 use super::keys::Sealing;
-use super::link::{Lost, Moved, Outcome};
+use super::link::{Lost, Outcome};
+use super::moved::Moved;
 use super::names::About;
 use super::spool::{self, Spool};
 use super::{REPEATED_BYTES_MAX, Remote};

@@ -11,7 +11,7 @@ use holdfast_plane::quic::{self, EndpointError, Settings};
 use hyper::client::conn::http2::{Builder, SendRequest};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use parking_lot::Mutex;
-use socket2::{SockRef, Socket};
+use socket2::{SockRef, Socket, TcpKeepalive};
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, Shutdown, SocketAddr, UdpSocket};
 use std::os::fd::AsRawFd;
@@ -29,6 +29,10 @@ use tokio_rustls::TlsConnector;
 const CONNECT_TIME: Duration = Duration::from_secs(5);
 /// The same over QUIC, which is for networks where handshakes take long: at 64 % loss, 6 s at the median.
 const CONNECT_TIME_QUIC: Duration = Duration::from_mins(1);
+/// Time after which a silent connection is probed by the kernel, which ends it when nothing was acknowledged for [`Options::patience`].
+const PROBE_EVERY: Duration = Duration::from_secs(1);
+/// Longest that a ping takes, which waits on slow networks behind 400 KB: where the kernel at the other end answers and the server does not.
+const PING_TIME: Duration = Duration::from_mins(1);
 /// Time between pings, and between looks whether the address is still this machine's.
 const PING_EVERY: Duration = Duration::from_secs(3);
 /// Bytes of one answer that may be under way, and of all: sixteen blocks ahead.
@@ -104,7 +108,12 @@ impl Dial {
         *self.seen.lock() = Some(Watched::Tcp(began.elapsed(), Arc::downgrade(&from)));
         socket.set_nodelay(true).map_err(away)?;
         // What is asked for must not wait behind megabytes of content in the kernel.
-        SockRef::from(&socket).set_tcp_notsent_lowat(UNSENT_BYTES).map_err(away)?;
+        let options = SockRef::from(&socket);
+        options.set_tcp_notsent_lowat(UNSENT_BYTES).map_err(away)?;
+        // Who is gone acknowledges nothing; on a slow network all is acknowledged that arrives, though answers wait behind what was sent before.
+        options.set_tcp_user_timeout(Some(self.patience)).map_err(away)?;
+        let probes = TcpKeepalive::new().with_time(PROBE_EVERY).with_interval(PROBE_EVERY);
+        options.set_tcp_keepalive(&probes).map_err(away)?;
         metrics::counter!("holdfast_remote_connections_total").increment(1);
         let Some(tls) = &self.tls else { return self.speak(socket, Some(from)).await };
         let secured = tls.connect(self.target.server_name()?, socket).await.map_err(|error| {
@@ -154,7 +163,7 @@ impl Dial {
         } else {
             http2
                 .keep_alive_interval(PING_EVERY)
-                .keep_alive_timeout(self.patience)
+                .keep_alive_timeout(PING_TIME)
                 .keep_alive_while_idle(true)
                 .max_send_buf_size(SEND_BUFFER_BYTES)
                 .initial_stream_window_size(STREAM_WINDOW_BYTES)

@@ -2,19 +2,18 @@
 
 use super::came::Came;
 use super::dial::{Dial, Made};
+use super::moved::{Moved, PIECE_BYTES};
 use super::voice::Voice;
 use super::{Network, Options};
 use crate::wire::{self, ANSWER_BYTES_MAX, Call, MEDIA_TYPE, Value};
 use bytes::{Bytes, BytesMut};
-use futures_util::{Stream, StreamExt, stream};
 use holdfast_auth::Secret;
 use holdfast_base::{Error, ErrorKind, Result};
 use holdfast_seal::keys::random_bytes;
 use http::header::{AUTHORIZATION, CONTENT_TYPE, HeaderValue};
 use http::{Method, Request, StatusCode, Uri};
-use http_body::Frame;
 use http_body_util::combinators::UnsyncBoxBody;
-use http_body_util::{BodyExt, Full, Limited, StreamBody};
+use http_body_util::{BodyExt, Full, Limited};
 use hyper::body::Incoming;
 use hyper::client::conn::http2::SendRequest;
 use parking_lot::Mutex;
@@ -32,6 +31,8 @@ const PAUSE_MAX: Duration = Duration::from_secs(2);
 const REFUSED_FOR: Duration = Duration::from_secs(2);
 /// Silence after which the server counts as away: its stream of changes gives a sign of life each second.
 const GONE: Duration = Duration::from_secs(5);
+/// Between two looks whether a body moves.
+const LOOK: Duration = Duration::from_millis(500);
 /// Bytes that moving content gets a second for.
 const BYTES_A_SECOND: u64 = 128 << 10;
 
@@ -73,45 +74,6 @@ pub(super) enum Lost {
     Repeat,
     /// Whoever asked looks what became of it.
     Tell,
-}
-
-/// A body goes in such pieces where it is looked whether it moves.
-const PIECE_BYTES: usize = 16 << 10;
-
-/// When anything of a body went last.
-#[derive(Clone)]
-pub(super) struct Moved(Arc<Mutex<Instant>>);
-
-impl Moved {
-    /// Nothing has gone before now.
-    pub(super) fn new() -> Self {
-        Self(Arc::new(Mutex::new(Instant::now())))
-    }
-
-    fn note(&self) {
-        *self.0.lock() = Instant::now();
-    }
-
-    fn last(&self) -> Instant {
-        *self.0.lock()
-    }
-
-    /// A body of a frame and what follows it. It goes in pieces that are small enough for it to be seen on slow networks that it moves.
-    pub(super) fn body(&self, frame: Bytes, rest: impl Stream<Item = Result<Bytes>> + Send + 'static) -> Body {
-        let moved = self.clone();
-        let pieces = rest.flat_map(|piece| {
-            let pieces: Vec<Result<Bytes>> = match piece {
-                Ok(whole) => {
-                    let starts = (0..whole.len()).step_by(PIECE_BYTES);
-                    starts.map(|start| Ok(whole.slice(start..whole.len().min(start + PIECE_BYTES)))).collect()
-                }
-                Err(error) => vec![Err(error)],
-            };
-            stream::iter(pieces)
-        });
-        let noted = stream::iter([Ok(frame)]).chain(pieces).inspect(move |_| moved.note());
-        StreamBody::new(noted.map(|piece| piece.map(Frame::data))).boxed_unsync()
-    }
 }
 
 #[derive(Default)]
@@ -290,14 +252,25 @@ impl Link {
         (deadline, moved): (Instant, Option<&Moved>),
         work: impl Future<Output = T>,
     ) -> Option<T> {
-        let (mut work, mut until) = (std::pin::pin!(work), deadline);
+        let (mut work, mut went, mut queued) = (std::pin::pin!(work), Instant::now(), u64::MAX);
         loop {
-            if let Ok(done) = timeout_at(until, work.as_mut()).await {
+            let (now, mut until, mut look) = (Instant::now(), deadline, None);
+            if self.while_heard {
+                until = until.max(*self.heard.lock() + self.patience);
+            }
+            if let Some(moved) = moved {
+                // The end of a body is with the kernel for a while. Less than a piece may be of other requests.
+                let before = std::mem::replace(&mut queued, self.queued());
+                went = if queued < before && before >= PIECE_BYTES as u64 { now } else { went.max(moved.last()) };
+                until = until.max(went + self.deadline);
+                look = Some(now + LOOK);
+            }
+            if let Ok(done) = timeout_at(look.unwrap_or(until).min(until), work.as_mut()).await {
                 return Some(done);
             }
-            let heard = self.while_heard.then(|| *self.heard.lock() + self.patience);
-            let moved = moved.map(|moved| moved.last() + self.deadline);
-            until = heard.max(moved).filter(|until| *until > Instant::now())?;
+            if until <= now {
+                return None;
+            }
         }
     }
 

@@ -33,6 +33,7 @@ mod lanes;
 mod layouts;
 mod link;
 mod locking;
+mod moved;
 mod names;
 mod opened;
 mod parts;
@@ -120,7 +121,7 @@ pub struct Options {
     pub space: Option<String>,
     /// Longest that an operation takes; moving content gets a second more for each 128 KiB.
     pub deadline: Duration,
-    /// Until a server that does not answer a ping counts as gone. On a slow network an answer waits behind what is on its way.
+    /// Until a server whose machine acknowledges nothing counts as gone.
     pub patience: Duration,
     /// Whether an answer that is late is waited for as long as anything comes from the server within [`Self::patience`].
     pub while_heard: bool,
