@@ -6,13 +6,15 @@ use std::io::{ErrorKind, Write};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use holdfast_e2e::Outcome;
 use holdfast_e2e::care::expect_clean;
 use holdfast_e2e::closed::close;
 use holdfast_e2e::disk::{MountedDisk, Template, mount};
-use holdfast_e2e::far::{Far, as_root, link};
+use holdfast_e2e::far::{Far, Moving, as_root, link};
 use holdfast_e2e::knob::knob;
 use holdfast_e2e::mounted::Mount;
 use holdfast_e2e::networked::Net;
@@ -169,32 +171,114 @@ fn where_the_disk_of_the_spool_is_full_a_file_goes_to_the_server_before_it_is_cl
     net.end([mount])
 }
 
-/// Longer than the deadline and the time that there is for its bytes: what moves is waited for.
-#[test]
-fn over_a_slow_network_a_file_is_closed_at_once_and_arrives_by_one_attempt() -> Outcome {
-    as_root("over_a_slow_network_a_file_is_closed_at_once_and_arrives_by_one_attempt", || {
+/// A mount in a network namespace of its own, and what it keeps.
+struct Slow {
+    far: Far,
+    at: PathBuf,
+    cache: PathBuf,
+    _mounting: Moving,
+}
+
+impl Slow {
+    /// At 40 KB/s. Its deadline in seconds is shorter than anything takes here, and longer than a question waits behind what was sent before it.
+    fn begin(plane: &str, deadline: &str) -> Outcome<Self> {
         let far = Far::new(Impairments { rate: Some(40_000), ..link(1, Duration::from_millis(15)) })?;
         let (at, cache) = (far.rig.scratch().join("mnt"), far.rig.scratch().join("cache"));
         fs::create_dir(&at)?;
         let url = far.url("");
         let url = url.trim_end_matches('/').trim_end_matches("ann").trim_end_matches('/');
         let (shown, shown_cache) = (at.display().to_string(), cache.display().to_string());
-        let words =
-            ["mount", url, &shown, "--foreground", "--deadline", "8", "--write-behind", "--cache", &shown_cache];
+        let mut words = vec!["mount", url, &shown, "--foreground", "--deadline", deadline, "--plane", plane];
+        words.extend(["--write-behind", "--cache", &shown_cache]);
         let (below, mounting) = (fs::metadata(&at)?.dev(), far.start(&words)?);
         until("it is mounted", SOON, || fs::metadata(&at).is_ok_and(|now| now.dev() != below))?;
-        let (content, began) = (random(1, 1_500_000), Instant::now());
-        fs::write(at.join("file"), &content)?;
-        let closed = began.elapsed();
-        assert!(closed < Duration::from_secs(10), "it was closed after {closed:?}");
-        File::open(at.join("file"))?.sync_all()?;
-        println!("closed after {closed:?}, on the server after {:?}", began.elapsed());
-        assert!(spooled(&cache)?.is_empty());
-        let came = far.came()[1].tcp.bytes;
-        assert!(came < 2_000_000, "{came} bytes came");
-        assert!(far.fetch("file")? == content);
-        assert!(Command::new("umount").arg(&at).status()?.success());
-        drop(mounting);
+        Ok(Self { far, at, cache, _mounting: mounting })
+    }
+
+    /// Does something, and asks meanwhile for names that nobody has, each of which only the server knows; how long the longest answer took.
+    fn ask_beside(&self, work: impl FnOnce() -> Outcome) -> Outcome<Duration> {
+        let done = AtomicBool::new(false);
+        thread::scope(|scope| {
+            let asking = scope.spawn(|| -> Outcome<Duration> {
+                let mut longest = Duration::ZERO;
+                for number in 0.. {
+                    let began = Instant::now();
+                    let found = fs::metadata(self.at.join(format!("nobody-{number}")));
+                    assert_eq!(found.map(|_| ()).map_err(|error| error.kind()), Err(ErrorKind::NotFound), "{number}");
+                    longest = longest.max(began.elapsed());
+                    if done.load(Ordering::Relaxed) {
+                        break;
+                    }
+                    thread::sleep(Duration::from_millis(200));
+                }
+                Ok(longest)
+            });
+            let worked = work();
+            done.store(true, Ordering::Relaxed);
+            let longest = asking.join().map_err(|_| "a question was not answered")??;
+            worked.map(|()| longest)
+        })
+    }
+
+    fn end(self) -> Outcome {
+        assert!(Command::new("umount").arg(&self.at).status()?.success());
+        Ok(())
+    }
+}
+
+impl Drop for Slow {
+    fn drop(&mut self) {
+        // It is there still if the test failed.
+        let _ = Command::new("umount").args(["--lazy", "--quiet"]).arg(&self.at).status();
+    }
+}
+
+/// Longer than the deadline and the time that there is for its bytes: what moves is waited for, and what is asked for meanwhile does not wait for all of it.
+fn closes_over_a_slow_network(plane: &str, deadline: &str) -> Outcome {
+    let slow = Slow::begin(plane, deadline)?;
+    let (content, began) = (random(1, 1_500_000), Instant::now());
+    fs::write(slow.at.join("file"), &content)?;
+    let closed = began.elapsed();
+    assert!(closed < Duration::from_secs(10), "it was closed after {closed:?}");
+    let longest = slow.ask_beside(|| Ok(File::open(slow.at.join("file"))?.sync_all()?))?;
+    println!(
+        "{plane}: closed after {closed:?}, on the server after {:?}; answers took {longest:?} at most",
+        began.elapsed()
+    );
+    assert!(spooled(&slow.cache)?.is_empty());
+    let [_, came] = slow.far.came();
+    let came = came.tcp.bytes + came.udp.bytes;
+    assert!(came < 2_000_000, "{came} bytes came");
+    assert!(slow.far.fetch("file")? == content);
+    slow.end()
+}
+
+#[test]
+fn over_a_slow_network_a_file_is_closed_at_once_and_arrives_by_one_attempt() -> Outcome {
+    as_root("over_a_slow_network_a_file_is_closed_at_once_and_arrives_by_one_attempt", || {
+        closes_over_a_slow_network("tcp", "8")
+    })
+}
+
+#[test]
+fn over_a_slow_network_it_arrives_by_quic_as_well() -> Outcome {
+    as_root("over_a_slow_network_it_arrives_by_quic_as_well", || closes_over_a_slow_network("quic", "12"))
+}
+
+#[test]
+fn over_a_slow_network_who_reads_keeps_nobody_from_asking() -> Outcome {
+    as_root("over_a_slow_network_who_reads_keeps_nobody_from_asking", || {
+        for plane in ["tcp", "quic"] {
+            let slow = Slow::begin(plane, "12")?;
+            let content = fs::read(slow.far.stock("large", 700_000)?)?;
+            let began = Instant::now();
+            let longest = slow.ask_beside(|| {
+                assert!(fs::read(slow.at.join("large"))? == content);
+                Ok(())
+            })?;
+            println!("{plane}: read after {:?}; answers took {longest:?} at most", began.elapsed());
+            slow.end()?;
+        }
         Ok(())
     })
 }

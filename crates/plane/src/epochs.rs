@@ -44,6 +44,10 @@ struct Absorbed {
     sum: Option<EpochSum>,
 }
 
+/// Datagrams of an epoch that is not cut short, and of one on a slow link, where that many take long.
+const ENOUGH: u32 = 2 * DATAGRAMS_MIN;
+/// See [`ENOUGH`].
+const FEW: u32 = DATAGRAMS_MIN + 4;
 /// Epochs that wait for their judgement; beyond, the oldest are forgotten.
 const OPEN_MAX: usize = 256;
 
@@ -52,10 +56,12 @@ impl Epochs {
     pub(crate) fn number(&mut self, now_us: u64, rate: f64, long_us: f64, train: bool) -> u16 {
         let goes_on = self.open.back().is_some_and(|epoch| {
             let old = (now_us - epoch.began_us) as f64;
+            // On a slow link these take longer than anything else, and fewer tell nothing.
+            let few_us = epoch.bytes as f64 / f64::from(epoch.sent.max(1)) * f64::from(FEW) / rate * 1e6;
             !epoch.broken
                 && epoch.train == train
                 && (epoch.rate - rate).abs() < 1.0
-                && (train || old < long_us || (epoch.sent < 2 * DATAGRAMS_MIN && old < 20.0 * long_us))
+                && (train || old < long_us || (epoch.sent < ENOUGH && old < few_us.max(20.0 * long_us)))
         });
         if !goes_on {
             if self.open.len() == OPEN_MAX {
@@ -140,8 +146,9 @@ impl Epochs {
             if !few {
                 return Some(first.outcome());
             }
-            // Mostly the end of a stretch whose rate was changed: the next tells enough by itself.
-            if let Some(next) = self.open.front_mut().filter(|next| next.arrived < DATAGRAMS_MIN) {
+            // Mostly the end of a stretch whose rate was changed: the next tells enough by itself, and of another rate it would tell what is not so.
+            let same = |next: &&mut Epoch| (next.rate - first.rate).abs() < 0.1 * first.rate;
+            if let Some(next) = self.open.front_mut().filter(|next| next.arrived < DATAGRAMS_MIN).filter(same) {
                 next.absorbed = first.into_absorbed();
             }
         }
@@ -248,7 +255,7 @@ mod tests {
         arrive(&mut epochs, 1, 100);
         epochs.note(sum(1, 100, 2_000));
         let outcome = epochs.settled(all).expect("settled");
-        assert_eq!((outcome.sent, outcome.arrived, outcome.sum), (101, 101, sum(1, 100, 2_000)), "{outcome:?}");
+        assert_eq!((outcome.sent, outcome.arrived, outcome.sum), (100, 100, sum(1, 100, 2_000)), "{outcome:?}");
         assert!((outcome.rate - 1e6).abs() < 1.0, "{outcome:?}");
     }
 

@@ -43,7 +43,10 @@ pub(crate) struct Flight {
 pub(crate) enum Fate {
     Out,
     Arrived,
+    /// Later ones arrived.
     Lost,
+    /// Nothing was heard of it for too long.
+    Overdue,
 }
 
 impl Flight {
@@ -116,7 +119,7 @@ impl Flights {
         news
     }
 
-    /// A datagram arrived; what it was, and what was thought of it. One that was held to be lost teaches how much later than others they come.
+    /// A datagram arrived; what it was, and what was thought of it. One that was overtaken and held to be lost teaches how much later than others they come.
     pub(crate) fn arrived(&mut self, sequence: u64) -> Option<(Flight, Fate)> {
         let flight = self.out.get_mut(usize::try_from(sequence.checked_sub(self.first)?).ok()?)?;
         if flight.fate == Fate::Lost {
@@ -130,15 +133,15 @@ impl Flights {
     /// Decides on what was sent long enough before the newest that arrived.
     pub(crate) fn settle(&mut self, lost: &mut BTreeSet<(u32, u16)>) {
         let before_us = self.newest_sent_us.saturating_sub(self.overtaking_us);
-        self.settle_before(before_us, self.newest, lost);
+        self.settle_before(before_us, self.newest, Fate::Lost, lost);
     }
 
     /// Decides on what has been out for too long.
     pub(crate) fn settle_old(&mut self, now_us: u64, patience_us: u64, lost: &mut BTreeSet<(u32, u16)>) {
-        self.settle_before(now_us.saturating_sub(patience_us), u64::MAX, lost);
+        self.settle_before(now_us.saturating_sub(patience_us), u64::MAX, Fate::Overdue, lost);
     }
 
-    fn settle_before(&mut self, before_us: u64, below: u64, lost: &mut BTreeSet<(u32, u16)>) {
+    fn settle_before(&mut self, before_us: u64, below: u64, fate: Fate, lost: &mut BTreeSet<(u32, u16)>) {
         while self.settled < below {
             let Some(flight) = usize::try_from(self.settled - self.first).ok().and_then(|at| self.out.get_mut(at))
             else {
@@ -148,7 +151,7 @@ impl Flights {
                 if flight.sent_us >= before_us {
                     break;
                 }
-                flight.fate = Fate::Lost;
+                flight.fate = fate;
                 lost.insert((flight.unit, flight.fragment));
             }
             self.settled += 1;

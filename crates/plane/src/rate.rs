@@ -22,14 +22,20 @@ use crate::whole;
 const QUEUE_BYTES: f64 = 20_480.0;
 /// A round trip by which it grows once more: what a step of the rate makes of the queue grows with the round trip.
 const QUEUE_RTT_US: f64 = 25_000.0;
-/// The aim for the queue's delay is within this, or a quarter of the round trip.
+/// The aim for the queue's delay is within this, or a quarter of the round trip, or [`QUEUE_DATAGRAMS`].
 const QUEUE_US: (f64, f64) = (2_000.0, 40_000.0);
-/// A queue of less than this of the aim is none: programs that wait for a processor make as much.
+/// A queue of less than this of the aim is none: programs that wait for a processor make as much. Neither is one of a datagram, which takes longer than small ones.
 const QUEUE_SHARE_MIN: f64 = 0.0625;
+/// A datagram, headers of all layers included.
+const DATAGRAM_BYTES: f64 = 1_500.0;
+/// Datagrams that may wait however slow the link is.
+const QUEUE_DATAGRAMS: f64 = 3.0;
 /// No judgement changes the rate by more than this factor, cruising.
 const STEP_MAX: f64 = 0.25;
 /// Slopes below this are no sign of a full link: clocks and timers make as much.
 const SLOPE_MIN: f64 = 0.06;
+/// The error of no slope at all.
+const SLOPELESS: f64 = 1_000.0;
 /// A sign counts if it is so many standard errors from none.
 const SURE: f64 = 3.5;
 /// The share of arrivals has to fall by this to be a sign.
@@ -288,7 +294,8 @@ impl Rate {
         // The regression's error tells how much single delays scatter, and so how far their mean may be off.
         let doubt_us = (2.0 * error * long_us / 12_f64.sqrt()).min(1e6);
         let delay_us = f64::from(sum.delay);
-        let base_us = self.base.note(now_us, delay_us + doubt_us);
+        // Of a stretch without a slope it is not known at all.
+        let base_us = if error < SLOPELESS { self.base.note(now_us, delay_us + doubt_us) } else { self.base.now };
         self.queue_us = (delay_us - doubt_us - base_us).max(0.0);
         let turn_us = (now_us - outcome.began_us.min(now_us)) as f64;
         self.turn_us = if turn_us > self.turn_us { turn_us } else { self.turn_us + (turn_us - self.turn_us) / 16.0 };
@@ -326,10 +333,17 @@ impl Rate {
             // Loss that is not our doing takes the same share of any rate, and a policer one that falls with the rate.
             Phase::Looking { back } if outcome.rate < 0.5 * back && arriving > 2.0 * self.arriving => {
                 let passes = outcome.rate * arriving;
+                self.passes = passes;
                 self.told = 0.0;
                 self.full = Some((passes, now_us));
                 self.phase = Phase::Looking { back: passes };
                 self.set(now_us, 0.9 * passes);
+            }
+            // The dip did not go far enough to tell, for nobody knew that most are missing.
+            Phase::Looking { back } if fell && arriving < POLICED.0 && outcome.rate > 0.5 * back => {
+                self.told = 0.0;
+                self.learn(arriving, outcome.sent);
+                self.set(now_us, back * POLICED.1);
             }
             Phase::Looking { back } => {
                 let theirs = self.queue_us > CROWD_US.max(rtt_us / 4.0);
@@ -364,7 +378,7 @@ impl Rate {
         self.full = self.full.filter(|(rate, at_us)| outcome.rate < 1.06 * rate && now_us - at_us < NEAR_US);
         let near = self.full.is_some_and(|(rate, _)| outcome.rate > 0.8 * rate);
         let seen = f64::from(outcome.sum.slope_error) < SLOPE_MIN;
-        if self.queue_us > aim_us * QUEUE_SHARE_MIN {
+        if self.queue_us > (aim_us * QUEUE_SHARE_MIN).max(self.datagram_us()) {
             // The queue was that in the middle of the epoch, and the rate has been the same since.
             let since_us = (now_us - u64::midpoint(outcome.began_us, outcome.ended_us)) as f64;
             let passes = if seen { self.passes } else { outcome.rate / (1.0 + slope) };
@@ -400,7 +414,13 @@ impl Rate {
     /// The queue's delay that is aimed at.
     fn aim_us(&self, rtt_us: f64) -> f64 {
         let bytes = QUEUE_BYTES * (1.0 + rtt_us / QUEUE_RTT_US) * self.crowd;
-        (bytes / self.now * 1e6).clamp(QUEUE_US.0, QUEUE_US.1.max(rtt_us / 4.0) * self.crowd)
+        let most_us = QUEUE_US.1.max(rtt_us / 4.0).max(QUEUE_DATAGRAMS * self.datagram_us());
+        (bytes / self.now * 1e6).clamp(QUEUE_US.0, most_us * self.crowd)
+    }
+
+    /// How long the link has a datagram.
+    fn datagram_us(&self) -> f64 {
+        DATAGRAM_BYTES / self.now * 1e6
     }
 
     /// Whether fewer arrived than do anyway, by more than chance.

@@ -1,5 +1,7 @@
 //! The end that has units, and decides which fragment goes next and when.
 
+mod echo;
+
 use crate::epochs::Epochs;
 use crate::flights::{Fate, Flight, Flights};
 use crate::fragments::Fragments;
@@ -8,11 +10,14 @@ use crate::rate::Rate;
 use crate::trip::Trip;
 use crate::{Shape, whole};
 use bytes::Bytes;
+use echo::Echo;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
 /// Datagrams sent back to back at the beginning, whose distance on arrival tells what the bottleneck passes.
 const TRAIN_DATAGRAMS: u32 = 32;
+/// Until it is known what became of a train or of what was sent after it, no more is out than this: nobody knows yet how fast it goes, and how long the queue is.
+const UNJUDGED_DATAGRAMS: u64 = TRAIN_DATAGRAMS as u64 + 8;
 /// Fillers at most, if the first of their trains was broken into.
 const FILLERS_MAX: u32 = 2 * TRAIN_DATAGRAMS;
 /// Where a round trip is shorter, knowing the bottleneck before there is content saves nothing that anybody feels.
@@ -25,18 +30,14 @@ const TRAIN_ARRIVED_MIN: u32 = 8;
 const BURST_US: f64 = 2_000.0;
 /// Without any report for this long and two round trips, the link is held to be down.
 const SILENCE_US: u64 = 300_000;
-/// Without a share of loss above this, nothing is sent again before it is known to be lost.
-const ECHO_LOSS_MIN: f64 = 0.005;
-/// While units are put in, those are sent and nothing again; this long after the last, the sender is held to have no more for now.
-const ECHO_AFTER_US: u64 = 20_000;
 /// The share of loss is that of so long.
 const LOSS_OVER_US: u64 = 2_000_000;
 /// Looked at so often.
 const LOSS_EVERY_US: u64 = 100_000;
-/// Fragments are sent ahead of news so often that at most this share of them is missing still.
-const ECHO_MISSING: f64 = 0.02;
-/// Of what waits to be sent, so much is taken in any case: the rate is looked for with it.
-const AHEAD_BYTES_MIN: f64 = (256 << 10) as f64;
+/// Of what waits to be sent, so much is taken in any case: what passes between two questions for more.
+const AHEAD_BYTES_MIN: usize = 16 << 10;
+/// What is taken ahead is so many units.
+const UNITS_AHEAD: usize = 4;
 /// Epochs in which the last is overtaken at most: half of those of a report, so that some may be cut short.
 const EPOCHS_TO_OVERTAKE: f64 = EPOCHS_MAX as f64 / 2.0;
 
@@ -75,6 +76,10 @@ pub struct Statistics {
     pub queue_us: f64,
     /// Bytes a second at which it sends, headers of all layers included.
     pub rate: f64,
+    /// Bytes that a unit had better have at most: what is put in next does not wait for long then.
+    pub unit_bytes: usize,
+    /// Bytes of units that the receiver has for good.
+    pub done_bytes: u64,
     /// Whether the receiver has all there is for good.
     pub idle: bool,
 }
@@ -91,6 +96,8 @@ pub struct Sender {
     done_below: u32,
     /// The unit and fragment that are the first never sent.
     fresh: (u32, usize),
+    /// Bytes of the units of which nothing was sent.
+    unsent_bytes: usize,
     lost: BTreeSet<(u32, u16)>,
     flights: Flights,
     echo: Echo,
@@ -99,6 +106,8 @@ pub struct Sender {
     ahead_s: f64,
     epochs: Epochs,
     train_left: u32,
+    /// Whether the first rate has anything to do with the link.
+    judged: bool,
     /// Datagrams of a train that may be sent with nothing in them.
     fillers_left: u32,
     /// When the next datagram may go.
@@ -120,14 +129,6 @@ struct Outgoing {
     arrived: Fragments,
     /// All of it arrived.
     whole: bool,
-}
-
-/// Sending again what nobody said is lost, once there is nothing else to send.
-#[derive(Debug, Default)]
-struct Echo {
-    at: (u32, usize),
-    /// When the last rounds through what is missing began.
-    rounds: VecDeque<u64>,
 }
 
 impl Sender {
@@ -153,6 +154,7 @@ impl Sender {
             granted: shape.window_units.min(crate::WINDOW_FIRST),
             done_below: 0,
             fresh: (0, 0),
+            unsent_bytes: 0,
             lost: BTreeSet::new(),
             flights: Flights::new(),
             echo: Echo::default(),
@@ -160,6 +162,7 @@ impl Sender {
             ahead_s: f64::INFINITY,
             epochs: Epochs::default(),
             train_left: TRAIN_DATAGRAMS,
+            judged: hint.is_some(),
             fillers_left: 0,
             next_us: now_us as f64,
             trip: Trip::new(now_us, rtt),
@@ -188,11 +191,21 @@ impl Sender {
     /// How many units may be put in now.
     pub fn room(&self) -> usize {
         let granted = self.granted.saturating_sub(self.next_unit) as usize;
-        let ahead_bytes = (self.ahead_s * self.rate.bytes_per_second()).max(AHEAD_BYTES_MIN);
-        let unsent = self.next_unit.saturating_sub(self.fresh.0) as usize;
-        // One that is being sent, and one to go on with. Without a bound it is infinite.
-        let has_room = unsent < 2 || ((unsent + 1) * self.shape.unit_bytes) as f64 <= ahead_bytes;
-        if has_room { granted } else { 0 }
+        if self.unsent_bytes < self.ahead_bytes() { granted } else { 0 }
+    }
+
+    /// Bytes of units that are taken before they are sent; all that is granted, without a bound.
+    fn ahead_bytes(&self) -> usize {
+        let rate = if self.judged { self.rate.bytes_per_second() } else { 1.0 };
+        usize::try_from(whole(self.ahead_s * rate)).map_or(usize::MAX, |ahead| ahead.max(AHEAD_BYTES_MIN))
+    }
+
+    /// See [`Statistics::unit_bytes`].
+    fn unit_bytes(&self) -> usize {
+        let fragments = self.ahead_bytes() / UNITS_AHEAD / self.shape.fragment_bytes;
+        // A train is not made of several.
+        let least = if self.train_left > 0 { TRAIN_DATAGRAMS as usize + 1 } else { 1 };
+        (fragments.max(least) * self.shape.fragment_bytes).min(self.shape.unit_bytes)
     }
 
     /// Puts in a unit; its number. Numbers go up by one.
@@ -202,6 +215,7 @@ impl Sender {
     pub fn put(&mut self, now_us: u64, bytes: Bytes) -> u32 {
         assert!(bytes.len() <= self.shape.unit_bytes && self.room() > 0, "a unit nobody can take");
         self.put_us = now_us;
+        self.unsent_bytes += bytes.len();
         let (number, arrived) = (self.next_unit, Fragments::none(self.shape.fragments(bytes.len())));
         self.units.insert(number, Outgoing { bytes, arrived, whole: false });
         self.next_unit += 1;
@@ -224,6 +238,7 @@ impl Sender {
             rtt_us: self.trip.least_us(),
             queue_us: self.rate.queue_us(),
             rate: self.rate.bytes_per_second(),
+            unit_bytes: self.unit_bytes(),
             idle: self.is_idle(),
             ..self.statistics
         }
@@ -237,6 +252,9 @@ impl Sender {
         self.judge(now_us);
         if self.next_us > now_us as f64 && self.train_left == 0 {
             return Poll::Wait(whole(self.next_us.ceil()).min(wait_us));
+        }
+        if !self.judged && self.flights.next() - self.flights.settled() >= UNJUDGED_DATAGRAMS {
+            return Poll::Wait(wait_us);
         }
         let Some((unit, fragment)) = self.next_fragment(now_us) else {
             if let Some(filler) = self.filler(now_us) {
@@ -347,6 +365,7 @@ impl Sender {
                 let sequence = number * 64 + u64::from(news.trailing_zeros());
                 news &= news - 1;
                 let Some((flight, fate)) = self.flights.arrived(sequence) else { continue };
+                // One that is only overdue, since a queue grew, tells nothing of those that overtake others.
                 if fate == Fate::Lost {
                     self.rate.mistaken(now_us);
                 }
@@ -362,7 +381,7 @@ impl Sender {
     fn mark_units(&mut self, report: &Report) {
         while let Some(unit) = self.units.first_entry().filter(|unit| *unit.key() < report.done_below) {
             self.events.push_back(Event::Done(*unit.key()));
-            unit.remove();
+            self.statistics.done_bytes += unit.remove().bytes.len() as u64;
         }
         self.done_below = self.done_below.max(report.done_below);
         for range in &report.ranges {
@@ -372,7 +391,8 @@ impl Sender {
             let units: Vec<u32> = self.units.range(first..end).map(|(number, _)| *number).collect();
             for number in units {
                 if range.done {
-                    self.units.remove(&number);
+                    let unit = self.units.remove(&number);
+                    self.statistics.done_bytes += unit.map_or(0, |unit| unit.bytes.len() as u64);
                     self.events.push_back(Event::Done(number));
                 } else if let Some(unit) = self.units.get_mut(&number) {
                     unit.whole = true;
@@ -405,7 +425,9 @@ impl Sender {
             if train && outcome.sum.datagrams >= TRAIN_ARRIVED_MIN && outcome.sum.span > 0 {
                 let bytes = f64::from(outcome.sum.distance) * (self.shape.fragment_bytes + self.overhead_bytes) as f64;
                 self.rate.train(now_us, outcome.arrived, outcome.sent, bytes / f64::from(outcome.sum.span) * 1e6);
+                self.judged = true;
             } else if !train {
+                self.judged |= !outcome.limited;
                 self.rate.judge(now_us, self.round_us(), &outcome);
             }
         }
@@ -454,45 +476,16 @@ impl Sender {
     fn next_fresh(&mut self) -> Option<(u32, u16)> {
         let (mut number, mut fragment) = self.fresh;
         while number < self.next_unit.min(self.granted) {
-            let fragments = self.units.get(&number).map_or(0, |unit| self.shape.fragments(unit.bytes.len()));
-            if fragment < fragments {
+            let bytes = self.units.get(&number).map(|unit| unit.bytes.len());
+            if fragment == 0 {
+                self.unsent_bytes -= bytes.unwrap_or(0);
+            }
+            if fragment < bytes.map_or(0, |bytes| self.shape.fragments(bytes)) {
                 self.fresh = (number, fragment + 1);
                 return u16::try_from(fragment).ok().map(|fragment| (number, fragment));
             }
             (number, fragment) = (number + 1, 0);
             self.fresh = (number, 0);
-        }
-        None
-    }
-
-    /// With losses, what is missing is sent again in rounds, without waiting to hear that it is lost: there is room for it, and the end would wait for it.
-    fn next_echo(&mut self, now_us: u64) -> Option<(u32, u16)> {
-        if self.statistics.loss < ECHO_LOSS_MIN || (self.room() > 0 && now_us - self.put_us < ECHO_AFTER_US) {
-            return None;
-        }
-        let rounds = whole((ECHO_MISSING.ln() / self.statistics.loss.min(0.9).ln()).ceil().clamp(1.0, 16.0)) - 1;
-        let news_us = whole(self.trip.smooth_us) + self.flights.overtaking_us() + 20_000;
-        for _ in 0..2 {
-            let found =
-                self.units.range(self.echo.at.0..).filter(|(_, unit)| !unit.whole).find_map(|(number, unit)| {
-                    let from = if *number == self.echo.at.0 { self.echo.at.1 } else { 0 };
-                    unit.arrived.next_missing(from).map(|fragment| (*number, fragment))
-                });
-            if let Some((unit, fragment)) = found {
-                if (unit, fragment) >= self.fresh {
-                    return None;
-                }
-                self.echo.at = (unit, fragment + 1);
-                return u16::try_from(fragment).ok().map(|fragment| (unit, fragment));
-            }
-            while self.echo.rounds.front().is_some_and(|began| began + news_us < now_us) {
-                self.echo.rounds.pop_front();
-            }
-            if self.echo.rounds.len() as u64 >= rounds {
-                return None;
-            }
-            self.echo.rounds.push_back(now_us);
-            self.echo.at = (0, 0);
         }
         None
     }

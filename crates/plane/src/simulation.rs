@@ -300,7 +300,8 @@ fn holds(name: &str, network: Network, mebibytes: usize, floor: f64) {
 fn a_clean_link_is_filled() {
     holds("clean", CLEAN, 128, 0.93);
     holds("1 Gbit/s", Network { rate: 125e6, queue_bytes: 4e6, ..CLEAN }, 512, 0.90);
-    holds("2 Mbit/s", Network { rate: 250e3, queue_bytes: 50e3, ..CLEAN }, 4, 0.80);
+    holds("2 Mbit/s", Network { rate: 250e3, queue_bytes: 50e3, ..CLEAN }, 4, 0.95);
+    holds("320 kbit/s", Network { rate: 40e3, queue_bytes: 500e3, ..CLEAN }, 4, 0.85);
 }
 
 #[test]

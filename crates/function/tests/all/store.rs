@@ -219,7 +219,8 @@ fn killed_while_removing_a_function_is_there_or_gone() {
         assert!(killed_at(&ground, "remove", Path::new(""), step));
         assert!(ground.store.list().expect("listed").is_empty());
         ground.deploy("f", "echo new", "", "");
-        assert_eq!(text(&ground.call("f", b"").output), "new\n");
+        let call = ground.call("f", b"");
+        assert_eq!((&call.end, text(&call.output)), (&End::Done, "new\n".to_owned()));
         ground.store.remove(&named("f")).expect("removed");
         assert_eq!(below(ground.store.folder()).len(), 2);
     }

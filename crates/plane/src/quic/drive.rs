@@ -35,9 +35,11 @@ pub struct Settings {
 }
 
 impl Default for Settings {
-    /// 1,024 units. Those of a stream are 64 KiB, so it has 64 MiB each way: 100 Mbit/s at 64 % loss and 500 ms.
+    /// 1,024 units. Those of a stream are 64 KiB, so it has 64 MiB each way: 100 Mbit/s at 64 % loss and 500 ms. Half a second ahead: what is asked for meanwhile waits
+    /// no longer, a push that is to go on by another way neither, and how fast it goes is known.
     fn default() -> Self {
-        Self { window_units: 1_024, unit_bytes: 64 << 10, hint: None, cap: None, ahead: None }
+        let ahead = Some(Duration::from_millis(500));
+        Self { window_units: 1_024, unit_bytes: 64 << 10, hint: None, cap: None, ahead }
     }
 }
 
@@ -70,13 +72,13 @@ impl Plane {
         let (outgoing, to_send) = mpsc::channel(1);
         let (arrived, incoming) = mpsc::unbounded_channel();
         let (taken, were_taken) = mpsc::unbounded_channel();
-        let (tell, statistics) = watch::channel(Statistics::default());
         let rtt_us = u64::try_from(connection.rtt().as_micros()).unwrap_or(u64::MAX);
         let sender = Sender::new(0, shape, QUIC_BYTES + LINK_BYTES, rtt_us, settings.hint, settings.cap);
         let sender = match settings.ahead {
             Some(ahead) => sender.prompt(ahead),
             None => sender,
         };
+        let (tell, statistics) = watch::channel(sender.statistics());
         let receiver = Receiver::new(shape, 0);
         let drive = Drive {
             connection: connection.clone(),
@@ -97,7 +99,12 @@ impl Plane {
     /// # Errors
     /// When the connection is over. What was sent before may have arrived or not.
     pub async fn send(&self, unit: Bytes) -> Result<(), Closed> {
-        self.outgoing.send(unit).await.map_err(|_| self.closed())
+        self.room().await.map(|room| room.send(unit))
+    }
+
+    /// Waits until a unit can be sent.
+    pub(super) async fn room(&self) -> Result<mpsc::Permit<'_, Bytes>, Closed> {
+        self.outgoing.reserve().await.map_err(|_| self.closed())
     }
 
     /// The next unit that is whole, in whatever order; none when the connection is over. Until it is dropped it counts as on its way.

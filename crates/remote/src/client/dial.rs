@@ -43,9 +43,7 @@ const WINDOW_BYTES: u32 = 32 << 20;
 const PLANE_STREAM_WINDOW_BYTES: u32 = 32 << 20;
 /// See [`PLANE_STREAM_WINDOW_BYTES`].
 const PLANE_WINDOW_BYTES: u32 = 48 << 20;
-/// What the plane takes ahead of what it sends. A push that is to go on by another way need not wait for more than that, and how fast it goes is known.
-const PLANE_AHEAD: Duration = Duration::from_millis(500);
-/// Bytes of a request that are taken ahead of what the kernel takes: what was taken counts as moved.
+/// Bytes of a request that are taken ahead of what the kernel or the plane takes: what was taken counts as moved.
 const SEND_BUFFER_BYTES: usize = 128 << 10;
 /// Bytes that the kernel has and has not sent.
 const UNSENT_BYTES: u32 = 256 << 10;
@@ -142,8 +140,7 @@ impl Dial {
         };
         let from = quic::endpoint((anywhere, 0).into(), None).map_err(failed)?;
         metrics::counter!("holdfast_remote_connections_total").increment(1);
-        let settings = Settings { ahead: Some(PLANE_AHEAD), ..Settings::default() };
-        let plane = quic::connect(&from, to, &self.target.host, tls, settings).await.map_err(failed)?;
+        let plane = quic::connect(&from, to, &self.target.host, tls, Settings::default()).await.map_err(failed)?;
         *self.seen.lock() = Some(Watched::Quic(plane.watch(), Instant::now()));
         self.speak(plane.into_stream(), None).await
     }
@@ -158,6 +155,7 @@ impl Dial {
         if self.quic.is_some() {
             // A ping would wait behind all that was sent; the plane itself finds out who is gone.
             http2
+                .max_send_buf_size(SEND_BUFFER_BYTES)
                 .initial_stream_window_size(PLANE_STREAM_WINDOW_BYTES)
                 .initial_connection_window_size(PLANE_WINDOW_BYTES);
         } else {
@@ -216,6 +214,16 @@ impl Dial {
         origin.map_or(0, |origin| origin.queued())
     }
 
+    /// Bytes of the connection that the other end has, as far as it told. They begin anew with each connection.
+    pub(super) fn carried(&self) -> u64 {
+        let origin = match self.seen.lock().as_ref() {
+            Some(Watched::Tcp(_, origin)) => origin.upgrade(),
+            Some(Watched::Quic(seen, _)) => return seen.borrow().done_bytes,
+            None => None,
+        };
+        origin.map_or(0, |origin| origin.carried())
+    }
+
     /// For how long the plane has heard nothing of the other end, to the grain of these questions; TCP does not tell.
     pub(super) fn silence(&self) -> Option<Duration> {
         match self.seen.lock().as_mut()? {
@@ -250,6 +258,20 @@ impl Origin {
         // SAFETY: the descriptor is open for as long as `self.socket` is, and TIOCOUTQ (tcp(7), SIOCOUTQ) writes one `int` to where it is told to.
         let answered = unsafe { libc::ioctl(self.socket.as_raw_fd(), libc::TIOCOUTQ, &raw mut bytes) };
         if answered == 0 { u64::try_from(bytes).unwrap_or(0) } else { 0 }
+    }
+
+    /// See [`Dial::carried`].
+    #[expect(unsafe_code, reason = "a foreign function; see the safety comments")]
+    fn carried(&self) -> u64 {
+        // SAFETY: it is made of numbers, each of which may be zero.
+        let mut info: libc::tcp_info = unsafe { std::mem::zeroed() };
+        let mut bytes = libc::socklen_t::try_from(size_of::<libc::tcp_info>()).unwrap_or(0);
+        // SAFETY: the descriptor is open for as long as `self.socket` is, and TCP_INFO (tcp(7)) writes at most `bytes` bytes to where `info` is.
+        let answered = unsafe {
+            let to = (&raw mut info).cast();
+            libc::getsockopt(self.socket.as_raw_fd(), libc::IPPROTO_TCP, libc::TCP_INFO, to, &raw mut bytes)
+        };
+        if answered == 0 { info.tcpi_bytes_acked } else { 0 }
     }
 
     /// Ends the connection: who waits for an answer by it is told so. Nothing but that ends requests under way, not even when the connection's task is dropped.
@@ -299,7 +321,7 @@ mod tests {
         let ours = TcpStream::connect(listener.local_addr().expect("it is bound")).await.expect("it listens");
         let (mut theirs, _) = listener.accept().expect("somebody connects");
         let origin = Origin::of(&ours).expect("it is connected");
-        assert_eq!(origin.queued(), 0);
+        assert_eq!((origin.queued(), origin.carried() <= 1), (0, true));
         let (piece, mut written) = (vec![1; 1 << 16], 0);
         while let Ok(bytes) = ours.try_write(&piece) {
             written += bytes as u64;
@@ -310,5 +332,7 @@ mod tests {
         while origin.queued() > 0 {
             sleep(Duration::from_millis(1)).await;
         }
+        // Whoever connects sends a byte that is none.
+        assert_eq!(origin.carried(), written + 1);
     }
 }

@@ -2,7 +2,7 @@
 
 use super::came::Came;
 use super::dial::{Dial, Made};
-use super::moved::{Moved, PIECE_BYTES};
+use super::moved::{Motion, Moved};
 use super::voice::Voice;
 use super::{Network, Options};
 use crate::wire::{self, ANSWER_BYTES_MAX, Call, MEDIA_TYPE, Value};
@@ -31,7 +31,7 @@ const PAUSE_MAX: Duration = Duration::from_secs(2);
 const REFUSED_FOR: Duration = Duration::from_secs(2);
 /// Silence after which the server counts as away: its stream of changes gives a sign of life each second.
 const GONE: Duration = Duration::from_secs(5);
-/// Between two looks whether a body moves.
+/// Between two looks whether a body or an answer moves.
 const LOOK: Duration = Duration::from_millis(500);
 /// Bytes that moving content gets a second for.
 const BYTES_A_SECOND: u64 = 128 << 10;
@@ -173,7 +173,7 @@ impl Link {
 
     /// An operation with a body that is made for each try, as long as it can be; for `bytes` of content there is more time.
     pub(super) async fn send<T: Value>(&self, lost: Lost, bytes: u64, body: impl Fn() -> Option<Body>) -> Outcome<T> {
-        self.send_for((lost, bytes, None), body, |status, bytes| read(status, &bytes), as_it_is).await
+        self.send_for((lost, bytes, &Moved::new()), body, |status, bytes| read(status, &bytes), as_it_is).await
     }
 
     /// The same; an attempt is waited for as long as any of the body goes within the deadline of an operation: as it does, it is noted in `moved`.
@@ -182,18 +182,22 @@ impl Link {
         (bytes, moved): (u64, &Moved),
         body: impl Fn() -> Option<Body>,
     ) -> Outcome<T> {
-        let how = (Lost::Repeat, bytes, Some(moved));
+        let how = (Lost::Repeat, bytes, moved);
         self.send_for(how, body, |status, bytes| read(status, &bytes), as_it_is).await
     }
 
     async fn send_for<T>(
         &self,
-        (lost, bytes, moved): (Lost, u64, Option<&Moved>),
+        (lost, bytes, moved): (Lost, u64, &Moved),
         body: impl Fn() -> Option<Body>,
         read: impl Fn(StatusCode, Bytes) -> Result<T>,
         came: impl Fn(StatusCode, Bytes) -> Bytes,
     ) -> Outcome<T> {
         let deadline = Instant::now() + self.deadline + Duration::from_secs(bytes / BYTES_A_SECOND);
+        let came = |status, piece: Bytes| {
+            moved.note_bytes(piece.len());
+            came(status, piece)
+        };
         let (mut unknown, mut pause) = (false, PAUSE);
         let result = loop {
             if let Some((_, message)) = self.refused.lock().as_ref().filter(|(at, _)| at.elapsed() < REFUSED_FOR) {
@@ -246,29 +250,19 @@ impl Link {
         Outcome { result, unknown }
     }
 
-    /// Waits until the deadline, or for as long as something moves: anything that comes from the server, if that is what it is to do, or of a body.
-    async fn within<T>(
-        &self,
-        (deadline, moved): (Instant, Option<&Moved>),
-        work: impl Future<Output = T>,
-    ) -> Option<T> {
-        let (mut work, mut went, mut queued) = (std::pin::pin!(work), Instant::now(), u64::MAX);
+    /// Waits until the deadline, or for as long as something moves: anything that comes from the server, if that is what it is to do, or of the body or the answer.
+    async fn within<T>(&self, (deadline, moved): (Instant, &Moved), work: impl Future<Output = T>) -> Option<T> {
+        let (mut work, mut motion, mut until) = (std::pin::pin!(work), Motion::new(moved), deadline);
         loop {
-            let (now, mut until, mut look) = (Instant::now(), deadline, None);
+            let look = Instant::now() + LOOK;
+            if let Ok(done) = timeout_at(look.min(until), work.as_mut()).await {
+                return Some(done);
+            }
+            until = deadline.max(motion.last(self.dial.carried()) + self.deadline);
             if self.while_heard {
                 until = until.max(*self.heard.lock() + self.patience);
             }
-            if let Some(moved) = moved {
-                // The end of a body is with the kernel for a while. Less than a piece may be of other requests.
-                let before = std::mem::replace(&mut queued, self.queued());
-                went = if queued < before && before >= PIECE_BYTES as u64 { now } else { went.max(moved.last()) };
-                until = until.max(went + self.deadline);
-                look = Some(now + LOOK);
-            }
-            if let Ok(done) = timeout_at(look.unwrap_or(until).min(until), work.as_mut()).await {
-                return Some(done);
-            }
-            if until <= now {
+            if until <= Instant::now() {
                 return None;
             }
         }
@@ -336,7 +330,7 @@ impl Link {
     /// A call whose answer is bytes and no message, tried again like others.
     pub(super) async fn fetch(&self, call: &Call) -> Result<Bytes> {
         let frame = wire::frame(call);
-        self.send_for((Lost::Repeat, 0, None), || Some(full(frame.clone())), raw, as_it_is).await.result
+        self.send_for((Lost::Repeat, 0, &Moved::new()), || Some(full(frame.clone())), raw, as_it_is).await.result
     }
 
     /// The same, not tried again, with `moved` told how long each piece of it is.
@@ -366,7 +360,7 @@ impl Link {
             came.add(&piece);
             Bytes::new()
         };
-        self.send_for((Lost::Repeat, 0, None), body, raw, keep).await.result.map(drop)
+        self.send_for((Lost::Repeat, 0, &Moved::new()), body, raw, keep).await.result.map(drop)
     }
 
     /// Asks who is there, once.
