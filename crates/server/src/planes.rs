@@ -66,7 +66,9 @@ impl<H: Handler> PlaneDoor<H> {
         let Admitted { handshake, places: _places } = admitted;
         let address = incoming.remote_address();
         self.open.iter().for_each(|open| open.increment(1));
-        let accepted = tokio::time::timeout(PLANE_HANDSHAKE_MAX, quic::accept(incoming, Settings::default())).await;
+        // Blocks that waited here would have the memory for downloads, which others need: those of a pull that tries TCP.
+        let settings = Settings { ahead: None, ..Settings::default() };
+        let accepted = tokio::time::timeout(PLANE_HANDSHAKE_MAX, quic::accept(incoming, settings)).await;
         drop(handshake);
         match accepted {
             Ok(Ok(plane)) => {
