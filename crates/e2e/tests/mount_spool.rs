@@ -19,7 +19,7 @@ use holdfast_e2e::knob::knob;
 use holdfast_e2e::mounted::Mount;
 use holdfast_e2e::networked::Net;
 use holdfast_e2e::rig::HOME;
-use holdfast_e2e::wait::until;
+use holdfast_e2e::wait::{Over, until};
 use holdfast_testkit::crashdisk::{Config, CrashDisk, Image};
 use holdfast_testkit::rng::Prng;
 use holdfast_testkit::server::TestServer;
@@ -213,8 +213,9 @@ impl Slow {
                 }
                 Ok(longest)
             });
+            let over = Over(&done);
             let worked = work();
-            done.store(true, Ordering::Relaxed);
+            drop(over);
             let longest = asking.join().map_err(|_| "a question was not answered")??;
             worked.map(|()| longest)
         })

@@ -147,8 +147,10 @@ impl Epochs {
                 return Some(first.outcome());
             }
             // Mostly the end of a stretch whose rate was changed: the next tells enough by itself, and of another rate it would tell what is not so.
-            let same = |next: &&mut Epoch| (next.rate - first.rate).abs() < 0.1 * first.rate;
-            if let Some(next) = self.open.front_mut().filter(|next| next.arrived < DATAGRAMS_MIN).filter(same) {
+            if let Some(next) = self.open.front_mut()
+                && next.arrived < DATAGRAMS_MIN
+                && (next.rate - first.rate).abs() < 0.1 * first.rate
+            {
                 next.absorbed = first.into_absorbed();
             }
         }

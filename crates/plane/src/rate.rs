@@ -164,6 +164,10 @@ impl Base {
             (self.before, self.now, self.since_us) = (self.now, delay_us, now_us);
         }
         self.now = self.now.min(delay_us);
+        self.least()
+    }
+
+    fn least(&self) -> f64 {
         self.now.min(self.before)
     }
 }
@@ -295,7 +299,7 @@ impl Rate {
         let doubt_us = (2.0 * error * long_us / 12_f64.sqrt()).min(1e6);
         let delay_us = f64::from(sum.delay);
         // Of a stretch without a slope it is not known at all.
-        let base_us = if error < SLOPELESS { self.base.note(now_us, delay_us + doubt_us) } else { self.base.now };
+        let base_us = if error < SLOPELESS { self.base.note(now_us, delay_us + doubt_us) } else { self.base.least() };
         self.queue_us = (delay_us - doubt_us - base_us).max(0.0);
         let turn_us = (now_us - outcome.began_us.min(now_us)) as f64;
         self.turn_us = if turn_us > self.turn_us { turn_us } else { self.turn_us + (turn_us - self.turn_us) / 16.0 };

@@ -1,6 +1,8 @@
 //! The end that has units, and decides which fragment goes next and when.
 
 mod echo;
+#[cfg(test)]
+mod lies;
 
 use crate::epochs::Epochs;
 use crate::flights::{Fate, Flight, Flights};
@@ -325,7 +327,7 @@ impl Sender {
     /// What no honest receiver says.
     pub fn report(&mut self, now_us: u64, report: &Report) -> Result<(), FrameError> {
         let arrived_any = report.arrived > 0;
-        if arrived_any && report.newest >= self.flights.next() || report.done_below > self.next_unit {
+        if arrived_any && report.newest >= self.flights.next() || report.done_below > self.begun() {
             return Err(FrameError::Nonsense("that something arrived that was not sent"));
         }
         if report.number <= self.report_number {
@@ -378,6 +380,11 @@ impl Sender {
         }
     }
 
+    /// Units of which something was sent: those below.
+    fn begun(&self) -> u32 {
+        self.fresh.0 + u32::from(self.fresh.1 > 0)
+    }
+
     fn mark_units(&mut self, report: &Report) {
         while let Some(unit) = self.units.first_entry().filter(|unit| *unit.key() < report.done_below) {
             self.events.push_back(Event::Done(*unit.key()));
@@ -386,7 +393,7 @@ impl Sender {
         self.done_below = self.done_below.max(report.done_below);
         for range in &report.ranges {
             let first = report.done_below.saturating_add(u32::from(range.first));
-            let end = first.saturating_add(u32::from(range.units));
+            let end = first.saturating_add(u32::from(range.units)).min(self.begun()).max(first);
             // Those that are there, which the window bounds, and not what a peer counts up.
             let units: Vec<u32> = self.units.range(first..end).map(|(number, _)| *number).collect();
             for number in units {

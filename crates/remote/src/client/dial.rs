@@ -207,21 +207,23 @@ impl Dial {
 
     /// Bytes that the kernel has of the connection over TCP, and whose arrival the other end has not told. The plane says itself how far it takes them ahead.
     pub(super) fn queued(&self) -> u64 {
-        let origin = match self.seen.lock().as_ref() {
-            Some(Watched::Tcp(_, origin)) => origin.upgrade(),
-            _ => None,
-        };
-        origin.map_or(0, |origin| origin.queued())
+        self.origin().map_or(0, |origin| origin.queued())
     }
 
     /// Bytes of the connection that the other end has, as far as it told. They begin anew with each connection.
     pub(super) fn carried(&self) -> u64 {
-        let origin = match self.seen.lock().as_ref() {
-            Some(Watched::Tcp(_, origin)) => origin.upgrade(),
-            Some(Watched::Quic(seen, _)) => return seen.borrow().done_bytes,
-            None => None,
-        };
-        origin.map_or(0, |origin| origin.carried())
+        if let Some(Watched::Quic(seen, _)) = self.seen.lock().as_ref() {
+            return seen.borrow().done_bytes;
+        }
+        self.origin().map_or(0, |origin| origin.carried())
+    }
+
+    /// The connection over TCP, while there is one.
+    fn origin(&self) -> Option<Arc<Origin>> {
+        match self.seen.lock().as_ref()? {
+            Watched::Tcp(_, origin) => origin.upgrade(),
+            Watched::Quic(..) => None,
+        }
     }
 
     /// For how long the plane has heard nothing of the other end, to the grain of these questions; TCP does not tell.

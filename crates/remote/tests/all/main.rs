@@ -243,6 +243,29 @@ async fn a_server_that_falls_silent_ends_operations_and_not_reading_what_is_here
     println!("healed after {healed:?}");
 }
 
+/// Longer than the deadline by far, and by less than a piece within it.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_answer_that_comes_slowly_is_waited_for_and_one_that_trickles_is_not() {
+    let rig = Rig::new().await;
+    let remote = rig.remote_within(Duration::from_secs(2)).await;
+    let made = remote.create(new_file(remote.root(), "a"), Bytes::new(), Durable::Now).await.expect("made");
+    let content = bytes(7, 10 << 20);
+    let saved = remote.save(save(made.node.id, None, 10 << 20, posix()), body(&content)).await.expect("saved");
+    let open = remote.open(saved.node.content.expect("some")).await.expect("opened");
+    rig.harm.pace_ms.store(50, Ordering::SeqCst);
+    let began = Instant::now();
+    let block = ByteRange::whole(1 << 20);
+    assert!(open.read(block).await.expect("read") == content[..1 << 20]);
+    assert!(began.elapsed() > Duration::from_secs(4), "{:?}", began.elapsed());
+    rig.harm.pace_ms.store(1_500, Ordering::SeqCst);
+    let began = Instant::now();
+    // Far behind what was asked for ahead.
+    let block = ByteRange { start: 8 << 20, end: 9 << 20 };
+    let late = open.read(block).await.map(|read| read.len()).expect_err("8 KiB in 1.5 s");
+    assert_eq!(late.kind(), ErrorKind::Timeout, "{late}");
+    assert!(began.elapsed() < Duration::from_secs(20), "{:?}", began.elapsed());
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn reading_on_has_blocks_fetched_ahead() {
     let rig = Rig::new().await;

@@ -62,6 +62,8 @@ pub(crate) struct Harm {
     pub(crate) knows_below: AtomicU64,
     /// No more than so many bytes of an answer come, if it is not 0.
     pub(crate) bytes: AtomicU64,
+    /// Milliseconds before each piece of an answer.
+    pub(crate) pace_ms: AtomicU64,
     /// Bytes of answers.
     pub(crate) answered: Arc<AtomicU64>,
     /// Cuts all connections.
@@ -157,7 +159,9 @@ async fn serve(face: WireFace, who: Arc<Session>, harm: Arc<Harm>) -> SocketAddr
                             std::future::pending::<()>().await;
                         }
                         let limit = harm.bytes.load(Ordering::SeqCst);
-                        Ok::<_, std::convert::Infallible>(answer.map(|body| held(body, limit, harm.answered.clone())))
+                        let pace = Duration::from_millis(harm.pace_ms.load(Ordering::SeqCst));
+                        let body = answer.map(|body| held(body, limit, pace, harm.answered.clone()));
+                        Ok::<_, std::convert::Infallible>(body)
                     }
                 });
                 let http = hyper::server::conn::http2::Builder::new(TokioExecutor::new());
@@ -187,7 +191,7 @@ fn of_an_older_server(call: &[u8], knows_below: u64) -> Bytes {
 }
 
 /// An answer in small pieces, of which no more come than these bytes if there is such a limit.
-fn held(body: Answer, limit: u64, answered: Arc<AtomicU64>) -> UnsyncBoxBody<Bytes, Error> {
+fn held(body: Answer, limit: u64, pace: Duration, answered: Arc<AtomicU64>) -> UnsyncBoxBody<Bytes, Error> {
     let pieces = BodyStream::new(body).flat_map(|frame| {
         let whole = frame.unwrap_or_else(|never| match never {}).into_data().unwrap_or_default();
         stream::iter(whole.chunks(PIECE).map(Bytes::copy_from_slice).collect::<Vec<_>>())
@@ -201,6 +205,9 @@ fn held(body: Answer, limit: u64, answered: Arc<AtomicU64>) -> UnsyncBoxBody<Byt
         async move {
             if !is_within {
                 std::future::pending::<()>().await;
+            }
+            if !pace.is_zero() {
+                tokio::time::sleep(pace).await;
             }
             Ok(Frame::data(piece))
         }
