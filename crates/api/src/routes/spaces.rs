@@ -44,6 +44,8 @@ pub(crate) struct SpaceBody {
     /// Old versions of one file at most; absent is unlimited.
     #[serde(skip_serializing_if = "Option::is_none")]
     retention_versions_max: Option<u32>,
+    /// Whether old versions thin out as they age.
+    retention_thin: bool,
     /// Bytes of old versions and trash at most; absent is unlimited.
     #[serde(skip_serializing_if = "Option::is_none")]
     retention_bytes_max: Option<u64>,
@@ -69,6 +71,7 @@ impl From<SpaceView> for SpaceBody {
             },
             retention_days: space.retention.days,
             retention_versions_max: space.retention.versions_max,
+            retention_thin: space.retention.thin,
             retention_bytes_max: space.retention.bytes_max,
         }
     }

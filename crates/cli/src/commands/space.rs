@@ -7,6 +7,7 @@ use super::member::{self, MemberCommand};
 use crate::args::{DataArg, UserArg};
 use crate::local::Local;
 use crate::output::{Quota, parse_quota, quota, show, table};
+use clap::builder::BoolishValueParser;
 use clap::{Args, Subcommand};
 use holdfast_base::size::format_bytes;
 use holdfast_base::{Clock, Error, SystemClock};
@@ -74,6 +75,10 @@ pub(crate) struct SetArgs {
     /// Bytes of old versions and trash kept at most, or none for no limit.
     #[arg(long, value_name = "SIZE", value_parser = parse_quota)]
     keep_bytes: Option<Quota>,
+    /// Whether old versions thin out as they age (yes, as in new spaces): all of the last ten minutes are kept, then what a file was at each full
+    /// ten seconds for an hour, five minutes for a day, hour for 30 days, and day. With no each is kept for --keep-days.
+    #[arg(long, value_name = "YES|NO", value_parser = BoolishValueParser::new())]
+    thin_versions: Option<bool>,
 }
 
 #[derive(Debug, Args)]
@@ -138,6 +143,7 @@ struct SpaceOutput {
     keep_days: u32,
     keep_versions: Option<u32>,
     keep_bytes: Option<u64>,
+    thin_versions: bool,
     created_ms: i64,
 }
 
@@ -158,6 +164,7 @@ impl SpaceOutput {
             keep_days: space.retention.days,
             keep_versions: space.retention.versions_max,
             keep_bytes: space.retention.bytes_max,
+            thin_versions: space.retention.thin,
             created_ms: space.created_ms,
         })
     }
@@ -232,6 +239,7 @@ async fn set(args: SetArgs, json: bool) -> anyhow::Result<ExitCode> {
         days: args.keep_days.unwrap_or(old.days),
         versions_max: args.keep_versions.map_or(old.versions_max, |count| count.0),
         bytes_max: args.keep_bytes.map_or(old.bytes_max, |bytes| bytes.0),
+        thin: args.thin_versions.unwrap_or(old.thin),
     };
     let change = SpaceChange {
         compression: args.compression,
@@ -240,8 +248,8 @@ async fn set(args: SetArgs, json: bool) -> anyhow::Result<ExitCode> {
         owner: None,
     };
     if change == SpaceChange::default() && retention == old {
-        let nothing = args.keep_days.is_none() && args.keep_versions.is_none() && args.keep_bytes.is_none();
-        if nothing {
+        let retention = (args.keep_days, args.keep_versions.is_some(), args.keep_bytes.is_some(), args.thin_versions);
+        if retention == (None, false, false, None) {
             return Err(Error::invalid("what should change? Give --compression, --quota, --keep-days, …").into());
         }
     }

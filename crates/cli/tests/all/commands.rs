@@ -109,6 +109,10 @@ fn spaces_have_members_policies_and_an_end() {
     let set =
         drive.json(&["space", "set", "lab", "--compression", "none", "--keep-days", "7", "--keep-versions", "3"], "");
     assert_eq!((&set["compression"], &set["keep_days"], &set["keep_versions"]), (&json!("none"), &json!(7), &json!(3)));
+    assert_eq!(set["thin_versions"], json!(true), "as in every new space");
+    assert_eq!(drive.json(&["space", "set", "lab", "--thin-versions", "no"], "")["thin_versions"], json!(false));
+    assert_eq!(drive.json(&["space", "show", "lab"], "")["thin_versions"], json!(false));
+    assert_eq!(drive.fails(&["space", "set", "lab", "--thin-versions", "a bit"], "").0, 64);
     assert_eq!(drive.fails(&["space", "set", "lab"], "").0, 64);
     assert_eq!(drive.fails(&["space", "set", "lab", "--compression", "gzip"], "").0, 64);
 

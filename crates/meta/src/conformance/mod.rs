@@ -70,7 +70,8 @@ macro_rules! catalogue_conformance {
                 the_source_is_what_it_was_expected_to_be;
             versions: an_overwritten_file_keeps_its_version, a_space_without_retention_keeps_none,
                 the_newest_versions_stay, an_old_version_is_made_current_without_more_bytes, a_version_is_removed_for_good,
-                versions_expire_by_age, versions_expire_by_bytes, versions_expire_when_the_bound_is_lowered;
+                versions_expire_by_age, versions_expire_by_bytes, versions_expire_when_the_bound_is_lowered, versions_thin_out_as_they_age,
+                a_space_that_kept_each_version_begins_to_thin_them;
             trash: what_is_removed_is_listed_and_put_back, putting_back_needs_a_place, purging_frees_bytes_at_once,
                 garbage_is_released_step_by_step, trash_expires, removing_without_retention_purges,
                 versions_in_the_trash_can_go_alone, trash_is_listed_in_pages;

@@ -66,7 +66,7 @@ pub async fn changes_take_effect_at_once(catalogue: &Place) {
     let stage = Stage::new(catalogue).await;
     let space = catalogue.space(stage.space).await.expect("reads").expect("is there");
     assert_eq!((space.compression, space.retention), (Compression::default(), Retention::default()));
-    let retention = Retention { days: 3, versions_max: Some(4), bytes_max: Some(5) };
+    let retention = Retention { days: 3, versions_max: Some(4), bytes_max: Some(5), thin: false };
     for compression in [Compression::None, Compression::Lz4, Compression::Zstd(19)] {
         let change = SpaceChange {
             compression: Some(compression),

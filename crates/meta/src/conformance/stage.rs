@@ -186,7 +186,14 @@ impl Stage {
 
     /// Sets the space's retention.
     pub async fn set_retention(&self, days: u32, versions_max: Option<u32>, bytes_max: Option<u64>) {
-        let retention = Some(Retention { days, versions_max, bytes_max });
+        let retention = Some(Retention { days, versions_max, bytes_max, thin: false });
+        let change = SpaceChange { retention, ..SpaceChange::default() };
+        self.catalogue.change_space(self.space, change).await.expect("changes");
+    }
+
+    /// Lets old versions thin out, or not; they are kept for long.
+    pub async fn set_thin(&self, thin: bool) {
+        let retention = Some(Retention { days: 1_000, thin, ..Retention::default() });
         let change = SpaceChange { retention, ..SpaceChange::default() };
         self.catalogue.change_space(self.space, change).await.expect("changes");
     }

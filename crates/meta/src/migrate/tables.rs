@@ -39,7 +39,7 @@ pub(super) const TABLES: [Table; 44] = [
         1,
         &[
             "space_id", "seq", "used_bytes", "version_bytes", "reserved_bytes", "raw_bytes", "sealed_bytes", "locks",
-            "versions_dropped", "sweep",
+            "versions_dropped", "sweep", "thinned_ms",
         ],
     ),
     table("member", 2, &["space_id", "account_id", "role", "wrapped_key"]),

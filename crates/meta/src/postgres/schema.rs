@@ -8,7 +8,7 @@ use holdfast_base::{Error, ErrorKind, Result};
 use std::time::Duration;
 
 /// The newest schema this program knows; equals the number of the last migration.
-const SCHEMA_VERSION: i64 = 15;
+const SCHEMA_VERSION: i64 = 16;
 
 /// Attempts at migrating while another node does the same.
 const ATTEMPTS: u32 = 8;

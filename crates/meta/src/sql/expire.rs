@@ -1,7 +1,7 @@
 //! Retention: old versions and trash past their space's bounds go, oldest first, a limited number at a time.
 //!
 //! Three bounds: age, versions of one file (kept at each commit; looked at here only after the bound was lowered, which sets
-//! `sweep`), and bytes of versions and trash together.
+//! `sweep`), and bytes of versions and trash together. Before that age versions thin out: see [`super::thin`].
 
 use super::codec::{rows, signed};
 use super::engine::{Engine, Ops, Reading, Scope};
@@ -9,6 +9,7 @@ use super::fault::Done;
 use super::query as sql;
 use super::seam::Link;
 use super::state::SpaceState;
+use super::thin::{Crowd, crowd, thin};
 use super::trash::{self, keep, measure, purge_entry};
 use super::tx::Tx;
 use super::versions::drop_version;
@@ -30,9 +31,10 @@ impl<E: Engine> Ops<'_, E> {
                 trash::Measured::default()
             };
             let left = limit - gone;
+            let crowd = self.0.read(Reading::Scan, move |link| crowd(link, space, now_ms, left)).await?;
             let work = move |tx: &Tx<'_>| {
                 keep(tx, space, &measured)?;
-                expire(tx, space, now_ms, left)
+                expire(tx, space, now_ms, crowd.as_ref(), left)
             };
             gone += self.0.write("expire", Scope::Space(space), work).await?;
         }
@@ -48,10 +50,13 @@ fn due(link: &dyn Link) -> Done<Vec<(SpaceId, bool)>> {
     sql::all(link, sql, (), |row| Ok((SpaceId(row.get(0)?), row.get(1)?)))
 }
 
-fn expire(tx: &Tx<'_>, space: SpaceId, now_ms: i64, limit: usize) -> Done<usize> {
+fn expire(tx: &Tx<'_>, space: SpaceId, now_ms: i64, crowd: Option<&Crowd>, limit: usize) -> Done<usize> {
     let Some(mut state) = SpaceState::find(tx, space)? else { return Ok(0) };
     let cutoff_ms = now_ms.saturating_sub(i64::from(state.retention.days).saturating_mul(DAY_MS));
-    let mut gone = by_age(tx, &mut state, cutoff_ms, now_ms, limit)?;
+    let mut gone = crowd.map_or(Ok(0), |crowd| thin(tx, &mut state, crowd))?;
+    if gone < limit {
+        gone += by_age(tx, &mut state, cutoff_ms, now_ms, limit - gone)?;
+    }
     if gone < limit {
         gone += by_count(tx, &mut state, limit - gone)?;
     }

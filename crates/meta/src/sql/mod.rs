@@ -65,6 +65,7 @@ mod spaces;
 mod state;
 mod subtree;
 mod tags;
+mod thin;
 mod trash;
 mod tree_read;
 mod tree_write;

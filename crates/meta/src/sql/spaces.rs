@@ -19,14 +19,15 @@ use holdfast_base::{AccountId, ContentId, Error, ErrorKind, NodeId, Result, Spac
 macro_rules! space_columns {
     () => {
         "space.id, space.uid, space.name, owner_id, home, root_id, compression, retention_days, versions_max, bytes_max, \
-         space.quota_bytes, used_bytes, version_bytes, reserved_bytes, raw_bytes, sealed_bytes, seq, space.created_ms"
+         space.quota_bytes, used_bytes, version_bytes, reserved_bytes, raw_bytes, sealed_bytes, seq, space.created_ms, \
+         thinned_ms IS NOT NULL"
     };
 }
 
 pub(super) use space_columns;
 
 /// How many [`space_columns`] there are.
-pub(super) const SPACE_COLUMNS: usize = 18;
+pub(super) const SPACE_COLUMNS: usize = 19;
 
 impl<E: Engine> Ops<'_, E> {
     pub(super) async fn create_space(&self, new: NewSpace) -> Result<Space> {
@@ -93,8 +94,8 @@ pub(super) fn insert_space(tx: &Tx<'_>, new: &NewRow<'_>) -> Done<SpaceId> {
         (id.0, &new.uid.0, new.name, new.owner.0, new.home, root, compression, retention.days, quota, new.now_ms);
     sql::put(tx, sql, values)?;
     let sql = "INSERT INTO space_sum (space_id, seq, used_bytes, version_bytes, reserved_bytes, raw_bytes, sealed_bytes, \
-               locks, versions_dropped, sweep) VALUES (?1, 1, 0, 0, 0, 0, 0, 0, 0, 0)";
-    sql::put(tx, sql, [id.0])?;
+               locks, versions_dropped, sweep, thinned_ms) VALUES (?1, 1, 0, 0, 0, 0, 0, 0, 0, 0, ?2)";
+    sql::put(tx, sql, (id.0, retention.thin.then_some(new.now_ms)))?;
     let node = Node {
         id: NodeId(root),
         space: id,
@@ -160,6 +161,14 @@ fn change(tx: &Tx<'_>, id: SpaceId, change: &SpaceChange) -> Done<Space> {
         if lowered {
             sql::put(tx, "UPDATE space_sum SET sweep = 1 WHERE space_id = ?1", [id.0])?;
         }
+        if retention.thin != space.retention.thin {
+            // From the beginning: of what there is nothing was looked at.
+            sql::put(
+                tx,
+                "UPDATE space_sum SET thinned_ms = ?2 WHERE space_id = ?1",
+                (id.0, retention.thin.then_some(0_i64)),
+            )?;
+        }
         space.retention = retention;
     }
     if let Some(owner) = change.owner {
@@ -202,7 +211,12 @@ pub(super) fn space(row: &Row<'_>) -> Done<Space> {
         home: row.get(4)?,
         root: NodeId(row.get(5)?),
         compression: compression(row, 6)?,
-        retention: Retention { days: row.get(7)?, versions_max: row.get(8)?, bytes_max: row.get(9)? },
+        retention: Retention {
+            days: row.get(7)?,
+            versions_max: row.get(8)?,
+            bytes_max: row.get(9)?,
+            thin: row.get(18)?,
+        },
         quota_bytes: row.get(10)?,
         usage: Usage {
             used_bytes: row.get(11)?,

@@ -80,7 +80,7 @@ impl SpaceState {
         tx.lock_space(id)?;
         let sql = "SELECT space.owner_id, root_id, retention_days, versions_max, bytes_max, space.quota_bytes, \
                    account.quota_bytes, seq, used_bytes, version_bytes, reserved_bytes, raw_bytes, sealed_bytes, locks, \
-                   versions_dropped, \
+                   versions_dropped, thinned_ms IS NOT NULL, \
                    (SELECT role FROM member WHERE member.space_id = space.id AND member.account_id = ?2), \
                    (SELECT disabled FROM account AS writer WHERE writer.id = ?2), \
                    EXISTS (SELECT 1 FROM bond WHERE bond.space_id = space.id) \
@@ -92,7 +92,12 @@ impl SpaceState {
                 id,
                 owner: AccountId(row.get(0)?),
                 root: row.get(1)?,
-                retention: Retention { days: row.get(2)?, versions_max: row.get(3)?, bytes_max: row.get(4)? },
+                retention: Retention {
+                    days: row.get(2)?,
+                    versions_max: row.get(3)?,
+                    bytes_max: row.get(4)?,
+                    thin: row.get(15)?,
+                },
                 quota_bytes: row.get(5)?,
                 account_quota_bytes: row.get(6)?,
                 seq: row.get(7)?,
@@ -104,12 +109,12 @@ impl SpaceState {
                 sealed: row.get(12)?,
                 locks: row.get(13)?,
                 versions_dropped: row.get(14)?,
-                bonds: row.get(17)?,
+                bonds: row.get(18)?,
                 before: used + reserved,
                 by: 0,
             };
-            let disabled = row.get::<Option<bool>>(16)?.unwrap_or(false);
-            Ok((state, Writer { role: row.get(15)?, disabled }))
+            let disabled = row.get::<Option<bool>>(17)?.unwrap_or(false);
+            Ok((state, Writer { role: row.get(16)?, disabled }))
         })
     }
 

@@ -12,7 +12,7 @@ use std::time::Duration;
 const APPLICATION_ID: i64 = 0x486F_6C64;
 
 /// The newest schema this program knows; equals the number of the last migration.
-const SCHEMA_VERSION: i64 = 16;
+const SCHEMA_VERSION: i64 = 17;
 
 /// How long a connection waits for another process (an administration command) before the operation fails.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(10);

@@ -170,12 +170,15 @@ pub struct Retention {
     pub versions_max: Option<u32>,
     /// Bytes of old versions and trash in the space at most; the oldest go first.
     pub bytes_max: Option<u64>,
+    /// Whether old versions thin out as they age: all of the last ten minutes are kept, then what a file was at each full ten seconds for an
+    /// hour, at each full five minutes for a day, at each full hour for thirty days, and at the beginning of each day (UTC) after that.
+    pub thin: bool,
 }
 
 impl Default for Retention {
-    /// 30 days, no other bound.
+    /// 30 days, thinning out, no other bound.
     fn default() -> Self {
-        Self { days: 30, versions_max: None, bytes_max: None }
+        Self { days: 30, versions_max: None, bytes_max: None, thin: true }
     }
 }
 

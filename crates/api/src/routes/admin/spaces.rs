@@ -39,6 +39,8 @@ pub(crate) struct AdminSpaceBody {
     /// Old versions of one file at most; absent is unlimited.
     #[serde(skip_serializing_if = "Option::is_none")]
     retention_versions_max: Option<u32>,
+    /// Whether old versions thin out as they age.
+    retention_thin: bool,
     /// Its members.
     members: Vec<AdminMemberBody>,
     /// When it was made.
@@ -84,6 +86,7 @@ async fn body(api: &Api, names: &HashMap<i64, String>, space: Space) -> Result<A
         quota_bytes: space.quota_bytes,
         retention_days: space.retention.days,
         retention_versions_max: space.retention.versions_max,
+        retention_thin: space.retention.thin,
         members: members.collect(),
         created_ms: space.created_ms,
         name: space.name,

@@ -67,7 +67,7 @@ async fn a_catalogue_of_the_first_schema_is_brought_up_to_date() {
          DROP TABLE totp; DROP TABLE passkey; DROP TABLE used_ticket; DROP TABLE drive_key; DROP TABLE identity; DROP TABLE space_grant; \
          DROP TABLE audit; DROP TABLE sample; DROP TABLE sample_minute; DROP TABLE capacity; DROP TABLE saved_search; DROP TABLE resumable_tags; \
          DROP TABLE posix; DROP TABLE xattr; DROP TABLE held; DROP TABLE journal; DROP TABLE given; DROP TABLE job; DROP TABLE job_run; DROP TABLE bond; \
-         ALTER TABLE upload DROP COLUMN instance_id; ALTER TABLE pack DROP COLUMN instance_id; DELETE FROM refinery_schema_history WHERE version > 1; PRAGMA user_version = 1;"
+         ALTER TABLE upload DROP COLUMN instance_id; ALTER TABLE pack DROP COLUMN instance_id; ALTER TABLE space_sum DROP COLUMN thinned_ms; DELETE FROM refinery_schema_history WHERE version > 1; PRAGMA user_version = 1;"
     );
     place.raw().execute_batch(&back).expect("writes");
     let catalogue: Arc<dyn Catalogue> = place.open();
@@ -82,7 +82,9 @@ async fn a_catalogue_of_the_first_schema_is_brought_up_to_date() {
     // A trigger that was left would have counted the lock twice.
     finish(&stage.catalogue).await;
     let version: i64 = place.raw().query_row("PRAGMA user_version", [], |row| row.get(0)).expect("reads");
-    assert_eq!(version, 16);
+    assert_eq!(version, 17);
+    let space = stage.catalogue.space(space).await.expect("reads").expect("is there");
+    assert!(!space.retention.thin, "it was made when every version was kept");
 }
 
 #[tokio::test]
