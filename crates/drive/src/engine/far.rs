@@ -86,7 +86,7 @@ impl Engine {
         let (stored, unstored) = match records {
             None => (Vec::new(), None),
             Some(records) => {
-                match self.store_records(self.target(entered, keys.clone())?, &mut batch, records).await {
+                match self.store_records(self.target(entered, keys.clone())?, &mut batch, records).await? {
                     Ok(stored) => (stored, None),
                     Err(error) if error.is_temporary() => return Err(error),
                     // What it is about is refused, with what comes after it; the rest may be what makes room.
@@ -134,42 +134,60 @@ impl Engine {
 }
 
 impl Engine {
-    /// Stores the blocks that come with a batch, and says in it where they are.
+    /// Stores the blocks that come with a batch, and says in it where they are. Fails where they did not all come, which says nothing of what did: of a
+    /// batch that broke off nothing is made, or what was answered later could be there without what was answered before.
     async fn store_records(
         &self,
         target: Arc<Target>,
         batch: &mut Batch,
         records: ContentStream,
-    ) -> Result<Vec<Stored>> {
-        let (mut bytes, mut plain) = (0_u64, Vec::new());
-        for content in batch.changes.iter_mut().filter_map(content_in_blocks) {
-            let NewContent::Blocks { size, runs, .. } = content else { continue };
-            bytes = bytes.saturating_add(*size);
-            if bytes > PREPARED_BYTES_MAX {
-                let message = format!("{PREPARED_BYTES_MAX} bytes of content in blocks can come with a batch");
-                return Err(Error::new(ErrorKind::TooLarge, message));
-            }
-            plain.extend(sizes(*size));
-            if runs.iter().map(|run| run.blocks.len()).sum::<usize>() as u64 != size.div_ceil(BLOCK_BYTES as u64) {
-                return Err(Error::invalid("a content has not the blocks that its size needs"));
-            }
-        }
+    ) -> Result<Result<Vec<Stored>>> {
+        let plain = match plain_sizes(batch) {
+            Ok(plain) => plain,
+            Err(error) => return Ok(Err(error)),
+        };
         let records_max = (plain.len() * (LENGTH_BYTES + ENTRY_BYTES_MAX)) as u64;
         let mut intake = Intake::part(records, records_max, None);
-        let mut upload = Upload::unsynced(target.clone(), bytes).await?;
-        if !take_entries(&mut upload, &target, &mut intake, plain.into_iter()).await? {
-            return Err(cut());
+        let mut upload = Upload::unsynced(target.clone(), plain.iter().sum()).await?;
+        match take_entries(&mut upload, &target, &mut intake, plain.into_iter()).await {
+            Ok(true) => Ok(stored_in(batch, upload).await),
+            // More than may come is no break.
+            Err(error) if intake.has_ended() && error.kind() != ErrorKind::TooLarge => Err(error),
+            Err(error) => Ok(Err(error)),
+            Ok(false) => Err(cut()),
         }
-        let stored = upload.into_stored().await?;
-        let mut came = stored.iter();
-        for block in blocks_of(batch) {
-            let found = came.next().filter(|stored| stored.id == block.id);
-            let lease = found.and_then(|stored| stored.lease.as_ref());
-            let lease = lease.ok_or_else(|| Error::invalid("a block that came is not the one that the content has"))?;
-            block.written = Some(lease.place);
-        }
-        Ok(stored)
     }
+}
+
+/// Waits for the blocks of a batch, and says in it where they are.
+async fn stored_in(batch: &mut Batch, upload: Upload) -> Result<Vec<Stored>> {
+    let stored = upload.into_stored().await?;
+    let mut came = stored.iter();
+    for block in blocks_of(batch) {
+        let found = came.next().filter(|stored| stored.id == block.id);
+        let lease = found.and_then(|stored| stored.lease.as_ref());
+        let lease = lease.ok_or_else(|| Error::invalid("a block that came is not the one that the content has"))?;
+        block.written = Some(lease.place);
+    }
+    Ok(stored)
+}
+
+/// Plain bytes of the blocks that come with a batch.
+fn plain_sizes(batch: &mut Batch) -> Result<Vec<u64>> {
+    let (mut bytes, mut plain) = (0_u64, Vec::new());
+    for content in batch.changes.iter_mut().filter_map(content_in_blocks) {
+        let NewContent::Blocks { size, runs, .. } = content else { continue };
+        bytes = bytes.saturating_add(*size);
+        if bytes > PREPARED_BYTES_MAX {
+            let message = format!("{PREPARED_BYTES_MAX} bytes of content in blocks can come with a batch");
+            return Err(Error::new(ErrorKind::TooLarge, message));
+        }
+        plain.extend(sizes(*size));
+        if runs.iter().map(|run| run.blocks.len()).sum::<usize>() as u64 != size.div_ceil(BLOCK_BYTES as u64) {
+            return Err(Error::invalid("a content has not the blocks that its size needs"));
+        }
+    }
+    Ok(plain)
 }
 
 /// The blocks of a batch's contents, in order.
