@@ -153,8 +153,13 @@ impl Mount {
     /// Ends it as a crash does, and takes away what the kernel keeps of it.
     pub fn kill_9(self) -> Outcome {
         let at = self.at.clone();
-        self.crash()?;
+        let mut mount = self;
+        mount.child.kill()?;
+        // First: a thread of it may be telling the kernel of a name in a folder where somebody waits for it, and would not end before that is over.
         let _ = unmount(&at, UnmountFlags::DETACH | UnmountFlags::FORCE);
+        mount.child.wait()?;
+        // Whoever mounts there next is nothing of this one's.
+        mount.at = PathBuf::new();
         Ok(())
     }
 
@@ -170,12 +175,16 @@ impl Mount {
 
 impl Drop for Mount {
     fn drop(&mut self) {
-        if let Ok(None) = self.child.try_wait() {
+        let runs = matches!(self.child.try_wait(), Ok(None));
+        if runs {
             let _ = self.child.kill();
-            let _ = self.child.wait();
         }
+        // In the order of `kill_9`.
         if is_mounted(&self.at).unwrap_or(false) {
             let _ = unmount(&self.at, UnmountFlags::DETACH | UnmountFlags::FORCE);
+        }
+        if runs {
+            let _ = self.child.wait();
         }
     }
 }

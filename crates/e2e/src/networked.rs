@@ -1,9 +1,12 @@
 //! A drive that is served with TLS, and mounts of it, as on other machines.
 
 use std::fs;
-use std::net::SocketAddr;
+use std::io::{Read, Write};
+use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
 
 use holdfast_testkit::http::Client;
 use holdfast_testkit::server::ServerOptions;
@@ -85,7 +88,8 @@ impl Net {
         self.command_to(&self.url(), at, arguments)
     }
 
-    fn command_to(&self, url: &str, at: &Path, arguments: &[&str]) -> Outcome<Command> {
+    /// The same to another address of it.
+    pub fn command_to(&self, url: &str, at: &Path, arguments: &[&str]) -> Outcome<Command> {
         let mut command = self.rig.server.options().command()?;
         command.arg("mount").arg(url).arg(at).args(["--token-file", "-", "--ca"]).arg(self.certificate());
         command.args(arguments);
@@ -140,5 +144,63 @@ impl Net {
         fs::create_dir_all(&first[2])?;
         let all: Vec<&str> = first.iter().map(String::as_str).chain(arguments.iter().copied()).collect();
         self.mount(name, &all)
+    }
+}
+
+/// Whether a machine has power.
+type Power = Box<dyn Fn() -> bool + Send>;
+
+/// The cable of a machine whose power is cut: what is read from it before is handed on, and nothing after. So a program that is told by its disk that the
+/// power is off, which a real one would not live to hear, can do nothing about it any more.
+#[derive(Clone)]
+pub struct Cable {
+    address: SocketAddr,
+    power: Arc<Mutex<Power>>,
+}
+
+impl Cable {
+    /// One to this service, of a machine that is off.
+    pub fn to(service: SocketAddr) -> Outcome<Self> {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
+        let cable = Self { address: listener.local_addr()?, power: Arc::new(Mutex::new(Box::new(|| false))) };
+        let own = cable.clone();
+        thread::spawn(move || {
+            for machine in listener.incoming().flatten() {
+                // A broken connection is the business of its two ends, which see it end.
+                let _ = own.join(machine, service);
+            }
+        });
+        Ok(cable)
+    }
+
+    /// Where the machine finds the service.
+    pub fn url(&self) -> String {
+        format!("https://{}", self.address)
+    }
+
+    /// The machine is on as long as this says so.
+    pub fn power(&self, power: impl Fn() -> bool + Send + 'static) {
+        *self.power.lock().unwrap_or_else(PoisonError::into_inner) = Box::new(power);
+    }
+
+    fn join(&self, machine: TcpStream, service: SocketAddr) -> std::io::Result<()> {
+        let service = TcpStream::connect(service)?;
+        for end in [&machine, &service] {
+            end.set_nodelay(true)?;
+        }
+        for (from, to) in [(machine.try_clone()?, service.try_clone()?), (service, machine)] {
+            let power = Arc::clone(&self.power);
+            thread::spawn(move || {
+                let (mut bytes, is_on) = (vec![0; 64 << 10], || power.lock().unwrap_or_else(PoisonError::into_inner)());
+                while let Ok(read @ 1..) = (&from).read(&mut bytes) {
+                    if !is_on() || (&to).write_all(&bytes[..read]).is_err() {
+                        break;
+                    }
+                }
+                // Whichever is over, both are.
+                let _ = (from.shutdown(Shutdown::Both), to.shutdown(Shutdown::Both));
+            });
+        }
+        Ok(())
     }
 }

@@ -4,21 +4,33 @@
 //! be what the folder looked like at one of those moments, and none before the last sync: all of the drive is one log, and with `--write-behind` the journal
 //! and the catalogue's log are one together.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::sync::{PoisonError, RwLock};
+use std::thread::ScopedJoinHandle;
+use std::time::Duration;
 
 use holdfast_e2e::Outcome;
 use holdfast_e2e::care::expect_clean;
 use holdfast_e2e::closed::close;
-use holdfast_e2e::disk::{MountedDisk, Template, mount, run_chains};
+use holdfast_e2e::disk::{Template, run_chains};
 use holdfast_e2e::knob::knob;
 use holdfast_e2e::mounted::Mount;
-use holdfast_testkit::crashdisk::{Action, Config, Fault, OpKind};
+use holdfast_e2e::networked::{Cable, Net};
+use holdfast_testkit::crashdisk::{Action, Config, CrashDisk, Fault, Image, OpKind};
 use holdfast_testkit::rng::Prng;
 use rustix::fs::{CWD, RenameFlags, renameat_with};
+
+/// Whoever starts a program has it alone. Each copies what is open in this process and closes it at once, which saves what was written of it so far.
+static STARTING: RwLock<()> = RwLock::new(());
+
+fn starting<T>(work: impl FnOnce() -> T) -> T {
+    let _alone = STARTING.write().unwrap_or_else(PoisonError::into_inner);
+    work()
+}
 
 /// Power cuts one after the other on one drive.
 const LINKS: u64 = 8;
@@ -53,16 +65,24 @@ fn bare(state: &State) -> State {
 }
 
 fn content(seed: u64) -> Vec<u8> {
+    drawn(seed, usize::MAX)
+}
+
+/// At most so many bytes of what was drawn.
+fn drawn(seed: u64, bytes_max: usize) -> Vec<u8> {
     if seed == 0 {
         return Vec::new();
     }
     let mut random = Prng::new(seed);
     // Long enough that no two are the same; of the longest, blocks are sealed while it is written.
     let lengths = [8, 700, 4_096, 4_096, 9_000, 100_000, 1_300_000, 6_500_000];
-    let mut bytes = vec![0; lengths[usize::try_from(random.below(lengths.len() as u64)).unwrap_or(0)]];
+    let mut bytes = vec![0; lengths[usize::try_from(random.below(lengths.len() as u64)).unwrap_or(0)].min(bytes_max)];
     random.fill(&mut bytes);
     bytes
 }
+
+/// The beginning of what was drawn tells it from all others.
+const HEAD: usize = 8;
 
 /// One folder and whoever writes there.
 struct Writer {
@@ -173,6 +193,7 @@ impl Writer {
 
     /// Makes a file or replaces its content.
     fn write(&mut self, path: &Path, name: String) -> io::Result<()> {
+        let _open = STARTING.read().unwrap_or_else(PoisonError::into_inner);
         let mut after = self.now();
         let seed = self.random.next_u64() | 1;
         let known = after.get(&name).map(|(_, number)| *number);
@@ -196,6 +217,8 @@ impl Writer {
     /// Compares what is there with what may be; from now on that is what is.
     fn judge(&mut self, at: &Path) -> Outcome {
         let mut found = State::new();
+        let seeds: BTreeSet<u64> = self.history.iter().flat_map(BTreeMap::values).map(|(seed, _)| *seed).collect();
+        let heads: BTreeMap<Vec<u8>, u64> = seeds.into_iter().map(|seed| (drawn(seed, HEAD), seed)).collect();
         let own = at.join(&self.folder);
         let mut folders = vec![own.clone()];
         while let Some(folder) = folders.pop() {
@@ -208,8 +231,7 @@ impl Writer {
                     continue;
                 }
                 let bytes = fs::read(&path)?;
-                let mut drawn = self.history.iter().flat_map(BTreeMap::values).map(|(seed, _)| *seed);
-                let seed = drawn.find(|seed| content(*seed) == bytes);
+                let seed = heads.get(&bytes[..HEAD.min(bytes.len())]).copied().filter(|seed| content(*seed) == bytes);
                 let never = || format!("{} bytes of {}/{name} were never written", bytes.len(), self.folder);
                 let seed = seed.ok_or_else(never)?;
                 found.insert(name, (seed, fs::symlink_metadata(&path)?.ino()));
@@ -217,7 +239,16 @@ impl Writer {
         }
         let states: Vec<State> = self.history[self.floor..].iter().map(bare).collect();
         if !states.contains(&bare(&found)) {
-            return Err(format!("{} is as it never was: {found:?}, of {states:?}", self.folder).into());
+            let alike =
+                |state: &State| bare(&found).iter().filter(|(name, file)| state.get(*name) == Some(*file)).count();
+            let nearest = states.iter().enumerate().max_by_key(|(_, state)| alike(state));
+            let count = states.len();
+            return Err(format!(
+                "{} is as it never was: {:?}, nearest of {count} {nearest:?}",
+                self.folder,
+                bare(&found)
+            )
+            .into());
         }
         (self.history, self.floor) = (vec![found], 0);
         Ok(())
@@ -228,20 +259,19 @@ fn flagged(from: &Path, to: &Path, flags: RenameFlags) -> io::Result<()> {
     renameat_with(CWD, from, CWD, to, flags).map_err(io::Error::from)
 }
 
-/// Runs a chain; answers the number of operations that were acknowledged in it.
-fn run_chain(template: &Template, seed: u64) -> Outcome<u64> {
-    // Every other chain answers first.
-    let arguments: &[&str] = if seed.is_multiple_of(2) { &["--write-behind=no"] } else { &["--write-behind"] };
-    let mut random = Prng::new(seed);
-    let config = if seed % 4 < 2 { Config::default() } else { Config::ext4_like() };
-    let place = template.place.copy()?;
-    let mut image = template.image(config);
+/// Runs a chain: a mount is begun on the disk, written to, and lives on after each power cut in what is left of it. Answers the number of operations that
+/// were acknowledged in it, when `end` has ended the last mount.
+fn run_chain(
+    mut image: Image,
+    random: &mut Prng,
+    begin: impl Fn(&CrashDisk, &Path) -> Outcome<Mount>,
+    end: impl FnOnce(Mount, &CrashDisk) -> Outcome,
+) -> Outcome<u64> {
     let mut writers: Vec<_> = (0..WRITERS).map(|number| Writer::new(number, random.next_u64())).collect();
-    let mountpoint = tempfile::tempdir()?;
-    for link in 0..=LINKS {
-        let disk = mount(image, &place)?;
-        let drive = Mount::of_drive(&disk.options()?, mountpoint.path().into(), arguments);
-        let drive = drive.map_err(|error| format!("link {link}: {error}"))?;
+    let (place, mountpoint) = (tempfile::tempdir()?, tempfile::tempdir()?);
+    for link in 0.. {
+        let disk = CrashDisk::mount_image(place.path(), image)?;
+        let drive = starting(|| begin(&disk, mountpoint.path())).map_err(|error| format!("link {link}: {error}"))?;
         for writer in &mut writers {
             if link == 0 {
                 fs::create_dir(drive.at().join(&writer.folder))?;
@@ -250,55 +280,99 @@ fn run_chain(template: &Template, seed: u64) -> Outcome<u64> {
             writer.judge(drive.at()).map_err(|error| format!("link {link}: {error}"))?;
         }
         if link == LINKS {
-            drive.stop()?;
-            expect_clean(&disk.options()?)?;
+            starting(|| end(drive, &disk))?;
             break;
         }
-        image = cut(&disk, drive, &mut writers, &mut random)?;
+        image = cut(&disk, drive, &mut writers, random)?;
     }
     Ok(writers.iter().map(|writer| writer.answers).sum())
 }
 
-/// Writes until the power goes.
-fn cut(
-    disk: &MountedDisk,
-    drive: Mount,
-    writers: &mut [Writer],
-    random: &mut Prng,
-) -> Outcome<holdfast_testkit::crashdisk::Image> {
-    let changes = 1 << (CHANGES_LOG2.start + random.below(CHANGES_LOG2.end - CHANGES_LOG2.start));
-    disk.disk.inject(Fault::any_of(&OpKind::CHANGES, Action::CutPower).after(random.below(changes)));
-    std::thread::scope(|scope| {
-        for writer in writers {
-            let (at, disk) = (drive.at(), &disk.disk);
-            scope.spawn(move || while !disk.is_powered_off() && writer.work(at).is_ok() {});
-        }
-    });
-    if !disk.disk.is_powered_off() {
-        return Err("a writer was told of an error before the power went".into());
-    }
-    let image = disk.disk.power_cut(random.next_u64());
-    drive.kill_9()?;
-    Ok(image)
+/// Every other pair of seeds has a disk that is like one with ext4.
+fn disk_of(seed: u64) -> Config {
+    if seed % 4 < 2 { Config::default() } else { Config::ext4_like() }
 }
 
-/// `HOLDFAST_MOUNT_CHAINS` chains, `HOLDFAST_SEED` the first; every other one without `--write-behind`.
-#[test]
-fn a_power_cut_takes_nothing_that_was_synced_and_leaves_no_mixture() -> Outcome {
+/// A drive on the disk; with every other seed it answers first.
+fn run_drive(template: &Template, seed: u64) -> Outcome<u64> {
+    let arguments: &[&str] = if seed.is_multiple_of(2) { &["--write-behind=no"] } else { &["--write-behind"] };
+    let place = template.place.copy()?;
+    let options = |disk: &CrashDisk| place.options(&disk.path().join("data"));
+    run_chain(
+        template.image(disk_of(seed)),
+        &mut Prng::new(seed),
+        |disk, at| Mount::of_drive(&options(disk)?, at.into(), arguments),
+        |drive, disk| {
+            drive.stop()?;
+            expect_clean(&options(disk)?)
+        },
+    )
+}
+
+/// A mount from a server, whose journal and spool are on the disk; the server has another machine.
+fn run_machine(seed: u64) -> Outcome<u64> {
+    let net = starting(Net::new)?;
+    let cable = Cable::to(net.address())?;
+    let begin = |disk: &CrashDisk, at: &Path| {
+        cable.power(disk.power());
+        let cache = disk.path().display().to_string();
+        let command = net.command_to(&cable.url(), at, &["--write-behind", "--cache", &cache])?;
+        Mount::begin(command, &net.token, at.into())
+    };
+    // It may say that files of its cache are damaged.
+    let end = |mount: Mount, _: &CrashDisk| mount.unmount();
+    let answers = run_chain(Image::empty(disk_of(seed)), &mut Prng::new(seed), begin, end)?;
+    starting(|| net.end([]))?;
+    Ok(answers)
+}
+
+/// Writes until the power goes.
+fn cut(disk: &CrashDisk, drive: Mount, writers: &mut [Writer], random: &mut Prng) -> Outcome<Image> {
+    let changes = 1 << (CHANGES_LOG2.start + random.below(CHANGES_LOG2.end - CHANGES_LOG2.start));
+    disk.inject(Fault::any_of(&OpKind::CHANGES, Action::CutPower).after(random.below(changes)));
+    let at = drive.at().to_owned();
+    std::thread::scope(|scope| {
+        let work = |writer: &mut Writer| while !disk.is_powered_off() && writer.work(&at).is_ok() {};
+        let writing: Vec<_> = writers.iter_mut().map(|writer| scope.spawn(move || work(writer))).collect();
+        while !disk.wait_powered_off(Duration::from_millis(100)) {
+            if writing.iter().all(ScopedJoinHandle::is_finished) {
+                return Err("a writer was told of an error before the power went".into());
+            }
+        }
+        // It is not to tell them of a disk that answers nothing, nor to wait for a server that it does not reach.
+        drive.kill_9()
+    })?;
+    Ok(disk.power_cut(random.next_u64()))
+}
+
+/// Runs `HOLDFAST_MOUNT_CHAINS` chains, `HOLDFAST_SEED` the first.
+fn cut_the_power(run: impl Fn(u64) -> Outcome<u64> + Sync) -> Outcome {
     let (chains, first) = (knob("HOLDFAST_MOUNT_CHAINS", 4_u64), knob("HOLDFAST_SEED", 1_u64));
-    let template = Template::make()?;
-    let answers = run_chains(first..first + chains, |seed| run_chain(&template, seed))?;
+    let answers = run_chains(first..first + chains, run)?;
     println!("{} power cuts, {answers} operations acknowledged before them, none lost that was synced", chains * LINKS);
     assert!(answers > chains * LINKS, "{answers} operations are too few to lose any");
     Ok(())
 }
 
+/// Every other chain is without `--write-behind`.
+#[test]
+fn a_power_cut_takes_nothing_that_was_synced_and_leaves_no_mixture() -> Outcome {
+    let template = starting(Template::make)?;
+    cut_the_power(|seed| run_drive(&template, seed))
+}
+
+#[test]
+fn a_power_cut_of_a_machine_that_mounts_from_a_server_does_neither() -> Outcome {
+    cut_the_power(run_machine)
+}
+
 /// Whoever closes a file on a full disk is told, what was closed before is kept, and with room again everything goes on.
 fn fill_the_disk(arguments: &[&str]) -> Outcome {
-    let template = Template::make()?;
+    let template = starting(Template::make)?;
     let disk = template.mount()?;
     let mountpoint = tempfile::tempdir()?;
-    let drive = Mount::of_drive(&disk.options()?, mountpoint.path().into(), arguments)?;
+    let begin = || starting(|| Mount::of_drive(&disk.options()?, mountpoint.path().into(), arguments));
+    let drive = begin()?;
     let write = |number: u64| -> io::Result<()> {
         let mut file = OpenOptions::new().write(true).create_new(true).open(drive.at().join(number.to_string()))?;
         file.write_all(&content(number))?;
@@ -329,13 +403,13 @@ fn fill_the_disk(arguments: &[&str]) -> Outcome {
     closed.push(2_000);
     File::open(drive.at())?.sync_all()?;
     drive.kill_9()?;
-    let drive = Mount::of_drive(&disk.options()?, mountpoint.path().into(), arguments)?;
+    let drive = begin()?;
     for number in closed {
         let path: PathBuf = drive.at().join(number.to_string());
         assert!(fs::read(&path)? == content(number), "{} is not whole", path.display());
     }
     drive.stop()?;
-    expect_clean(&disk.options()?)
+    starting(|| expect_clean(&disk.options()?))
 }
 
 #[test]

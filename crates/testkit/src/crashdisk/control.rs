@@ -84,6 +84,12 @@ impl CrashDisk {
         self.shared.disk.lock().powered_off
     }
 
+    /// The same for whoever outlives this, as the machine's network may.
+    pub fn power(&self) -> impl Fn() -> bool + Send + 'static {
+        let shared = Arc::clone(&self.shared);
+        move || !shared.disk.lock().powered_off
+    }
+
     /// Waits until the power is off, at most `limit`. Says whether it is.
     pub fn wait_powered_off(&self, limit: Duration) -> bool {
         let deadline = Instant::now() + limit;
