@@ -2,13 +2,16 @@
 
 use std::path::{Path, PathBuf};
 use std::process::Output;
+use std::time::Duration;
 
 use holdfast_testkit::http::Client;
 use holdfast_testkit::server::{ServerOptions, TestServer};
+use rustix::process::Signal;
 
 use crate::Outcome;
 use crate::engines::{Engines, Place};
 use crate::objects::Objects;
+use crate::wait::until;
 
 /// The account of every test.
 pub const NAME: &str = "ann";
@@ -16,6 +19,9 @@ pub const NAME: &str = "ann";
 pub const PASSWORD: &str = "flat-otter-mends-violet-kettle";
 /// Its home space in the `WebDAV` tree.
 pub const HOME: &str = "/dav/ann";
+
+/// How long a reclaim may take before it counts as hung.
+const RECLAIM_LIMIT: Duration = Duration::from_mins(5);
 
 /// A drive in a temporary folder, with a running server.
 #[derive(Debug)]
@@ -49,6 +55,22 @@ impl Rig {
     /// A client signed in as the account.
     pub fn client(&self) -> Client {
         self.server.client_of(NAME, PASSWORD)
+    }
+
+    /// Asks the server to reclaim until that finds nothing to do: meanwhile what small packs hold is on the disk twice.
+    pub fn reclaim(&self) -> Outcome {
+        let reclaims = || self.server.log().matches(" reclaimed ").count();
+        loop {
+            let before = reclaims();
+            self.server.signal(Signal::USR1)?;
+            // The regular reclaim may have been under way: then it is the one after.
+            until("a reclaim ended", RECLAIM_LIMIT, || reclaims() > before)?;
+            let log = self.server.log();
+            let last = log.lines().rfind(|line| line.contains(" reclaimed ")).unwrap_or_default();
+            if last.contains("packs_rewritten: 0, packs_deleted: 0") {
+                return Ok(());
+            }
+        }
     }
 
     /// The data directory.

@@ -4,7 +4,6 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::sync::Mutex;
 use std::thread;
-use std::time::{Duration, Instant};
 
 use holdfast_e2e::Outcome;
 use holdfast_e2e::care::expect_clean;
@@ -12,7 +11,6 @@ use holdfast_e2e::knob::knob;
 use holdfast_e2e::rig::{HOME, NAME, Rig};
 use holdfast_testkit::data::{Kind, TreeFile, TreeSpec};
 use holdfast_testkit::http::Client;
-use rustix::process::Signal;
 
 /// Times that the tree is made and deleted; `HOLDFAST_ROUNDS` sets another number.
 const ROUNDS: usize = 10;
@@ -32,11 +30,6 @@ const MEMORY_SLACK_BYTES: u64 = 8 << 20;
 const GROWTH_SHARE: f64 = 0.05;
 /// What the catalogue's log may hold on the disk. It is copied from 16 MiB on, while writers go on.
 const LOG_BYTES_MAX: u64 = 32 << 20;
-/// How long a reclaim may take before it counts as hung.
-const RECLAIM_LIMIT: Duration = Duration::from_mins(5);
-/// How often the store is looked at meanwhile.
-const LOOK_INTERVAL: Duration = Duration::from_millis(20);
-
 /// The tree of a round: 131,072 bytes on average. `HOLDFAST_TREE_FILES` sets how many files; 10,000 are the full size.
 fn tree(round: usize) -> TreeSpec {
     TreeSpec { seed: round as u64, files: knob("HOLDFAST_TREE_FILES", 2000), ..TreeSpec::default() }
@@ -90,37 +83,11 @@ fn kept(rig: &Rig) -> Outcome<u64> {
     Ok(rig.place.disk_use(&rig.data())?.saturating_sub(log))
 }
 
-/// Reclaims that the server's log tells of.
-fn reclaims(rig: &Rig) -> usize {
-    rig.server.log().matches(" reclaimed ").count()
-}
-
-/// Asks the server to reclaim until that finds nothing to do: meanwhile what small packs hold is on the disk twice.
-fn reclaim(rig: &Rig) -> Outcome {
-    let deadline = Instant::now() + RECLAIM_LIMIT;
-    loop {
-        let before = reclaims(rig);
-        rig.server.signal(Signal::USR1)?;
-        // The regular reclaim may have been under way: then it is the one after.
-        while reclaims(rig) == before {
-            if Instant::now() > deadline {
-                return Err(format!("no end of reclaiming\n{}", rig.server.log()).into());
-            }
-            thread::sleep(LOOK_INTERVAL);
-        }
-        let log = rig.server.log();
-        let last = log.lines().rfind(|line| line.contains(" reclaimed ")).unwrap_or_default();
-        if last.contains("packs_rewritten: 0, packs_deleted: 0") {
-            return Ok(());
-        }
-    }
-}
-
 /// Empties the trash and has the space given back.
 fn give_back(rig: &Rig, client: &mut Client) -> Outcome {
     let purged = client.delete(&format!("/api/v1/spaces/{NAME}/trash"))?;
     assert!(purged.is_success(), "{}", purged.text());
-    reclaim(rig)?;
+    rig.reclaim()?;
     let left = rig.objects()?.names()?;
     if left.is_empty() { Ok(()) } else { Err(format!("packs are left: {left:?}\n{}", rig.server.log()).into()) }
 }
@@ -165,7 +132,7 @@ fn a_tree_made_ten_times_grows_the_disk_by_what_was_stored() -> Outcome {
     let mut before = kept(&rig)?;
     for round in 0..ROUNDS {
         put_tree(&client, &format!("{HOME}/tree{round}"), &TreeSpec { seed: round as u64, ..spec })?;
-        reclaim(&rig)?;
+        rig.reclaim()?;
         let now = kept(&rig)?;
         let share = (now - before) as f64 / stored as f64;
         println!("round {round}: {} MiB stored, {share:.3} of it on the disk", stored >> 20);
@@ -174,7 +141,7 @@ fn a_tree_made_ten_times_grows_the_disk_by_what_was_stored() -> Outcome {
     }
     // The same bytes again are kept once.
     put_tree(&client, &format!("{HOME}/again"), &TreeSpec { seed: 0, ..spec })?;
-    reclaim(&rig)?;
+    rig.reclaim()?;
     // A database that cleaned up meanwhile has less.
     let share = kept(&rig)?.saturating_sub(before) as f64 / stored as f64;
     println!("the first tree again: {share:.3} of it on the disk");

@@ -324,7 +324,7 @@ pub trait Catalogue: Send + Sync + 'static {
     async fn properties(&self, nodes: &[NodeId]) -> Result<Vec<(NodeId, Vec<Property>)>>;
     /// Live locks rooted on any of `nodes`.
     async fn locks_on(&self, space: SpaceId, nodes: &[NodeId], now_ms: i64) -> Result<Vec<Lock>>;
-    /// A content by row.
+    /// A content by row; none once nobody refers to it any more, though not all of it may be gone.
     async fn content(&self, id: ContentId) -> Result<Option<Content>>;
     /// Chunk `index` of a content's manifest.
     async fn manifest_chunk(&self, content: ContentId, index: u64) -> Result<Option<ManifestChunk>>;

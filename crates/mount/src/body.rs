@@ -7,19 +7,29 @@ use crate::under_way::Wait;
 use bytes::Bytes;
 use futures_util::{StreamExt, TryStreamExt, stream};
 use holdfast_base::limits::BLOCK_BYTES;
-use holdfast_base::{ByteRange, Error, Result};
+use holdfast_base::{ByteRange, Error, ErrorKind, Result};
 use holdfast_drive::{LeftOut, OpenContent, SaveBody};
 use std::sync::Arc;
 
 /// Bytes of what is saved that are put together at a time.
 pub(crate) const PIECE_BYTES: u64 = BLOCK_BYTES as u64;
 
-/// A range of the old content.
+/// A range of the old content; none of it is there if it went while it was open.
 pub(crate) async fn read_base(base: Option<&Arc<dyn OpenContent>>, range: ByteRange) -> Result<Vec<u8>> {
-    match base {
-        Some(base) => waits_for(Wait::Read, base.read(range)).await,
-        None => Err(Error::internal("a file that is not empty has no content")),
-    }
+    let base = base.ok_or_else(no_longer_kept)?;
+    waits_for(Wait::Read, base.read(range)).await.map_err(of_base)
+}
+
+/// What became of the old content: the file is there, so that it is not found means that somebody else changed the file and no version of it was kept.
+pub(crate) fn of_base(error: Error) -> Error {
+    if error.kind() == ErrorKind::NotFound { no_longer_kept().with_source(error) } else { error }
+}
+
+fn no_longer_kept() -> Error {
+    Error::new(
+        ErrorKind::PreconditionFailed,
+        "the file was changed elsewhere, and what it was before is no longer kept",
+    )
 }
 
 /// Adds a part to what was read.

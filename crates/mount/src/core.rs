@@ -9,14 +9,14 @@ use crate::locks::Locks;
 use crate::meter::Meter;
 use crate::overlay::Room;
 use bytes::Bytes;
-use fuser::{Errno, FileAttr, INodeNo};
+use fuser::{Errno, FileAttr, INodeNo, Notifier};
 use holdfast_base::{ByteRange, ContentId, Error, ErrorKind, NodeId, Result};
 use holdfast_drive::{Durable, Entry, NewAttributes, NewNode, NodeKind, Posix, Special, Tree, XattrRule};
 use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::ffi::OsStr;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 /// What the root is called, whatever its number.
@@ -48,6 +48,8 @@ pub(crate) struct Core {
     pub(crate) known: Mutex<HashMap<NodeId, Option<ContentId>>>,
     /// Locks that hold over all mounts; without, the kernel has them.
     pub(crate) locks: Option<Locks>,
+    /// By what the kernel is told to forget, once it is mounted.
+    notifier: OnceLock<Notifier>,
 }
 
 /// Attributes, as they are shown.
@@ -92,6 +94,26 @@ impl Core {
             settling: tokio::sync::Mutex::default(),
             sparse: Mutex::default(),
             known: Mutex::default(),
+            notifier: OnceLock::new(),
+        }
+    }
+
+    pub(crate) fn notify_by(&self, notifier: Notifier) {
+        let _ = self.notifier.set(notifier);
+    }
+
+    /// Has the kernel forget the pages that it has of a file, on a thread that holds no request: it may wait for such that are being read or written. Begins
+    /// now, whoever waits for it.
+    pub(crate) fn forget_pages(&self, node: NodeId) -> impl Future<Output = ()> + Send + use<> {
+        let ino = self.ino(node);
+        let forgotten = self.notifier.get().cloned().map(|notifier| {
+            // An inode that the kernel does not have is none to forget.
+            tokio::task::spawn_blocking(move || drop(notifier.inval_inode(ino, 0, 0)))
+        });
+        async move {
+            if let Some(forgotten) = forgotten {
+                let _ = forgotten.await;
+            }
         }
     }
 

@@ -8,7 +8,7 @@ use crate::attributes::{file_type, nanoseconds, now_ns};
 use crate::core::{Maker, too_large};
 use crate::errno::{Answer, Told};
 use crate::files::Handle;
-use crate::locks::{self, Asker};
+use crate::locks::Asker;
 use crate::meter::Kind;
 use crate::request::{Face, GENERATION, QUICK_BYTES, answer_xattr};
 use fuser::{
@@ -294,7 +294,7 @@ impl Filesystem for Face {
         let written = self.now(self.op(Kind::Write, request, ino, None), async {
             let file = self.core.handle(fh.0)?.file;
             let at = file.write(&self.core, at, data, clear).await.map_err(|error| too_large(&error))?;
-            Ok((at != offset).then(|| locks::misplaced(&self.core, &file)))
+            Ok((at != offset).then(|| file.is_misplaced(&self.core)))
         });
         // One request is of a few MiB at most.
         let length = u32::try_from(data.len()).unwrap_or(u32::MAX);

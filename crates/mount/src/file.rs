@@ -2,7 +2,7 @@
 
 use crate::ahead::Sealing;
 use crate::attributes::now_ns;
-use crate::body::{PIECE_BYTES, append, next_body, read_base, save_body};
+use crate::body::{PIECE_BYTES, append, next_body, of_base, read_base, save_body};
 use crate::core::Core;
 use crate::meter::waits_for;
 use crate::overlay::{Overlay, Part};
@@ -184,9 +184,10 @@ impl OpenFile {
         }
     }
 
-    /// The kernel may have what was written at another place than where it is.
-    pub(crate) fn is_misplaced(&self) {
+    /// The kernel may have what is not there, or elsewhere: it forgets that, as soon as nothing holds it.
+    pub(crate) fn is_misplaced(&self, core: &Core) -> impl Future<Output = ()> + Send + use<> {
         self.shown.lock().cached = Cached::Unknown;
+        core.forget_pages(self.id)
     }
 
     /// One operation on its content at a time.
@@ -344,7 +345,22 @@ impl OpenFile {
         if self.has_writers() {
             return Ok(());
         }
-        self.save_locked(core, state, Durable::Soon, false).await
+        let saved = self.save_locked(core, state, Durable::Soon, false).await;
+        if saved.as_ref().is_err_and(|error| error.kind() == ErrorKind::PreconditionFailed) {
+            self.give_up(core).await;
+        }
+        saved
+    }
+
+    /// Lets go of what was written and can never be saved, of which its program was told: whoever reads the file sees what others made of it.
+    async fn give_up(&self, core: &Core) {
+        let mut state = self.lock().await;
+        if self.has_writers() || !state.overlay.is_changed() {
+            return;
+        }
+        if let Err(error) = self.take_theirs(core, &mut state).await {
+            tracing::warn!(?error, node = %self.id, "what others made of a file is not known");
+        }
     }
 
     async fn save_as(&self, core: &Core, durable: Durable, passing: bool) -> Result<()> {
@@ -368,7 +384,12 @@ impl OpenFile {
         let started = std::time::Instant::now();
         state.settle_ahead().await?;
         // Reading the old content again while it is replaced is this task's business only.
-        let base = self.open_base(core, &mut state).await?;
+        let base = match self.open_base(core, &mut state).await {
+            Err(error) if error.kind() == ErrorKind::PreconditionFailed => {
+                return self.keep_both(core, &mut state, &shown.entry, None, durable).await;
+            }
+            base => base?,
+        };
         let (base_size, of_blocks) = match &base {
             Some(base) => (base.size(), base.grain() == Some(BLOCK_BYTES as u64)),
             None => (0, false),
@@ -451,29 +472,39 @@ impl OpenFile {
         let size = state.overlay.size();
         let body = ByteRange::whole(size);
         let save = Save { node: beside.node.id, base: None, body, size, posix, keep: false, durable };
-        core.tree.save(save, save_body(state.overlay.clone(), base, (body, LeftOut::default()))).await?;
+        let body = save_body(state.overlay.clone(), base, (body, LeftOut::default()));
+        if let Err(error) = waits_for(Wait::Saved, core.tree.save(save, body)).await {
+            // The next try makes it again, if there is one.
+            core.unmake(&beside).await;
+            return Err(error);
+        }
         tracing::warn!(file = %name, beside = %beside.node.name, "a file was changed elsewhere as well: both are kept");
         metrics::counter!("holdfast_mount_conflicts_total").increment(1);
-        // From now on, this is what the other made of it.
-        if let Some(theirs) = core.tree.entry(self.id).await? {
-            self.saved(core, state, theirs, Durable::Soon);
-            self.shown.lock().cached = Cached::Unknown;
-        } else {
-            state.overlay = Overlay::new(size, core.room.clone());
-            self.shown.lock().unsaved_bytes = None;
-            self.lost_its_name();
-        }
+        self.take_theirs(core, state).await?;
         Err(Error::new(
             ErrorKind::PreconditionFailed,
             format!("{name} was changed elsewhere: what was written here is {}", beside.node.name),
         ))
     }
 
+    /// From now on, it is what the other made of it.
+    async fn take_theirs(&self, core: &Core, state: &mut State) -> Result<()> {
+        if let Some(theirs) = core.tree.entry(self.id).await? {
+            self.saved(core, state, theirs, Durable::Soon);
+            drop(self.is_misplaced(core));
+        } else {
+            state.overlay = Overlay::new(state.overlay.size(), core.room.clone());
+            self.shown.lock().unsaved_bytes = None;
+            self.lost_its_name();
+        }
+        Ok(())
+    }
+
     pub(crate) async fn open_base(&self, core: &Core, state: &mut State) -> Result<Option<Arc<dyn OpenContent>>> {
         if state.base.is_none()
             && let Some(content) = self.shown().entry.node.content
         {
-            state.base = Some(core.tree.open(content).await?);
+            state.base = Some(core.tree.open(content).await.map_err(of_base)?);
         }
         Ok(state.base.clone())
     }

@@ -111,9 +111,7 @@ impl Mounted {
         let (session, device) = session(face, &at, options).map_err(|error| {
             Error::from(error).context(format!("{} could not be mounted on (is /dev/fuse there?)", at.display()))
         })?;
-        if let Some(locks) = &core.locks {
-            locks.notify_by(session.notifier());
-        }
+        core.notify_by(session.notifier());
         let mut tasks = vec![
             tokio::spawn(crate::locks::keep(core.clone())),
             tokio::spawn(tick(core.clone())),

@@ -39,6 +39,15 @@ impl Core {
         Ok(())
     }
 
+    /// Removes an empty file that was made here, and that nobody has a use for.
+    pub(crate) async fn unmake(&self, entry: &Entry) {
+        let (Some(parent), Ok(name)) = (entry.node.parent, NodeName::new(&entry.node.name)) else { return };
+        let removed = self.tree.unlink(Unlink { parent, name, folder: false, leave: leave(false) }).await;
+        if let Err(error) = removed {
+            tracing::warn!(?error, file = %entry.node.name, "an empty file is left that was to take what could not be saved");
+        }
+    }
+
     /// A file that is open lost a name; it may have others, also by another mount.
     async fn lost_a_name(&self, file: &OpenFile) {
         match self.tree.entry(file.id).await {

@@ -9,6 +9,7 @@ use bytes::Bytes;
 use holdfast_base::{Error, Result, Uid};
 use holdfast_meta::{BlockPlace, MovedBlock, Pack, PackState};
 use holdfast_seal::block::record_is_intact;
+use holdfast_seal::pack::{ENTRY_BYTES, PACK_HEADER_BYTES, TRAILER_BYTES};
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 
@@ -106,7 +107,7 @@ async fn rewrite_sparse(engine: &Engine, report: &mut ReclaimReport) -> Result<u
         let Some(last) = page.last() else { break };
         after = Some(last.id);
         for pack in page.into_iter().filter(|pack| pack.state == PackState::Sealed && pack.live_bytes > 0) {
-            if is_sparse(&pack) {
+            if is_sparse(engine, &pack).await? {
                 sparse.push(pack);
             } else if pack.total_bytes < small_bytes {
                 small.push(pack);
@@ -125,8 +126,18 @@ async fn rewrite_sparse(engine: &Engine, report: &mut ReclaimReport) -> Result<u
     Ok(sparse.len() as u64)
 }
 
-fn is_sparse(pack: &Pack) -> bool {
-    (pack.live_bytes as f64) < LIVE_SHARE_MIN * pack.total_bytes as f64
+/// Whether a copy of what is alive is less than half as large. Of small records it is their places in the pack's index that make the most of it, and a copy
+/// has those as well: without them counted, such a pack would be copied again and again.
+async fn is_sparse(engine: &Engine, pack: &Pack) -> Result<bool> {
+    let is_less = |bytes: u64| (bytes as f64) < LIVE_SHARE_MIN * pack.total_bytes as f64;
+    let (mut copy_bytes, mut from) = (pack.live_bytes + (PACK_HEADER_BYTES + TRAILER_BYTES) as u64, 0);
+    while is_less(copy_bytes) {
+        let blocks = engine.catalogue().pack_blocks(pack.id, from, STEP_BLOCKS).await?;
+        let Some((_, last)) = blocks.last() else { return Ok(true) };
+        from = last.place.offset + 1;
+        copy_bytes += (blocks.len() * ENTRY_BYTES) as u64;
+    }
+    Ok(false)
 }
 
 /// Blocks on their way to the open pack; of several packs at a time, since where a sync ends a pack the copies would be as small as the

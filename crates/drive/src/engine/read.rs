@@ -133,8 +133,15 @@ impl Reading {
                 Err(error) => return Err(error),
             }
         }
+        self.is_kept().await?;
         let cause = last.map_or_else(|| "the catalogue does not know it".to_owned(), |(_, error)| error.to_string());
         Err(Error::damaged(format!("block {id} cannot be read ({cause}); run `holdfast check --read-data`")))
+    }
+
+    /// `NotFound` if the content went while it was read, as an old version does by and by: that something of it is missing is no damage then.
+    async fn is_kept(&self) -> Result<()> {
+        let kept = self.shared.catalogue.content(self.content.id).await?;
+        kept.map(drop).ok_or_else(|| Error::not_found("this content is no longer kept"))
     }
 }
 
@@ -226,8 +233,10 @@ impl Chunks {
 
     async fn load(&self, index: u64) -> Result<Arc<ManifestChunk>> {
         let Reading { shared, keys, content } = &*self.reading;
-        let chunk = shared.catalogue.manifest_chunk(content.id, index).await?;
-        let chunk = chunk.ok_or_else(|| Error::damaged("a part of a file's manifest is missing"))?;
+        let Some(chunk) = shared.catalogue.manifest_chunk(content.id, index).await? else {
+            self.reading.is_kept().await?;
+            return Err(Error::damaged("a part of a file's manifest is missing"));
+        };
         if keys.chunk_tag(&content.nonce, index, chunk.blocks.iter().copied()) != chunk.tag {
             return Err(Error::damaged("a file's manifest fails its integrity check"));
         }

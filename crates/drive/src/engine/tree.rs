@@ -147,6 +147,14 @@ impl EngineTree {
         self.engine.reading(entered.keys(&self.who)?, content)
     }
 
+    /// What a save was made of. The file has another content if that is no longer kept.
+    async fn base(&self, entered: &Entered, content: ContentId) -> Result<Arc<Reading>> {
+        self.reading(entered, content).await.map_err(|error| match error.kind() {
+            ErrorKind::NotFound => Error::new(ErrorKind::PreconditionFailed, "the file was changed meanwhile"),
+            _ => error,
+        })
+    }
+
     /// Ids of the blocks before and after what is sent.
     async fn kept(&self, entered: &Entered, save: &Save) -> Result<(Vec<BlockId>, Vec<BlockId>)> {
         let block = BLOCK_BYTES as u64;
@@ -155,7 +163,7 @@ impl EngineTree {
             return Ok((Vec::new(), Vec::new()));
         }
         let base = save.base.ok_or_else(|| Error::internal("there is nothing to be kept of an empty file"))?;
-        let base = self.reading(entered, base).await?;
+        let base = self.base(entered, base).await?;
         let aligned = save.body.start.is_multiple_of(block) && (!after || save.body.end.is_multiple_of(block));
         if !aligned || !base.has_blocks_of(BLOCK_BYTES) || (after && base.size() != save.size) {
             return Err(Error::internal("a part of a file is to be kept that is not made of blocks"));
@@ -188,7 +196,7 @@ impl EngineTree {
         };
         let mut add = |start, blocks| within.insert(start, blocks).map_or(Ok(()), |_| Err(wrong()));
         if !stay.is_empty() {
-            let base = self.reading(entered, save.base.ok_or_else(wrong)?).await?;
+            let base = self.base(entered, save.base.ok_or_else(wrong)?).await?;
             let end = if base.has_blocks_of(BLOCK_BYTES) { base.size().min(save.body.end) } else { 0 };
             let mut after = first;
             for range in stay {

@@ -223,6 +223,59 @@ async fn a_sparse_pack_is_rewritten_under_a_reader() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_pack_of_small_records_is_not_copied_again_and_again() {
+    let rig = Rig::new().await;
+    // Zeros, of which a few bytes are left.
+    rig.put("file", &vec![0; 300_000]).await.expect("writes");
+    rig.reclaim().await;
+    let packs = rig.memory_packs().await;
+    assert_eq!(packs.len(), 1);
+    for _ in 0..2 {
+        assert_eq!(rig.reclaim().await, holdfast_drive::care::ReclaimReport::default());
+        assert_eq!(rig.memory_packs().await, packs);
+    }
+    // What dies of it is given back all the same.
+    for number in 1..20_u8 {
+        rig.put(&format!("file-{number}"), &vec![number; 300_000]).await.expect("writes");
+    }
+    rig.reclaim().await;
+    for number in 1..20 {
+        rig.engine.remove(&rig.ana, &at(&format!("file-{number}")), Conditions::default()).await.expect("removes");
+    }
+    rig.engine.purge_trash(&rig.ana, "ana", None).await.expect("purges");
+    let report = rig.reclaim().await;
+    assert!(report.packs_rewritten + report.packs_deleted > 0, "{report:?}");
+    assert_eq!(rig.get("file").await.expect("reads"), vec![0; 300_000]);
+    rig.assert_sound().await;
+}
+
+/// Of a version that goes while it is read, the reader gets no other bytes, and nobody is sent to look for damage.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_content_that_goes_while_it_is_read_is_not_called_damaged() {
+    let rig = Rig::new().await;
+    rig.put("file", &even_bytes(1, 20 * MIB)).await.expect("writes");
+    let walk = rig.engine.walk(&rig.ana, &at("file")).await.expect("walks");
+    let range = ByteRange::whole(20 * MIB as u64);
+    let mut reader = rig.engine.read(&rig.ana, &walk, range).await.expect("begins");
+    let first = reader.next().await.expect("has a piece").expect("reads");
+    rig.engine.remove(&rig.ana, &at("file"), Conditions::default()).await.expect("removes");
+    rig.engine.purge_trash(&rig.ana, "ana", None).await.expect("purges");
+    rig.reclaim().await;
+    rig.engine.give_memory_back();
+    let (mut found, mut end) = (first.to_vec(), None);
+    while let Some(piece) = reader.next().await {
+        match piece {
+            Ok(piece) => found.extend_from_slice(&piece),
+            Err(error) => end = Some(error.kind()),
+        }
+    }
+    assert_eq!(end, Some(ErrorKind::NotFound));
+    assert!(even_bytes(1, 20 * MIB).starts_with(&found));
+    let again = rig.engine.read(&rig.ana, &walk, range).await.map(drop).expect_err("is gone");
+    assert_eq!(again.kind(), ErrorKind::NotFound);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_flipped_bit_is_noticed_by_readers_and_by_check() {
     let rig = Rig::new().await;
     rig.put("file", &even_bytes(1, 100_000)).await.expect("writes");

@@ -85,16 +85,23 @@ pub async fn garbage_is_released_step_by_step(catalogue: &Place) {
     let pack = stage.pack(1).await;
     let content = blocks((0..20).map(|name| written(name, pack)).collect());
     let file = catalogue.commit_file(stage.space, &path("a/b/blocks"), content, 0, &stage.guard()).await;
-    file.expect("commits").expect("has every block");
+    let content = file.expect("commits").expect("has every block").node.content.expect("has content");
     assert!(stage.usage().await.stored_raw_bytes > 0);
     stage.remove("a").await.expect("removes");
     catalogue.purge_trash(stage.space, None).await.expect("purges");
+    let mut was_whole = 0;
     loop {
         super::finish(catalogue).await;
+        // Who reads it until it goes is not told that it is damaged.
+        let blocks = catalogue.all_blocks(None, 99).await.expect("reads").len();
+        let is_whole = blocks == 20 && catalogue.manifest_chunk(content, 0).await.expect("reads").is_some();
+        assert!(is_whole || catalogue.content(content).await.expect("reads").is_none(), "{blocks} blocks");
+        was_whole += u32::from(is_whole);
         if catalogue.release_garbage(1).await.expect("releases") == 0 {
             break;
         }
     }
+    assert!(was_whole > 0);
     let usage = stage.usage().await;
     assert_eq!((usage.stored_raw_bytes, usage.stored_sealed_bytes), (0, 0));
     assert!(catalogue.all_contents(None, 9).await.expect("reads").is_empty());

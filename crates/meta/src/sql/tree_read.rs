@@ -44,16 +44,23 @@ pub(super) fn count_below(link: &dyn Link, folder: NodeId, limit: usize) -> Done
     sql::only(link, sql, (folder.0, codec::rows(limit)), |row| row.get(0))
 }
 
-/// A content by row.
+macro_rules! kept {
+    () => {
+        "WHERE id = ?1 AND NOT EXISTS (SELECT 1 FROM spent WHERE content_id = content.id)"
+    };
+}
+
+/// A content by row; none once nobody refers to it any more, though rows of it may be left.
 pub(super) fn content(link: &dyn Link, id: ContentId) -> Done<Option<Content>> {
     let sql = match link.dialect() {
         // A content under another's number would pass every check of its own.
         Dialect::Sqlite => concat!(
             "SELECT sum = row_sum(id, space_id, size, block_bytes, blocks, nonce, tag, inline), ",
             content_columns!(),
-            " FROM content WHERE id = ?1"
+            " FROM content ",
+            kept!()
         ),
-        Dialect::Postgres => concat!("SELECT TRUE, ", content_columns!(), " FROM content WHERE id = ?1"),
+        Dialect::Postgres => concat!("SELECT TRUE, ", content_columns!(), " FROM content ", kept!()),
     };
     sql::first(link, sql, [id.0], |row| {
         if !row.get::<bool>(0)? {

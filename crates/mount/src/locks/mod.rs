@@ -21,18 +21,17 @@ pub(crate) use session::{keep, leave};
 
 use crate::core::Core;
 use crate::errno::{Answer, Told, errno};
-use crate::file::OpenFile;
 use crate::meter::waits_for;
 use crate::under_way::Wait;
-use fuser::{Errno, Notifier};
+use fuser::Errno;
 use holdfast_base::{ByteRange, Error, ErrorKind, NodeId, Result};
 use holdfast_drive::posix_locks::{FILES_MAX, HELD_MAX, Held, LockAnswer, LockAsk, LockKey, Locking, Patience};
 use parking_lot::Mutex;
 use session::Session;
 use state::FileLocks;
 use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use thread::Waiting;
 use tokio::sync::{Semaphore, watch};
@@ -58,7 +57,6 @@ pub(crate) struct Locks {
     tickets: AtomicU64,
     lost: Mutex<HashSet<u64>>,
     has_lost: AtomicBool,
-    notifier: OnceLock<Notifier>,
 }
 
 /// Who asks.
@@ -101,13 +99,7 @@ impl Locks {
             tickets: AtomicU64::new(0),
             lost: Mutex::default(),
             has_lost: AtomicBool::new(false),
-            notifier: OnceLock::new(),
         }
-    }
-
-    /// By what the kernel is told to forget.
-    pub(crate) fn notify_by(&self, notifier: Notifier) {
-        let _ = self.notifier.set(notifier);
     }
 
     /// Whether locks were lost that were taken through a handle.
@@ -423,32 +415,12 @@ async fn look_again(core: &Arc<Core>, node: NodeId) -> Result<()> {
             Some(false) => return Ok(()),
             Some(true) => {
                 core.knows(&entry);
-                forget(core, node).await;
+                core.forget_pages(node).await;
                 file.is_cached(entry.node.content);
                 return Ok(());
             }
         }
     }
-}
-
-/// Has the kernel forget what it has of a file, on a thread that holds no request. It may wait for pages that are being read or written.
-fn forget(core: &Core, node: NodeId) -> impl Future<Output = ()> + Send + use<> {
-    let ino = core.ino(node);
-    let forgotten = core.locking().ok().and_then(|locks| locks.notifier.get()).cloned().map(|notifier| {
-        // An inode that the kernel does not have is none to forget.
-        tokio::task::spawn_blocking(move || drop(notifier.inval_inode(ino, 0, 0)))
-    });
-    async move {
-        if let Some(forgotten) = forgotten {
-            let _ = forgotten.await;
-        }
-    }
-}
-
-/// What was appended went elsewhere than the kernel thought, and may have in its cache: it forgets that, as soon as nothing holds it.
-pub(crate) fn misplaced(core: &Core, file: &OpenFile) -> impl Future<Output = ()> + Send + use<> {
-    file.is_misplaced();
-    forget(core, file.id)
 }
 
 /// What a program is told of a table that says no.
