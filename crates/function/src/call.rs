@@ -219,6 +219,12 @@ async fn feed(input: &mut (dyn AsyncRead + Send + Unpin), to: &mut Option<Sender
     std::future::pending().await
 }
 
+/// Reads what is in a pipe now, as the kernel knows it: the runtime reads nothing from a pipe of which it was not told yet that there is something in it, and
+/// a program that was quick has ended before that.
+pub(crate) fn read_now(from: &Receiver, chunk: &mut [u8]) -> io::Result<usize> {
+    Ok(rustix::io::read(from, chunk)?)
+}
+
 /// What came from a pipe.
 #[derive(Default)]
 struct Taken {
@@ -275,10 +281,32 @@ impl Taken {
     fn rest(&mut self, from: &Receiver) {
         let mut chunk = vec![0; CHUNK_BYTES];
         for _ in 0..LEFT_CHUNKS_MAX {
-            match from.try_read(&mut chunk) {
+            match read_now(from, &mut chunk) {
                 Ok(bytes) if bytes > 0 => self.take(&chunk[..bytes]),
                 _ => return,
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_written_before_the_runtime_heard_of_it_is_taken() {
+        // Nothing is heard of while this one's only thread is busy.
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+        runtime.block_on(async {
+            let (from, to) = rustix::pipe::pipe().expect("a pipe");
+            rustix::io::write(&to, b"new\n").expect("written");
+            let from = Receiver::from_owned_fd(from).expect("registered");
+            let mut output = Taken::new(100);
+            output.rest(&from);
+            assert_eq!(output.bytes, b"new\n");
+            // And nothing more is waited for.
+            output.rest(&from);
+            assert_eq!((output.bytes.len(), output.over), (4, false));
+        });
     }
 }

@@ -1,5 +1,6 @@
 //! A program that was started under its policy, and has pipes for its standard streams.
 
+use crate::call::read_now;
 use crate::code::FOLDER;
 use crate::store::Function;
 use holdfast_base::{Error, Result};
@@ -108,7 +109,7 @@ impl Instance {
     pub(crate) fn last_words(&self) -> Option<String> {
         let outcome = self.outcome().transpose()?;
         let mut log = [0; WORDS_BYTES];
-        let bytes = self.log.try_read(&mut log).unwrap_or(0);
+        let bytes = read_now(&self.log, &mut log).unwrap_or(0);
         let log = String::from_utf8_lossy(&log[..bytes]);
         let end = outcome.map_or_else(|error| error.to_string(), |outcome| outcome.status.to_string());
         Some(format!("{end} {}", log.trim()).trim_end().to_owned())
