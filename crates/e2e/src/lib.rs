@@ -50,6 +50,7 @@ pub mod networked;
 pub mod objects;
 pub mod older;
 pub mod others;
+pub mod relay;
 pub mod rig;
 pub mod sftp;
 pub mod wait;

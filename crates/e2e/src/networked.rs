@@ -2,11 +2,10 @@
 
 use std::fs;
 use std::io::{Read, Write};
-use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::thread;
 
 use holdfast_testkit::http::Client;
 use holdfast_testkit::server::ServerOptions;
@@ -15,6 +14,7 @@ use holdfast_testkit::services::free_port;
 use crate::Outcome;
 use crate::care::expect_clean;
 use crate::mounted::Mount;
+use crate::relay::relay;
 use crate::rig::{NAME, PASSWORD, Rig, make_token};
 
 /// A served drive, folders to mount on, and a token.
@@ -161,16 +161,20 @@ pub struct Cable {
 impl Cable {
     /// One to this service, of a machine that is off.
     pub fn to(service: SocketAddr) -> Outcome<Self> {
-        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
-        let cable = Self { address: listener.local_addr()?, power: Arc::new(Mutex::new(Box::new(|| false))) };
-        let own = cable.clone();
-        thread::spawn(move || {
-            for machine in listener.incoming().flatten() {
-                // A broken connection is the business of its two ends, which see it end.
-                let _ = own.join(machine, service);
+        let power: Arc<Mutex<Power>> = Arc::new(Mutex::new(Box::new(|| false)));
+        let of_machine = power.clone();
+        let address = relay(service, move |_, mut from, mut to| {
+            let mut bytes = vec![0; 64 << 10];
+            while let read @ 1.. = from.read(&mut bytes)? {
+                let is_on = of_machine.lock().unwrap_or_else(PoisonError::into_inner)();
+                if !is_on {
+                    break;
+                }
+                to.write_all(&bytes[..read])?;
             }
-        });
-        Ok(cable)
+            Ok(())
+        })?;
+        Ok(Self { address, power })
     }
 
     /// Where the machine finds the service.
@@ -181,26 +185,5 @@ impl Cable {
     /// The machine is on as long as this says so.
     pub fn power(&self, power: impl Fn() -> bool + Send + 'static) {
         *self.power.lock().unwrap_or_else(PoisonError::into_inner) = Box::new(power);
-    }
-
-    fn join(&self, machine: TcpStream, service: SocketAddr) -> std::io::Result<()> {
-        let service = TcpStream::connect(service)?;
-        for end in [&machine, &service] {
-            end.set_nodelay(true)?;
-        }
-        for (from, to) in [(machine.try_clone()?, service.try_clone()?), (service, machine)] {
-            let power = Arc::clone(&self.power);
-            thread::spawn(move || {
-                let (mut bytes, is_on) = (vec![0; 64 << 10], || power.lock().unwrap_or_else(PoisonError::into_inner)());
-                while let Ok(read @ 1..) = (&from).read(&mut bytes) {
-                    if !is_on() || (&to).write_all(&bytes[..read]).is_err() {
-                        break;
-                    }
-                }
-                // Whichever is over, both are.
-                let _ = (from.shutdown(Shutdown::Both), to.shutdown(Shutdown::Both));
-            });
-        }
-        Ok(())
     }
 }

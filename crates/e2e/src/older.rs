@@ -5,12 +5,13 @@
 //! a request's body.
 
 use std::collections::HashSet;
-use std::io::{Read, Write};
-use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::io::{self, Read, Write};
+use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::Outcome;
+use crate::relay::{Says, relay};
 
 /// What a client says before its first frame.
 const PREFACE_BYTES: usize = 24;
@@ -31,27 +32,13 @@ pub struct Older {
 impl Older {
     /// One for which operations end before this number (24 at least), in front of a server without TLS.
     pub fn start(server: SocketAddr, unknown_from: u8) -> Outcome<Self> {
-        let listener = TcpListener::bind("127.0.0.1:0")?;
-        let older = Self { address: listener.local_addr()?, unknown: Arc::default() };
-        let unknown = older.unknown.clone();
-        std::thread::spawn(move || {
-            for client in listener.incoming().flatten() {
-                let Ok(there) = TcpStream::connect(server) else { continue };
-                let (Ok(back), Ok(here)) = (there.try_clone(), client.try_clone()) else { continue };
-                let unknown = unknown.clone();
-                std::thread::spawn(move || {
-                    // An end that is gone ends the other.
-                    let _ = ask(&client, &there, unknown_from, &unknown);
-                    let _ = there.shutdown(Shutdown::Both);
-                    let _ = client.shutdown(Shutdown::Both);
-                });
-                std::thread::spawn(move || {
-                    let _ = std::io::copy(&mut &back, &mut &here);
-                    let _ = here.shutdown(Shutdown::Both);
-                });
-            }
-        });
-        Ok(older)
+        let unknown = Arc::<AtomicU64>::default();
+        let counted = unknown.clone();
+        let address = relay(server, move |who, mut from, mut to| match who {
+            Says::Client => ask(from, to, unknown_from, &counted),
+            Says::Service => io::copy(&mut from, &mut to).map(drop),
+        })?;
+        Ok(Self { address, unknown })
     }
 
     /// Where it listens.
@@ -66,7 +53,7 @@ impl Older {
 }
 
 /// What a client says, frame by frame.
-fn ask(mut client: &TcpStream, mut server: &TcpStream, unknown_from: u8, unknown: &AtomicU64) -> std::io::Result<()> {
+fn ask(mut client: &TcpStream, mut server: &TcpStream, unknown_from: u8, unknown: &AtomicU64) -> io::Result<()> {
     let mut preface = [0; PREFACE_BYTES];
     client.read_exact(&mut preface)?;
     server.write_all(&preface)?;
