@@ -222,6 +222,40 @@ async fn a_sparse_pack_is_rewritten_under_a_reader() {
     rig.assert_sound().await;
 }
 
+/// A program that saves every two seconds for fifty minutes.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_saved_all_the_time_takes_no_more_room_than_the_versions_that_stay() {
+    const BYTES: usize = 20_000;
+    let rig = Rig::new().await;
+    let saves = 25 * 60_u64;
+    for number in 0..saves {
+        rig.put("file", &even_bytes(number, BYTES)).await.expect("writes");
+        rig.clock.advance(2_000);
+        if number % 30 == 29 {
+            rig.reclaim().await;
+        }
+    }
+    let versions = rig.engine.versions(&rig.ana, &at("file")).await.expect("lists");
+    // Of each ten seconds one but for the last ten minutes, of which each is there; and what lies across their ends.
+    let expected = 240 + 300;
+    assert!(versions.len().abs_diff(expected) <= 3, "{} versions", versions.len());
+    let mut found = std::collections::BTreeSet::new();
+    for version in &versions {
+        let walk = rig.engine.walk_version(&rig.ana, &at("file"), version.seq).await.expect("walks");
+        let stream = rig.engine.read(&rig.ana, &walk, ByteRange::whole(BYTES as u64)).await.expect("begins");
+        let content = drain(stream).await.expect("reads");
+        found.insert((0..saves).find(|number| content[..64] == even_bytes(*number, 64)).expect("was saved"));
+    }
+    assert_eq!(found.len(), versions.len(), "each is another");
+    assert!((saves - 290..saves - 1).all(|number| found.contains(&number)), "the last ten minutes are whole");
+    let marks = (1..240).filter(|mark| found.contains(&(mark * 5 - 1)) || found.contains(&(mark * 5))).count();
+    assert_eq!(marks, 239, "what it was at each ten seconds is there");
+    // Packs that are half alive stay as they are.
+    let least = (versions.len() * BYTES) as u64;
+    assert!((least..3 * least).contains(&rig.pack_bytes().await), "{} of {least}", rig.pack_bytes().await);
+    rig.assert_sound().await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_pack_of_small_records_is_not_copied_again_and_again() {
     let rig = Rig::new().await;
