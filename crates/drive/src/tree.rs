@@ -54,6 +54,10 @@ pub trait Tree: Send + Sync + 'static {
     fn leaves_out(&self) -> bool {
         false
     }
+    /// Whether a save of a whole file of this size is answered now, where one of a part would wait for a server that is away.
+    fn prefers_whole(&self, _size: u64) -> bool {
+        false
+    }
     /// Seals a whole block of what a later [`Self::save`] is to have; none if the space has it already, which the save finds. `Unsupported` where
     /// [`Self::seals_here`] says no.
     async fn seal_ahead(&self, _block: Vec<Bytes>) -> Result<Option<SealedAhead>> {
@@ -249,6 +253,10 @@ pub trait Deferring: Tree {
     /// none may be if it is 0. At most [`PREPARED_BYTES_MAX`].
     fn prepared_bytes_max(&self) -> u64 {
         0
+    }
+    /// Whether the server is not to be reached at present, as far as anybody found out.
+    fn is_away(&self) -> bool {
+        false
     }
     /// Whether there is room here for more of such content now; if not, it is saved in the usual way.
     fn has_room(&self) -> bool {

@@ -3,7 +3,7 @@
 
 use std::fs::{self, File};
 use std::io::{ErrorKind, Write};
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -102,6 +102,45 @@ fn files_of_up_to_16_mib_are_closed_while_the_server_is_away_and_survive_kills()
     File::open(&folder)?.sync_all()?;
     assert!(net.client().get(&format!("{HOME}/d/last"))?.body == content(4));
     until("nothing waits any more", SOON, || spooled(&net.first("mnt")[2]).is_ok_and(|left| left.is_empty()))?;
+    net.end([mount])
+}
+
+#[test]
+fn a_part_of_a_file_is_closed_while_the_server_is_away_if_the_rest_is_here() -> Outcome {
+    let mut net = Net::new()?;
+    let mount = net.mount_first("mnt", &["--deadline", "3"])?;
+    let folder = mount.at().join("d");
+    fs::create_dir(&folder)?;
+    let (known, unknown) = (random(1, 5_000_000), random(2, 5_000_000));
+    fs::write(folder.join("known"), &known)?;
+    File::open(&folder)?.sync_all()?;
+    net.client().put(&format!("{HOME}/d/unknown"), unknown.clone())?.expect_status(201)?;
+    assert!(fs::read(folder.join("known"))? == known);
+    until("the other is seen", SOON, || fs::metadata(folder.join("unknown")).is_ok())?;
+    net.rig.server.kill_9()?;
+    std::thread::sleep(Duration::from_secs(8));
+    let change = |name: &str, at: u64| -> std::io::Result<()> {
+        let file = File::options().write(true).open(folder.join(name))?;
+        file.write_all_at(b"in the middle", at)?;
+        close(file)
+    };
+    change("known", 3_000_000)?;
+    change("known", 100)?;
+    let mut expected = known;
+    expected[3_000_000..3_000_013].copy_from_slice(b"in the middle");
+    expected[100..113].copy_from_slice(b"in the middle");
+    assert!(fs::read(folder.join("known"))? == expected);
+    // What is not here cannot be written around.
+    assert_eq!(change("unknown", 3_000_000).map_err(|error| error.kind()), Err(ErrorKind::TimedOut));
+    mount.kill_9()?;
+    net.rig.start_again()?;
+    let mount = net.mount_first("mnt", &[])?;
+    for (name, content) in [("known", &expected), ("unknown", &unknown)] {
+        assert!(fs::read(folder.join(name))? == *content, "{name}");
+        assert!(net.client().get(&format!("{HOME}/d/{name}"))?.body == *content, "{name}");
+    }
+    let names: Vec<_> = fs::read_dir(&folder)?.map(|entry| entry.map(|entry| entry.file_name())).collect();
+    assert_eq!(names.len(), 2, "{names:?}");
     net.end([mount])
 }
 

@@ -18,6 +18,8 @@ const AGAIN: (Duration, Duration) = (Duration::from_secs(5), Duration::from_mins
 
 /// Hands over what waits, until it is stopped.
 pub(super) async fn run(shared: Arc<Shared>) {
+    // Who goes on while the server is away has to have heard it before.
+    let _ = shared.inner.has_locks().await;
     let mut looks = tokio::time::interval(LOOK);
     looks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     let mut tried = (Instant::now(), AGAIN.0);

@@ -30,7 +30,7 @@ mod recover;
 mod replay;
 mod state;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 mod tree;
 mod view;
 

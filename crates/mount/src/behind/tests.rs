@@ -20,15 +20,15 @@ use std::time::Duration;
 const PASSWORD: &str = "correct horse battery staple, twice";
 const MIB: usize = 1 << 20;
 
-struct Rig {
+pub(crate) struct Rig {
     engine: Engine,
     faults: Arc<Faults>,
     ana: Arc<Session>,
-    folder: tempfile::TempDir,
+    pub(crate) folder: tempfile::TempDir,
 }
 
 impl Rig {
-    async fn new() -> Self {
+    pub(crate) async fn new() -> Self {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("catalogue.db");
         let catalogue = Arc::new(SqliteCatalogue::open(&path, &Options::default()).expect("opens"));
@@ -45,6 +45,11 @@ impl Rig {
         accounts.create(person).await.expect("makes an account");
         let ana = Arc::new(accounts.open("ana", Proof::Password(&password)).await.expect("opens it"));
         Self { engine, faults, ana, folder }
+    }
+
+    /// The tree of a mount that answers nothing first.
+    pub(crate) async fn tree(&self) -> Arc<dyn Tree> {
+        self.engine.tree(self.ana.clone(), "ana").await.expect("a tree")
     }
 
     /// A mount's tree, whose journal is where the one before had its own.
@@ -65,7 +70,7 @@ impl Rig {
 
     /// Files as the catalogue has them, with their bytes.
     async fn catalogue_has(&self, name: &str) -> Option<Vec<u8>> {
-        let tree = self.engine.tree(self.ana.clone(), "ana").await.expect("a tree");
+        let tree = self.tree().await;
         let found = tree.lookup(tree.root(), &node_name(name)).await.expect("looks")?;
         Some(read(&*tree, &found).await.expect("reads"))
     }
@@ -75,7 +80,7 @@ fn node_name(name: &str) -> NodeName {
     NodeName::new(name).expect("a name")
 }
 
-fn bytes(seed: u64, length: usize) -> Vec<u8> {
+pub(crate) fn bytes(seed: u64, length: usize) -> Vec<u8> {
     let mut bytes = vec![0; length];
     Prng::new(seed).fill(&mut bytes);
     bytes
@@ -86,14 +91,14 @@ fn body(content: &[u8]) -> SaveBody {
     stream::iter(pieces).boxed().into()
 }
 
-async fn make(tree: &dyn Tree, name: &str) -> Entry {
+pub(crate) async fn make(tree: &dyn Tree, name: &str) -> Entry {
     let posix = Posix { mode: 0o644, ..Posix::default() };
     let new = NewNode { parent: tree.root(), name: node_name(name), kind: NodeKind::File, posix };
     tree.create(new, Bytes::new(), Durable::Soon).await.expect("made")
 }
 
 /// Saves all of a file, as closing it does.
-async fn save(tree: &dyn Tree, file: &Entry, content: &[u8]) -> Result<Entry> {
+pub(crate) async fn save(tree: &dyn Tree, file: &Entry, content: &[u8]) -> Result<Entry> {
     let (node, base, size) = (file.node.id, file.node.content, content.len() as u64);
     let body_range = ByteRange::whole(size);
     let posix = Posix { mode: 0o644, ..Posix::default() };
@@ -106,7 +111,7 @@ async fn read(tree: &dyn Tree, entry: &Entry) -> Result<Vec<u8>> {
     tree.open(content).await?.read(ByteRange::whole(entry.node.size)).await
 }
 
-async fn look(tree: &dyn Tree, name: &str) -> Entry {
+pub(crate) async fn look(tree: &dyn Tree, name: &str) -> Entry {
     tree.lookup(tree.root(), &node_name(name)).await.expect("looks").expect("is there")
 }
 

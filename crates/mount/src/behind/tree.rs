@@ -97,6 +97,11 @@ impl Tree for Behind {
         self.shared.inner.leaves_out()
     }
 
+    fn prefers_whole(&self, size: u64) -> bool {
+        let inner = &self.shared.inner;
+        size <= inner.prepared_bytes_max() && inner.is_away() && inner.has_room()
+    }
+
     async fn seal_ahead(&self, block: Vec<Bytes>) -> Result<Option<SealedAhead>> {
         self.shared.inner.seal_ahead(block).await
     }

@@ -129,6 +129,10 @@ impl Deferring for Remote {
         if self.spool.is_some() { REPEATED_BYTES_MAX } else { 0 }
     }
 
+    fn is_away(&self) -> bool {
+        self.shared.link.is_away()
+    }
+
     fn has_room(&self) -> bool {
         self.spool.as_ref().is_some_and(|spool| spool.has_room())
     }
