@@ -1,6 +1,6 @@
 #!/usr/bin/env node
-// Runs suites of tests side by side, the longest first, and prints what each said when it ends: as many as there are processors, as many beside
-// them of those that wait for most of their time (one of any kind when these are done), and while the processors are idle all the same, up to as many more.
+// Runs suites of tests side by side, the longest first, and prints what each said when it ends: as many as there are processors, and as many beside
+// them of those that wait for most of their time (one of any kind when these are done).
 //
 //   scripts/suites.mjs [all] [short] [engines] [web] [lint] [NAME...]
 //
@@ -12,7 +12,7 @@
 //     NAME     the test program of that name (mount_net, or transfer/lib for a crate's units)
 //
 //   HOLDFAST_BIN  the program under test (default: target/ci/holdfast)
-//   SUITES_JOBS   how many run at once, without those that wait and those that fill what is idle (default: as many as there are processors)
+//   SUITES_JOBS   how many run at once, without those that wait (default: as many as there are processors)
 //   SUITES_LOG    a folder for what each said and a table: seconds each took, seconds of processors, name, exit code
 //
 // One that takes longer than its bound is ended with all it started and counts as failed. Of a few that failed, each is run once more when
@@ -23,7 +23,6 @@ import { mkdirSync, readFileSync, readdirSync, writeFileSync } from "node:fs";
 import { availableParallelism } from "node:os";
 import { basename, dirname, join, resolve } from "node:path";
 import process from "node:process";
-import { setTimeout } from "node:timers/promises";
 
 const ROOT = resolve(dirname(new URL(import.meta.url).pathname), "..");
 process.chdir(ROOT);
@@ -85,7 +84,7 @@ function run(command, args, { cwd = ROOT, env = {}, echo = false, minutes = MINU
         };
         child.stdout.on("data", (chunk) => said.push(chunk));
         child.stderr.on("data", keep);
-        const clock = globalThis.setTimeout(() => {
+        const clock = setTimeout(() => {
             said.push(Buffer.from(`\nsuites: ended after ${minutes} minutes\n`));
             try {
                 process.kill(-child.pid, "SIGKILL");
@@ -218,50 +217,18 @@ const table = [];
 const results = [];
 const number = suites.length;
 
-/** The first suite of one kind that is not begun, or, if that is for them as well, of the other; none if there is none. */
-function next(waits, andOthers) {
-    let at = suites.findIndex(({ name }) => WAITING.has(name) === waits);
-    if (at < 0 && andOthers) at = 0;
-    return at < 0 ? undefined : suites.splice(at, 1)[0];
-}
-
-/** Takes suites of one kind, and then those of the other if it is for them as well. */
+/** Takes the first suite of one kind, and then those of the other if it is for them as well. */
 async function worker(waits, andOthers) {
-    for (let suite; (suite = next(waits, andOthers)); ) results.push(await tell(suite));
-}
-
-/** How often it is looked whether the processors are idle, and how much of one of them must have been all the time since the last look. */
-const LOOK_MS = 5000;
-const IDLE_MIN = 0.4;
-
-/** Time of all processors together so far, and that in which they had nothing to do or nothing urgent (proc_stat(5); any unit). */
-function processors() {
-    const [user, nice, system, idle, ...rest] = readFileSync("/proc/stat", "utf8").split("\n")[0].split(/ +/).slice(1, 9).map(Number);
-    return { all: [user, nice, system, idle, ...rest].reduce((sum, part) => sum + part), idle: nice + idle };
-}
-
-/** Begins one more suite whenever the processors are idle, of those that do not wait. */
-async function fill() {
-    const running = new Set();
-    for (let before = processors(); suites.some(({ name }) => !WAITING.has(name)); ) {
-        await setTimeout(LOOK_MS);
-        const now = processors();
-        const share = (now.idle - before.idle) / (now.all - before.all);
-        before = now;
-        const suite = running.size < JOBS && share * availableParallelism() > IDLE_MIN ? next(false, false) : undefined;
-        if (!suite) continue;
-        const told = tell(suite).then((result) => {
-            results.push(result);
-            running.delete(told);
-        });
-        running.add(told);
+    for (;;) {
+        let at = suites.findIndex(({ name }) => WAITING.has(name) === waits);
+        if (at < 0 && andOthers) at = 0;
+        const [suite] = at < 0 ? [] : suites.splice(at, 1);
+        if (!suite) return;
+        results.push(await tell(suite));
     }
-    await Promise.all(running);
 }
-
 const begun = performance.now();
 await Promise.all([
-    fill(),
     ...Array.from({ length: JOBS }, () => worker(false, true)),
     // Of these one goes on with the others: as many as there are processors leave a fifth of them idle.
     ...Array.from({ length: JOBS }, (_, index) => worker(true, index === 0)),
