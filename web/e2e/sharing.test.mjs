@@ -131,6 +131,8 @@ describe('sharing', () => {
     await look(page, 'shared-by-me');
     await press(page, 'Revoke the share of trip', 'li:has(.small) button');
     await press(page, 'Revoke', 'dialog button');
+    // The server has done it.
+    await gone(page, 'Our trip');
     await guest.reload();
     await seen(guest, 'This link does not open');
     await look(guest, 'link-closed');

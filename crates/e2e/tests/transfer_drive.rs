@@ -2,12 +2,12 @@
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::net::SocketAddr;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use holdfast_e2e::Outcome;
@@ -15,6 +15,8 @@ use holdfast_e2e::care::expect_clean;
 use holdfast_e2e::knob::knob;
 use holdfast_e2e::networked::Net;
 use holdfast_e2e::older::Older;
+use holdfast_e2e::relay::{Says, relay};
+use holdfast_e2e::rig::{HOME, NAME};
 use holdfast_testkit::datagrams::{Harm, Relay};
 use holdfast_testkit::rng::Prng;
 
@@ -119,7 +121,7 @@ fn a_tree_goes_to_a_drive_and_back_by_both_planes() -> Outcome {
     tree(&from)?;
     let source = from.display().to_string();
     for plane in ["tcp", "quic", "auto"] {
-        let there = format!("DRIVE/{}/by {plane}", holdfast_e2e::rig::NAME).replace(' ', "%20");
+        let there = format!("DRIVE/{}/by {plane}", NAME).replace(' ', "%20");
         done(&net, &["push", &source, &there, "--plane", plane])?;
         let again = done(&net, &["push", &source, &there, "--plane", plane])?;
         assert_eq!(again["files"], 0, "nothing is left to do: {again}");
@@ -132,7 +134,7 @@ fn a_tree_goes_to_a_drive_and_back_by_both_planes() -> Outcome {
     large[5 * MIB] ^= 1;
     fs::write(from.join("large"), &large)?;
     fs::remove_file(from.join("page"))?;
-    let there = format!("DRIVE/{}/by%20tcp/from", holdfast_e2e::rig::NAME);
+    let there = format!("DRIVE/{}/by%20tcp/from", NAME);
     let planned = done(&net, &["sync", &source, &there, "--delete", "--dry-run"])?;
     let counter = Counter::start(net.address())?;
     let through = there.replace("DRIVE", &format!("https://{}", counter.address));
@@ -153,7 +155,7 @@ fn tags_come_with_the_files_that_arrive_and_stay_with_those_that_were_there() ->
     let from = net.rig.scratch().join("from");
     tree(&from)?;
     let source = from.display().to_string();
-    let name = holdfast_e2e::rig::NAME;
+    let name = NAME;
     let there = format!("DRIVE/{name}");
     done(&net, &["push", &source, &there, "--tag", "To Look At", "--tag", "2026"])?;
     // One of one block and one of several change, and come with another tag.
@@ -192,7 +194,7 @@ fn a_server_that_is_too_old_for_tags_says_so_and_nothing_is_lost() -> Outcome {
     let from = net.rig.scratch().join("from");
     tree(&from)?;
     let before = seen(&from)?;
-    let (source, there) = (from.display().to_string(), format!("DRIVE/{}", holdfast_e2e::rig::NAME));
+    let (source, there) = (from.display().to_string(), format!("DRIVE/{}", NAME));
     let words = ["push", &source, &there, "--tag", "kept", "--delete-source"];
     let refused = command(&net, &url, &words)?.output()?;
     let said = String::from_utf8_lossy(&refused.stdout);
@@ -228,13 +230,40 @@ fn a_server_that_is_too_old_for_tags_says_so_and_nothing_is_lost() -> Outcome {
     expect_clean(net.rig.server.options())
 }
 
+/// Connections that break off, and bytes that come of a server by each of them: of several blocks that were asked for side by side, most are pieces then.
+const BROKEN: (usize, u64) = (4, 5 << 20);
+
+#[test]
+fn a_server_that_is_too_old_to_send_the_rest_of_a_block_sends_all_of_it() -> Outcome {
+    let mut net = Net::new()?;
+    let older = Older::start(net.plain(), 46)?;
+    let (broken, bytes) = BROKEN;
+    let connections = Arc::new(AtomicUsize::new(0));
+    let counted = connections.clone();
+    let address = relay(older.address(), move |who, mut from, mut to| {
+        let is_whole = who == Says::Client || counted.fetch_add(1, Ordering::Relaxed) >= broken;
+        std::io::copy(&mut (&mut from).take(if is_whole { u64::MAX } else { bytes }), &mut to).map(drop)
+    })?;
+    let content = random(3, 32 * MIB);
+    net.client().put(&format!("{HOME}/file"), content.clone())?.expect_status(201)?;
+    let back = net.rig.scratch().join("back");
+    let words = ["pull", &format!("DRIVE/{NAME}/file"), &back.display().to_string()];
+    let pulled = command(&net, &format!("http://{address}"), &words)?.output()?;
+    assert!(pulled.status.success(), "{}", String::from_utf8_lossy(&pulled.stdout));
+    assert!(fs::read(back.join("file"))? == content);
+    assert!(connections.load(Ordering::Relaxed) > broken, "each of them broke off");
+    assert!(older.unknown() > 0, "it was asked");
+    net.rig.stop()?;
+    expect_clean(net.rig.server.options())
+}
+
 #[test]
 fn a_file_that_changes_while_it_is_pushed_arrives_as_it_is_in_the_end() -> Outcome {
     let mut net = Net::new()?;
     let from = net.rig.scratch().join("changing");
     let mut content = random(1, 12 * MIB);
     fs::write(&from, &content)?;
-    let there = format!("DRIVE/{}/there", holdfast_e2e::rig::NAME);
+    let there = format!("DRIVE/{}/there", NAME);
     let words = ["push", &from.display().to_string(), &there, "--limit-rate", "3M"];
     let mut push = command(&net, &net.url(), &words)?.spawn()?;
     let mut lines = BufReader::new(push.stdout.take().ok_or("no output")?).lines();
@@ -267,32 +296,18 @@ struct Counter {
 
 impl Counter {
     fn start(server: SocketAddr) -> Outcome<Self> {
-        let listener = TcpListener::bind("127.0.0.1:0")?;
-        let counter = Self { address: listener.local_addr()?, up: Arc::default(), down: Arc::default() };
-        let (up, down) = (counter.up.clone(), counter.down.clone());
-        std::thread::spawn(move || {
-            for client in listener.incoming().flatten() {
-                // A server that is away is one that does not answer.
-                let Ok(there) = TcpStream::connect(server) else { continue };
-                for (from, to, count) in [(&client, &there, &up), (&there, &client, &down)] {
-                    let (Ok(mut from), Ok(mut to), count) = (from.try_clone(), to.try_clone(), count.clone()) else {
-                        continue;
-                    };
-                    std::thread::spawn(move || {
-                        let mut buffer = [0; 16 << 10];
-                        while let Ok(length @ 1..) = from.read(&mut buffer) {
-                            count.fetch_add(length as u64, Ordering::Relaxed);
-                            if to.write_all(&buffer[..length]).is_err() {
-                                break;
-                            }
-                        }
-                        let _ = from.shutdown(Shutdown::Both);
-                        let _ = to.shutdown(Shutdown::Both);
-                    });
-                }
+        let (up, down) = (Arc::<AtomicU64>::default(), Arc::<AtomicU64>::default());
+        let counts = (up.clone(), down.clone());
+        let address = relay(server, move |who, mut from, mut to| {
+            let count = if who == Says::Client { &counts.0 } else { &counts.1 };
+            let mut buffer = [0; 16 << 10];
+            while let length @ 1.. = from.read(&mut buffer)? {
+                count.fetch_add(length as u64, Ordering::Relaxed);
+                to.write_all(&buffer[..length])?;
             }
-        });
-        Ok(counter)
+            Ok(())
+        })?;
+        Ok(Self { address, up, down })
     }
 }
 
@@ -330,7 +345,7 @@ fn either_end_can_be_killed_and_little_is_sent_again() -> Outcome {
     let from = net.rig.scratch().join("file");
     let bytes = (number as usize * 2 + 12) * MIB + 5;
     fs::write(&from, random(7, bytes))?;
-    let (source, there) = (from.display().to_string(), format!("DRIVE/{}", holdfast_e2e::rig::NAME));
+    let (source, there) = (from.display().to_string(), format!("DRIVE/{}", NAME));
     let usual = ["--plane", "tcp", "--limit-rate", "10M"];
     // What was on its way, in buffers of the kernel and between hashing and sending, and what a server had not yet synced; of a pull the
     // blocks whose turn had come.
@@ -369,7 +384,7 @@ fn files_arrive_by_quic_where_a_third_is_lost_and_the_network_goes_away() -> Out
     let (from, back) = (net.rig.scratch().join("from"), net.rig.scratch().join("back"));
     tree(&from)?;
     let url = format!("https://{}", relay.address());
-    let (source, there) = (from.display().to_string(), format!("DRIVE/{}", holdfast_e2e::rig::NAME));
+    let (source, there) = (from.display().to_string(), format!("DRIVE/{}", NAME));
     let push = command(&net, &url, &["push", &source, &there, "--plane", "quic"])?.spawn()?;
     std::thread::sleep(Duration::from_millis(700));
     relay.set_down(true);
@@ -393,7 +408,7 @@ fn what_cannot_be_is_said_with_its_exit_code() -> Outcome {
     fs::create_dir(&from)?;
     fs::write(from.join("a"), random(1, 3 * MIB))?;
     fs::write(from.join("b"), "b")?;
-    let (source, name) = (from.display().to_string(), holdfast_e2e::rig::NAME);
+    let (source, name) = (from.display().to_string(), NAME);
     let there = format!("DRIVE/{name}");
     let expect = |words: &[&str], code: i32, says: &str| -> Outcome {
         let output = run(&net, words)?;

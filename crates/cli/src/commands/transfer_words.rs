@@ -114,14 +114,14 @@ pub(super) fn end_words(report: &Report, dry_run: bool) -> String {
     if dry_run {
         let (same, skipped, failed) = (counts.same, counts.skipped, counts.failed);
         return format!(
-            "Would move {} of {} files; {same} are there already, {skipped} skipped, {failed} cannot be moved.",
+            "Would move {} of {}; {same} are there already, {skipped} skipped, {failed} cannot be moved.",
             counts.files + counts.links,
-            counts.found
+            number_of(counts.found, "file", "files")
         );
     }
     let mut lines = vec![format!(
-        "{} files moved, {} in {} ({}/s); {} were there already, {} skipped, {} failed.",
-        counts.files + counts.links,
+        "{} moved, {} in {} ({}/s); {} were there already, {} skipped, {} failed.",
+        number_of(counts.files + counts.links, "file", "files"),
         format_bytes(counts.moved_bytes),
         time_words(report.took),
         format_bytes(per_second(counts.moved_bytes, report.took)),
@@ -130,12 +130,13 @@ pub(super) fn end_words(report: &Report, dry_run: bool) -> String {
         counts.failed,
     )];
     let more = [
-        (counts.folders, "folders made"),
-        (counts.deleted, "removed at the destination"),
-        (counts.deleted_source, "removed at the source"),
-        (counts.retries, "tries repeated"),
+        (counts.folders, "folder made", "folders made"),
+        (counts.deleted, "removed at the destination", "removed at the destination"),
+        (counts.deleted_source, "removed at the source", "removed at the source"),
+        (counts.retries, "try repeated", "tries repeated"),
     ];
-    lines.extend(more.iter().filter(|(count, _)| *count > 0).map(|(count, what)| format!("{count} {what}.")));
+    let some = more.iter().filter(|(count, ..)| *count > 0);
+    lines.extend(some.map(|&(count, one, more)| format!("{}.", number_of(count, one, more))));
     if counts.stood_bytes > 0 {
         lines.push(format!("{} had been brought by an earlier try.", format_bytes(counts.stood_bytes)));
     }
@@ -152,6 +153,10 @@ pub(super) fn end_words(report: &Report, dry_run: bool) -> String {
         lines.extend((rest > 0).then(|| format!("  and {rest} more")));
     }
     lines.join("\n")
+}
+
+fn number_of(count: u64, one: &str, more: &str) -> String {
+    format!("{count} {}", if count == 1 { one } else { more })
 }
 
 pub(super) fn time_words(time: Duration) -> String {
