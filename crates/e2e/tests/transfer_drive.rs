@@ -121,7 +121,7 @@ fn a_tree_goes_to_a_drive_and_back_by_both_planes() -> Outcome {
     tree(&from)?;
     let source = from.display().to_string();
     for plane in ["tcp", "quic", "auto"] {
-        let there = format!("DRIVE/{}/by {plane}", NAME).replace(' ', "%20");
+        let there = format!("DRIVE/{NAME}/by {plane}").replace(' ', "%20");
         done(&net, &["push", &source, &there, "--plane", plane])?;
         let again = done(&net, &["push", &source, &there, "--plane", plane])?;
         assert_eq!(again["files"], 0, "nothing is left to do: {again}");
@@ -134,7 +134,7 @@ fn a_tree_goes_to_a_drive_and_back_by_both_planes() -> Outcome {
     large[5 * MIB] ^= 1;
     fs::write(from.join("large"), &large)?;
     fs::remove_file(from.join("page"))?;
-    let there = format!("DRIVE/{}/by%20tcp/from", NAME);
+    let there = format!("DRIVE/{NAME}/by%20tcp/from");
     let planned = done(&net, &["sync", &source, &there, "--delete", "--dry-run"])?;
     let counter = Counter::start(net.address())?;
     let through = there.replace("DRIVE", &format!("https://{}", counter.address));
@@ -194,7 +194,7 @@ fn a_server_that_is_too_old_for_tags_says_so_and_nothing_is_lost() -> Outcome {
     let from = net.rig.scratch().join("from");
     tree(&from)?;
     let before = seen(&from)?;
-    let (source, there) = (from.display().to_string(), format!("DRIVE/{}", NAME));
+    let (source, there) = (from.display().to_string(), format!("DRIVE/{NAME}"));
     let words = ["push", &source, &there, "--tag", "kept", "--delete-source"];
     let refused = command(&net, &url, &words)?.output()?;
     let said = String::from_utf8_lossy(&refused.stdout);
@@ -263,7 +263,7 @@ fn a_file_that_changes_while_it_is_pushed_arrives_as_it_is_in_the_end() -> Outco
     let from = net.rig.scratch().join("changing");
     let mut content = random(1, 12 * MIB);
     fs::write(&from, &content)?;
-    let there = format!("DRIVE/{}/there", NAME);
+    let there = format!("DRIVE/{NAME}/there");
     let words = ["push", &from.display().to_string(), &there, "--limit-rate", "3M"];
     let mut push = command(&net, &net.url(), &words)?.spawn()?;
     let mut lines = BufReader::new(push.stdout.take().ok_or("no output")?).lines();
@@ -345,7 +345,7 @@ fn either_end_can_be_killed_and_little_is_sent_again() -> Outcome {
     let from = net.rig.scratch().join("file");
     let bytes = (number as usize * 2 + 12) * MIB + 5;
     fs::write(&from, random(7, bytes))?;
-    let (source, there) = (from.display().to_string(), format!("DRIVE/{}", NAME));
+    let (source, there) = (from.display().to_string(), format!("DRIVE/{NAME}"));
     let usual = ["--plane", "tcp", "--limit-rate", "10M"];
     // What was on its way, in buffers of the kernel and between hashing and sending, and what a server had not yet synced; of a pull the
     // blocks whose turn had come.
@@ -384,7 +384,7 @@ fn files_arrive_by_quic_where_a_third_is_lost_and_the_network_goes_away() -> Out
     let (from, back) = (net.rig.scratch().join("from"), net.rig.scratch().join("back"));
     tree(&from)?;
     let url = format!("https://{}", relay.address());
-    let (source, there) = (from.display().to_string(), format!("DRIVE/{}", NAME));
+    let (source, there) = (from.display().to_string(), format!("DRIVE/{NAME}"));
     let push = command(&net, &url, &["push", &source, &there, "--plane", "quic"])?.spawn()?;
     std::thread::sleep(Duration::from_millis(700));
     relay.set_down(true);

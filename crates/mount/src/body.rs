@@ -25,11 +25,16 @@ pub(crate) fn of_base(error: Error) -> Error {
     if error.kind() == ErrorKind::NotFound { no_longer_kept().with_source(error) } else { error }
 }
 
+/// That it is so, of which nothing can be put together any more.
+const NO_LONGER_KEPT: &str = "the file was changed elsewhere, and what it was before is no longer kept";
+
 fn no_longer_kept() -> Error {
-    Error::new(
-        ErrorKind::PreconditionFailed,
-        "the file was changed elsewhere, and what it was before is no longer kept",
-    )
+    Error::new(ErrorKind::PreconditionFailed, NO_LONGER_KEPT)
+}
+
+/// Whether something failed because the old content is gone.
+pub(crate) fn is_no_longer_kept(error: &Error) -> bool {
+    error.message() == NO_LONGER_KEPT
 }
 
 /// Adds a part to what was read.

@@ -39,9 +39,12 @@ impl Core {
         Ok(())
     }
 
-    /// Removes an empty file that was made here, and that nobody has a use for.
+    /// Removes an empty file that was made here, and that nobody has a use for, if it is empty still.
     pub(crate) async fn unmake(&self, entry: &Entry) {
         let (Some(parent), Ok(name)) = (entry.node.parent, NodeName::new(&entry.node.name)) else { return };
+        if !matches!(self.tree.entry(entry.number()).await, Ok(Some(there)) if there.node.content.is_none()) {
+            return;
+        }
         let removed = self.tree.unlink(Unlink { parent, name, folder: false, leave: leave(false) }).await;
         if let Err(error) = removed {
             tracing::warn!(?error, file = %entry.node.name, "an empty file is left that was to take what could not be saved");

@@ -1,7 +1,7 @@
 //! How what was written to a file is saved, and what becomes of it where others changed the file as well.
 
 use super::{Cached, OpenFile, State};
-use crate::body::{next_body, save_body};
+use crate::body::{is_no_longer_kept, next_body, save_body};
 use crate::core::Core;
 use crate::meter::waits_for;
 use crate::overlay::Overlay;
@@ -33,7 +33,7 @@ impl OpenFile {
             return Ok(());
         }
         let saved = self.save_locked(core, state, Durable::Soon, false).await;
-        if saved.as_ref().is_err_and(|error| error.kind() == ErrorKind::PreconditionFailed) {
+        if saved.as_ref().is_err_and(is_no_longer_kept) {
             self.give_up(core).await;
         }
         saved
@@ -166,8 +166,10 @@ impl OpenFile {
         let save = Save { node: beside.node.id, base: None, body, size, posix, keep: false, durable };
         let body = save_body(state.overlay.clone(), base, (body, LeftOut::default()));
         if let Err(error) = waits_for(Wait::Saved, core.tree.save(save, body)).await {
-            // The next try makes it again, if there is one.
-            core.unmake(&beside).await;
+            // The next try makes it again, if there is one; what may have been saved all the same stays.
+            if !matches!(error.kind(), ErrorKind::Unavailable | ErrorKind::Timeout) {
+                core.unmake(&beside).await;
+            }
             return Err(error);
         }
         tracing::warn!(file = %name, beside = %beside.node.name, "a file was changed elsewhere as well: both are kept");
