@@ -76,6 +76,15 @@ impl Net {
         self.rig.data().join("tls/self-signed.pem")
     }
 
+    /// A mount of a drive with a folder `d` that it knows all of, which answers first and waits for its server for so many seconds.
+    pub fn with_folder(deadline: &str) -> Outcome<(Self, Mount, PathBuf)> {
+        let net = Self::new()?;
+        let mount = net.mount_first("mnt", &["--deadline", deadline])?;
+        let folder = mount.at().join("d");
+        fs::create_dir(&folder)?;
+        Ok((net, mount, folder))
+    }
+
     /// Ends mounts and server, and has the drive prove itself.
     pub fn end(mut self, mounts: impl IntoIterator<Item = Mount>) -> Outcome {
         mounts.into_iter().try_for_each(Mount::stop)?;

@@ -234,10 +234,7 @@ fn writers_go_on_while_the_server_is_away_and_all_is_there_when_it_is_back() -> 
 
 #[test]
 fn without_its_server_a_sync_fails_in_time_and_writers_wait_when_the_journal_is_full() -> Outcome {
-    let mut net = Net::new()?;
-    let mount = net.mount_first("mnt", &["--deadline", "2"])?;
-    let folder = mount.at().join("d");
-    fs::create_dir(&folder)?;
+    let (mut net, mount, folder) = Net::with_folder("2")?;
     fs::write(folder.join("first"), "x")?;
     let file = OpenOptions::new().write(true).open(folder.join("first"))?;
     file.sync_all()?;

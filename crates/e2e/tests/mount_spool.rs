@@ -51,10 +51,7 @@ fn spooled(cache: impl AsRef<Path>) -> Outcome<Vec<PathBuf>> {
 
 #[test]
 fn files_of_up_to_16_mib_are_closed_while_the_server_is_away_and_survive_kills() -> Outcome {
-    let mut net = Net::new()?;
-    let mount = net.mount_first("mnt", &["--deadline", "3"])?;
-    let folder = mount.at().join("d");
-    fs::create_dir(&folder)?;
+    let (mut net, mount, folder) = Net::with_folder("3")?;
     fs::write(folder.join("before"), "x")?;
     // Nobody locks anything, as the mount knows from now on.
     fs::remove_file(folder.join("before"))?;
@@ -107,10 +104,7 @@ fn files_of_up_to_16_mib_are_closed_while_the_server_is_away_and_survive_kills()
 
 #[test]
 fn a_part_of_a_file_is_closed_while_the_server_is_away_if_the_rest_is_here() -> Outcome {
-    let mut net = Net::new()?;
-    let mount = net.mount_first("mnt", &["--deadline", "3"])?;
-    let folder = mount.at().join("d");
-    fs::create_dir(&folder)?;
+    let (mut net, mount, folder) = Net::with_folder("3")?;
     let (known, unknown) = (random(1, 5_000_000), random(2, 5_000_000));
     fs::write(folder.join("known"), &known)?;
     File::open(&folder)?.sync_all()?;

@@ -49,7 +49,7 @@ pub(crate) struct Core {
     /// Locks that hold over all mounts; without, the kernel has them.
     pub(crate) locks: Option<Locks>,
     /// By what the kernel is told to forget, once it is mounted.
-    notifier: OnceLock<Notifier>,
+    pub(crate) notifier: OnceLock<Notifier>,
 }
 
 /// Attributes, as they are shown.
@@ -95,25 +95,6 @@ impl Core {
             sparse: Mutex::default(),
             known: Mutex::default(),
             notifier: OnceLock::new(),
-        }
-    }
-
-    pub(crate) fn notify_by(&self, notifier: Notifier) {
-        let _ = self.notifier.set(notifier);
-    }
-
-    /// Has the kernel forget the pages that it has of a file, on a thread that holds no request: it may wait for such that are being read or written. Begins
-    /// now, whoever waits for it.
-    pub(crate) fn forget_pages(&self, node: NodeId) -> impl Future<Output = ()> + Send + use<> {
-        let ino = self.ino(node);
-        let forgotten = self.notifier.get().cloned().map(|notifier| {
-            // An inode that the kernel does not have is none to forget.
-            tokio::task::spawn_blocking(move || drop(notifier.inval_inode(ino, 0, 0)))
-        });
-        async move {
-            if let Some(forgotten) = forgotten {
-                let _ = forgotten.await;
-            }
         }
     }
 

@@ -7,7 +7,7 @@
 
 use crate::core::Core;
 use crate::file::OpenFile;
-use fuser::{INodeNo, Notifier};
+use holdfast_base::NodeId;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::broadcast::error::{RecvError, TryRecvError};
@@ -18,35 +18,39 @@ const LOOKED_MAX: usize = 256;
 const REST: Duration = Duration::from_millis(50);
 
 /// Follows the changes of a space for as long as it is mounted.
-pub(crate) async fn follow(core: Arc<Core>, notifier: Notifier) {
+pub(crate) async fn follow(core: Arc<Core>) {
     let mut changes = core.tree.changes();
     loop {
         if matches!(changes.recv().await, Err(RecvError::Closed)) {
             return;
         }
         while matches!(changes.try_recv(), Ok(_) | Err(TryRecvError::Lagged(_))) {}
-        let stale = core.changed_elsewhere(LOOKED_MAX).await;
-        if !stale.is_empty() {
-            let notifier = notifier.clone();
-            let told = tokio::task::spawn_blocking(move || forget(&notifier, &stale));
-            // One that failed is seen anew when it is opened.
-            let _ = told.await;
+        for node in core.changed_elsewhere(LOOKED_MAX).await {
+            core.forget_pages(node).await;
         }
         tokio::time::sleep(REST).await;
     }
 }
 
-fn forget(notifier: &Notifier, stale: &[INodeNo]) {
-    for ino in stale {
-        // An inode that the kernel does not have is none to forget.
-        let _ = notifier.inval_inode(*ino, 0, 0);
-    }
-}
-
 impl Core {
+    /// Has the kernel forget the pages that it has of a file, on a thread that holds no request: it may wait for such that are being read or written. Begins
+    /// now, whoever waits for it.
+    pub(crate) fn forget_pages(&self, node: NodeId) -> impl Future<Output = ()> + Send + use<> {
+        let ino = self.ino(node);
+        let forgotten = self.notifier.get().cloned().map(|notifier| {
+            // An inode that the kernel does not have is none to forget.
+            tokio::task::spawn_blocking(move || drop(notifier.inval_inode(ino, 0, 0)))
+        });
+        async move {
+            if let Some(forgotten) = forgotten {
+                let _ = forgotten.await;
+            }
+        }
+    }
+
     /// Open files that nobody here writes to and that have another content than when they were opened, from now on with that. One that lost its
     /// name here while it got another elsewhere has that.
-    async fn changed_elsewhere(&self, looked_max: usize) -> Vec<INodeNo> {
+    async fn changed_elsewhere(&self, looked_max: usize) -> Vec<NodeId> {
         let mut stale = Vec::new();
         let looked = |file: &Arc<OpenFile>| !file.has_writers() || file.may_have_a_name();
         for file in self.files.all().into_iter().filter(looked).take(looked_max) {
@@ -67,7 +71,7 @@ impl Core {
             }
             if known.node.content != entry.node.content {
                 self.knows(&entry);
-                stale.push(self.ino(file.id));
+                stale.push(file.id);
             }
         }
         stale

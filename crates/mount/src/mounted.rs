@@ -111,7 +111,7 @@ impl Mounted {
         let (session, device) = session(face, &at, options).map_err(|error| {
             Error::from(error).context(format!("{} could not be mounted on (is /dev/fuse there?)", at.display()))
         })?;
-        core.notify_by(session.notifier());
+        let _ = core.notifier.set(session.notifier());
         let mut tasks = vec![
             tokio::spawn(crate::locks::keep(core.clone())),
             tokio::spawn(tick(core.clone())),
@@ -119,7 +119,7 @@ impl Mounted {
         ];
         let control = control(&core, session.notifier(), &at, options);
         if options.follow {
-            tasks.push(tokio::spawn(follow(core.clone(), session.notifier())));
+            tasks.push(tokio::spawn(follow(core.clone())));
             tasks.push(tokio::spawn(belief.keep(session.notifier(), device)));
         }
         Ok(Self { core, session: Some(session), control, tasks, at })

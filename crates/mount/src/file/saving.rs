@@ -45,8 +45,12 @@ impl OpenFile {
         if self.has_writers() || !state.overlay.is_changed() {
             return;
         }
-        if let Err(error) = self.take_theirs(core, &mut state).await {
-            tracing::warn!(?error, node = %self.id, "what others made of a file is not known");
+        let before = self.shown().entry.node.content;
+        match core.tree.entry(self.id).await {
+            // Nobody changed it: whoever said that its content is gone may say otherwise at the next save.
+            Ok(Some(there)) if there.node.content == before => {}
+            Ok(theirs) => self.take(core, &mut state, theirs),
+            Err(error) => tracing::warn!(?error, node = %self.id, "what others made of a file is not known"),
         }
     }
 
@@ -174,16 +178,16 @@ impl OpenFile {
         }
         tracing::warn!(file = %name, beside = %beside.node.name, "a file was changed elsewhere as well: both are kept");
         metrics::counter!("holdfast_mount_conflicts_total").increment(1);
-        self.take_theirs(core, state).await?;
+        self.take(core, state, core.tree.entry(self.id).await?);
         Err(Error::new(
             ErrorKind::PreconditionFailed,
             format!("{name} was changed elsewhere: what was written here is {}", beside.node.name),
         ))
     }
 
-    /// From now on, it is what the other made of it.
-    async fn take_theirs(&self, core: &Core, state: &mut State) -> Result<()> {
-        if let Some(theirs) = core.tree.entry(self.id).await? {
+    /// From now on, it is what the other made of it; without a name if there is none.
+    fn take(&self, core: &Core, state: &mut State, theirs: Option<Entry>) {
+        if let Some(theirs) = theirs {
             self.saved(core, state, theirs, Durable::Soon);
             drop(self.is_misplaced(core));
         } else {
@@ -191,6 +195,5 @@ impl OpenFile {
             self.shown.lock().unsaved_bytes = None;
             self.lost_its_name();
         }
-        Ok(())
     }
 }
