@@ -17,6 +17,7 @@ use rustix::io::Errno;
 use crate::Outcome;
 
 /// The error number of what should have failed.
+#[track_caller]
 pub fn errno<T: std::fmt::Debug>(result: std::io::Result<T>) -> Option<i32> {
     result.expect_err("this should have failed").raw_os_error()
 }

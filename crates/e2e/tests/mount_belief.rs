@@ -9,7 +9,7 @@ use std::time::Duration;
 use holdfast_e2e::Outcome;
 use holdfast_e2e::mounted::Mount;
 use holdfast_e2e::networked::Net;
-use holdfast_e2e::rig::HOME;
+use holdfast_e2e::rig::{HOME, NAME, PASSWORD};
 use holdfast_e2e::wait::until;
 use serde_json::Value;
 
@@ -200,4 +200,64 @@ fn what_is_known_outlives_a_stream_of_changes_and_not_a_server() -> Outcome {
     let seen = || fs::read(two.at().join("f7")).is_ok_and(|found| found == b"changed while it was away");
     until("it is seen", SOON, seen)?;
     net.end([two])
+}
+
+/// By what a file is written, and how.
+type Writer<'w> = (&'w str, &'w mut dyn FnMut(&str, &[u8]) -> Outcome);
+
+/// What a file is in a round: longer than before, mostly.
+fn content(round: usize) -> Vec<u8> {
+    let mut content = format!("{round:04}").into_bytes();
+    content.resize(50 + round * 7_919 % 5_000, b'a' + u8::try_from(round % 26).unwrap_or(0));
+    content
+}
+
+/// Whoever opens a file finds all of what it was at some time, though the kernel was told a moment before how long it was then; in the server's process, what it is.
+#[test]
+fn what_another_wrote_is_never_read_cut_off() -> Outcome {
+    const ROUNDS: usize = 100;
+    let folder = tempfile::tempdir()?;
+    let (within, password) = (folder.path().join("mnt"), folder.path().join("password"));
+    fs::create_dir(&within)?;
+    fs::write(&password, PASSWORD)?;
+    let mount = format!("{NAME}={}", within.display());
+    let net = Net::with(|options| {
+        let options = options.argument("--mount").argument(&mount).argument("--mount-user").argument(NAME);
+        options.argument("--mount-password-file").argument(&password.display().to_string())
+    })?;
+    let (one, two) = (net.mount("one", &[])?, net.mount("two", &[])?);
+    let mut client = net.client();
+    let by_mount = |name: &str, content: &[u8]| -> Outcome { Ok(fs::write(one.at().join(name), content)?) };
+    let mut by_dav = |name: &str, content: &[u8]| -> Outcome {
+        client.put(&format!("{HOME}/{name}"), content)?;
+        Ok(())
+    };
+    let mut write: [Writer<'_>; 2] = [("mount", &mut { by_mount }), ("dav", &mut by_dav)];
+    for (by, write) in &mut write {
+        for (at, is_within) in [(two.at(), false), (within.as_path(), true)] {
+            let mut later = 0;
+            for round in 0..ROUNDS {
+                // Ten files in turn: of each the kernel was told anew.
+                let name = format!("{by}-{is_within}-{}", round % 10);
+                let path = at.join(&name);
+                if round >= 10 {
+                    fs::metadata(&path)?;
+                }
+                write(&name, &content(round))?;
+                let Ok(found) = fs::read(&path) else {
+                    assert!(round < 10 && !is_within, "{name} is gone in round {round}");
+                    continue;
+                };
+                let of: usize = std::str::from_utf8(found.get(..4).unwrap_or_default())?.parse()?;
+                assert!(found == content(of), "{name} has {} bytes of round {of} in round {round}", found.len());
+                assert!(of == round || !is_within, "{name} is of round {of} in round {round}");
+                if of != round {
+                    later += 1;
+                    until("it is seen", SOON, || fs::read(&path).is_ok_and(|found| found == content(round)))?;
+                }
+            }
+            println!("written by {by}, in the server's process {is_within}: {later} of {ROUNDS} seen a moment later");
+        }
+    }
+    net.end([one, two])
 }

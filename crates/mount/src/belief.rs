@@ -11,10 +11,11 @@
 //! before its request came: not of what an open file was when it was last looked at, nor of a page of a listing that an earlier request had read.
 
 use crate::core::Shown;
+use crate::known::Known;
 use fuser::{INodeNo, Notifier};
 use holdfast_drive::Tree;
 use parking_lot::Mutex;
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::{self, IoSlice, Write};
@@ -22,14 +23,14 @@ use std::os::unix::ffi::OsStrExt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
-use tokio::sync::Notify;
 use tokio::sync::broadcast::error::RecvError;
+use tokio::sync::{Notify, OwnedMutexGuard};
 use tokio::task::JoinSet;
 
 /// How long names and attributes are believed that can be taken back.
 const LONG: Duration = Duration::from_mins(1);
-/// So many at most.
-const GIVEN_MAX: usize = 16 << 10;
+/// So many at most of both together.
+const GIVEN_MAX: usize = 32 << 10;
 /// How long nothing is told for long after a change by somebody else: there will be more.
 const QUIET: Duration = Duration::from_secs(2);
 /// How often it is looked whether the tree's number is another one, besides whenever the tree tells of a change.
@@ -46,24 +47,48 @@ const WAIT: Duration = Duration::from_secs(1);
 const INVAL_ENTRY: i32 = 3;
 const EXPIRE_ONLY: u32 = 1;
 
-/// What the kernel was told: what a name in a folder is, or only an inode's attributes.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+/// A name in a folder.
+type Name = (u64, OsString);
+
+/// What the kernel is told in an answer: an inode's attributes, and perhaps what a name is.
 struct Told {
-    ino: u64,
-    name: Option<(u64, OsString)>,
+    ino: INodeNo,
+    born: u64,
+    name: Option<Name>,
+}
+
+/// An inode whose attributes the kernel was told for long, or is about to be.
+struct Inode {
+    /// A number of its own: it may have been taken back since, and told again.
+    born: u64,
+    /// Until when it believes them; none while it is not written down.
+    until: Option<Instant>,
 }
 
 struct Given {
-    /// The tree's number at which all of it was told; none if it is of several.
+    /// The tree's number at which all that is written down was told; none if it is of several.
     at: Option<u64>,
+    is_written: bool,
     /// Until when it is believed.
-    told: HashMap<Told, Instant>,
+    names: HashMap<Name, Instant>,
+    inodes: HashMap<INodeNo, Inode>,
+    born: u64,
     swept: Instant,
+}
+
+/// What the kernel is to ask again about.
+type Overdue = (Vec<INodeNo>, Vec<Name>);
+
+impl Given {
+    fn count(&self) -> usize {
+        self.names.len() + self.inodes.len()
+    }
 }
 
 /// How long one mount's kernel believes.
 pub(crate) struct Belief {
     tree: Arc<dyn Tree>,
+    known: Arc<Known>,
     short: Duration,
     /// Whether there is [`Self::keep`].
     is_kept: bool,
@@ -73,6 +98,8 @@ pub(crate) struct Belief {
     /// How much is given, to be read without the lock.
     count: AtomicUsize,
     quiet_until: Mutex<Option<Instant>>,
+    /// Held while the kernel is told to ask again about attributes.
+    expiring: Arc<tokio::sync::Mutex<()>>,
     /// There is something to be looked at.
     look: Notify,
 }
@@ -87,15 +114,24 @@ pub(crate) struct Turn<'b> {
 
 impl Belief {
     /// For so long; and longer once it is known that the kernel [can expire](Self::can_expire) what it believes, if somebody [keeps](Self::keep) it.
-    pub(crate) fn new(tree: Arc<dyn Tree>, short: Duration, is_kept: bool) -> Self {
+    pub(crate) fn new(tree: Arc<dyn Tree>, known: Arc<Known>, short: Duration, is_kept: bool) -> Self {
         Self {
             tree,
+            known,
             short,
             is_kept,
             can_expire: AtomicBool::new(false),
-            given: Mutex::new(Given { at: None, told: HashMap::new(), swept: Instant::now() }),
+            given: Mutex::new(Given {
+                at: None,
+                is_written: false,
+                names: HashMap::new(),
+                inodes: HashMap::new(),
+                born: 0,
+                swept: Instant::now(),
+            }),
             count: AtomicUsize::new(0),
             quiet_until: Mutex::default(),
+            expiring: Arc::default(),
             look: Notify::new(),
         }
     }
@@ -130,20 +166,27 @@ impl Belief {
         let (now, mut given) = (Instant::now(), self.given.lock());
         if now - given.swept > SWEEP {
             given.swept = now;
-            given.told.retain(|_, until| *until > now);
-            self.count.store(given.told.len(), Ordering::Release);
+            given.names.retain(|_, until| *until > now);
+            given.inodes.retain(|_, inode| inode.until.is_none_or(|until| until > now));
+            self.count.store(given.count(), Ordering::Release);
         }
-        given.told.len() + more < GIVEN_MAX
+        given.count() + more < GIVEN_MAX
     }
 
     /// Writes down what was told, at a number of the tree.
     fn write_down(&self, at: u64, told: Vec<Told>) {
         let until = Instant::now() + LONG;
         let mut given = self.given.lock();
-        let is_first = given.told.is_empty();
+        let is_first = !std::mem::replace(&mut given.is_written, true);
         given.at = Some(at).filter(|_| is_first || given.at == Some(at));
-        given.told.extend(told.into_iter().map(|told| (told, until)));
-        self.count.store(given.told.len(), Ordering::Release);
+        for Told { ino, born, name } in told {
+            // What was taken back meanwhile, the kernel asks about again.
+            if let Some(inode) = given.inodes.get_mut(&ino).filter(|inode| inode.born == born) {
+                inode.until = Some(until);
+            }
+            given.names.extend(name.map(|name| (name, until)));
+        }
+        self.count.store(given.count(), Ordering::Release);
         drop(given);
         if is_first || self.tree.unchanged() != Some(at) {
             self.look.notify_one();
@@ -151,14 +194,63 @@ impl Belief {
     }
 
     /// What the kernel is to ask again about now.
-    fn overdue(&self) -> Vec<Told> {
+    fn overdue(&self) -> Option<Overdue> {
         let mut given = self.given.lock();
-        if given.told.is_empty() || given.at.is_some() && given.at == self.tree.unchanged() {
-            return Vec::new();
+        if !given.is_written || given.at.is_some() && given.at == self.tree.unchanged() {
+            return None;
         }
-        self.count.store(0, Ordering::Release);
+        given.is_written = false;
         *self.quiet_until.lock() = Some(Instant::now() + QUIET);
-        std::mem::take(&mut given.told).into_keys().collect()
+        let names = std::mem::take(&mut given.names).into_keys().collect();
+        let inodes = given.inodes.extract_if(|_, inode| inode.until.is_some()).map(|(ino, _)| ino).collect();
+        self.count.store(given.count(), Ordering::Release);
+        Some((inodes, names))
+    }
+
+    /// Nothing of what it was told so far has the kernel ask again about this inode's attributes once this has answered: whoever calls it has it do so.
+    pub(crate) async fn take_back(&self, ino: INodeNo) {
+        self.given.lock().inodes.remove(&ino);
+        // It may be about to.
+        drop(self.expiring.lock().await);
+    }
+
+    /// Has the kernel ask again: about attributes first, for which it waits for nothing.
+    async fn expire(
+        &self,
+        (inodes, names): Overdue,
+        expiring: OwnedMutexGuard<()>,
+        notifier: &Notifier,
+        device: &Arc<File>,
+    ) {
+        let mut folders: HashMap<u64, Vec<OsString>> = HashMap::new();
+        for (folder, name) in names {
+            folders.entry(folder).or_default().push(name);
+        }
+        let mut work = JoinSet::new();
+        let (notifier, known) = (notifier.clone(), self.known.clone());
+        work.spawn_blocking(move || {
+            for ino in inodes {
+                known.is_unsure(ino);
+                // What the kernel does not have any more it does not have to ask about.
+                let _ = notifier.inval_inode(ino, -1, 0);
+            }
+            drop(expiring);
+        });
+        let folders = Arc::new(Mutex::new(folders.into_iter()));
+        for _ in 0..THREADS {
+            let (folders, device) = (folders.clone(), device.clone());
+            work.spawn_blocking(move || {
+                let next = || folders.lock().next();
+                while let Some((folder, names)) = next() {
+                    for name in names {
+                        let _ = expire_name(&device, folder, &name);
+                    }
+                }
+            });
+        }
+        if tokio::time::timeout(WAIT, async { while work.join_next().await.is_some() {} }).await.is_err() {
+            work.detach_all();
+        }
     }
 
     /// Has the kernel ask again about what others changed, for as long as the space is mounted. `device` is where the kernel's requests come from.
@@ -171,9 +263,9 @@ impl Belief {
                 () = self.look.notified() => {}
                 () = tokio::time::sleep(LOOK), if is_given => {}
             }
-            let told = self.overdue();
-            if !told.is_empty() {
-                expire(told, &notifier, &device).await;
+            let expiring = self.expiring.clone().lock_owned().await;
+            if let Some(overdue) = self.overdue() {
+                self.expire(overdue, expiring, &notifier, &device).await;
             }
         }
     }
@@ -185,7 +277,12 @@ impl Turn<'_> {
             return self.belief.short;
         }
         let name = name.map(|(folder, name)| (folder.0, name.to_owned()));
-        self.told.push(Told { ino: shown.attributes.ino.0, name });
+        let ino = shown.attributes.ino;
+        let mut given = self.belief.given.lock();
+        given.born += 1;
+        let born = given.born;
+        let born = given.inodes.entry(ino).or_insert(Inode { born, until: None }).born;
+        self.told.push(Told { ino, born, name });
         LONG
     }
 
@@ -213,41 +310,6 @@ impl Drop for Turn<'_> {
     }
 }
 
-/// Has the kernel ask again: about attributes first, for which it waits for nothing.
-async fn expire(told: Vec<Told>, notifier: &Notifier, device: &Arc<File>) {
-    let mut inodes = HashSet::new();
-    let mut folders: HashMap<u64, Vec<OsString>> = HashMap::new();
-    for Told { ino, name } in told {
-        inodes.insert(ino);
-        if let Some((folder, name)) = name {
-            folders.entry(folder).or_default().push(name);
-        }
-    }
-    let mut work = JoinSet::new();
-    let notifier = notifier.clone();
-    // What the kernel does not have any more it does not have to ask about.
-    work.spawn_blocking(move || {
-        for ino in inodes {
-            let _ = notifier.inval_inode(INodeNo(ino), -1, 0);
-        }
-    });
-    let folders = Arc::new(Mutex::new(folders.into_iter()));
-    for _ in 0..THREADS {
-        let (folders, device) = (folders.clone(), device.clone());
-        work.spawn_blocking(move || {
-            let next = || folders.lock().next();
-            while let Some((folder, names)) = next() {
-                for name in names {
-                    let _ = expire_name(&device, folder, &name);
-                }
-            }
-        });
-    }
-    if tokio::time::timeout(WAIT, async { while work.join_next().await.is_some() {} }).await.is_err() {
-        work.detach_all();
-    }
-}
-
 /// The kernel is to ask again what a name is; nothing else becomes of it.
 fn expire_name(mut device: &File, folder: u64, name: &OsStr) -> io::Result<()> {
     let name = name.as_bytes();
@@ -261,3 +323,6 @@ fn expire_name(mut device: &File, folder: u64, name: &OsStr) -> io::Result<()> {
     head[28..32].copy_from_slice(&EXPIRE_ONLY.to_ne_bytes());
     device.write_vectored(&[IoSlice::new(&head), IoSlice::new(name), IoSlice::new(&[0])]).map(drop)
 }
+
+#[cfg(test)]
+mod tests;

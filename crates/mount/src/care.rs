@@ -3,7 +3,7 @@
 use crate::core::Core;
 use crate::status::{DiskCacheStatus, JournalStatus, PinStatus, Refused, Status};
 use fuser::INodeNo;
-use holdfast_base::{Error, ErrorKind, NodeId, NodeName, Result};
+use holdfast_base::{Error, ErrorKind, NodeName, Result};
 use holdfast_drive::{Condition, DiskCache, Durable, Entry, NodeKind, PinState, Pinned, Pinning, Waiting};
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -82,8 +82,7 @@ impl Core {
         let Some(path) = path else {
             self.tree.forget(None, pinned_too).await;
             let open = self.files.all();
-            let known = self.forget_known(|_| true).into_iter().chain(open.iter().map(|file| file.id));
-            return Ok(known.map(|node| self.ino(node)).collect());
+            return Ok(self.known.with_pages().into_iter().chain(open.iter().map(|file| self.ino(file.id))).collect());
         };
         let mut found = vec![self.find(path).await?];
         let mut forgotten = HashSet::new();
@@ -108,11 +107,12 @@ impl Core {
                 if entry.node.content.is_some() {
                     self.tree.forget(entry.node.content, pinned_too).await;
                 }
-                forgotten.insert(entry.number());
+                let ino = self.ino(entry.number());
+                self.known.is_mixed(ino);
+                forgotten.insert(ino);
             }
         }
-        self.forget_known(|node| forgotten.contains(&node));
-        Ok(forgotten.into_iter().map(|node| self.ino(node)).collect())
+        Ok(forgotten)
     }
 
     /// Keeps what is at a path here from now on.
@@ -147,16 +147,6 @@ impl Core {
             entry = self.tree.lookup(entry.node.id, &NodeName::new(name)?).await?.ok_or_else(missing)?;
         }
         Ok(entry)
-    }
-
-    /// Files whose content the kernel may have, that are not to be taken for known any more.
-    fn forget_known(&self, is_wanted: impl Fn(NodeId) -> bool) -> Vec<NodeId> {
-        let mut known = self.known.lock();
-        let gone: Vec<NodeId> = known.keys().copied().filter(|node| is_wanted(*node)).collect();
-        for node in &gone {
-            known.remove(node);
-        }
-        gone
     }
 }
 

@@ -1,10 +1,12 @@
 //! What requests mean: names, attributes, opening and closing.
 
 use crate::attributes::{attributes, now_ns, without_privileges};
+use crate::belief::Belief;
 use crate::errno::{Answer, Told, errno, new_name, old_name};
 use crate::file::OpenFile;
 use crate::files::{Files, Handle};
 use crate::folder::Folders;
+use crate::known::{Found, Known};
 use crate::locks::Locks;
 use crate::meter::Meter;
 use crate::overlay::Room;
@@ -25,8 +27,6 @@ const ROOT: u64 = 1;
 pub(crate) const HELD_MS: i64 = 15 * 60 * 1_000;
 /// Longest target of a link (`PATH_MAX` without its end).
 const TARGET_BYTES_MAX: usize = 4_095;
-/// Contents that the kernel may have in its cache, remembered to tell it whether they are still right. At this many all are forgotten.
-const KNOWN_MAX: usize = 64 * 1_024;
 
 /// What the requests of one mount share.
 pub(crate) struct Core {
@@ -38,14 +38,15 @@ pub(crate) struct Core {
     /// Attributes of what has none.
     pub(crate) usual: Posix,
     root: NodeId,
-    /// How long the kernel believes attributes; nobody here needs to know better.
-    believed: Duration,
     inherited: Mutex<Inherited>,
     unsettled: AtomicBool,
     settling: tokio::sync::Mutex<()>,
     /// Which contents have holes, of those that are large enough.
     pub(crate) sparse: Mutex<HashMap<ContentId, bool>>,
-    pub(crate) known: Mutex<HashMap<NodeId, Option<ContentId>>>,
+    /// What the kernel has of files.
+    pub(crate) known: Arc<Known>,
+    /// How long it believes names and attributes.
+    pub(crate) belief: Arc<Belief>,
     /// Locks that hold over all mounts; without, the kernel has them.
     pub(crate) locks: Option<Locks>,
     /// By what the kernel is told to forget, once it is mounted.
@@ -57,6 +58,15 @@ pub(crate) struct Shown {
     pub(crate) attributes: FileAttr,
     /// Whether they are those of an open file, which are what it was when it was last looked at.
     pub(crate) open: bool,
+}
+
+/// A file that was opened.
+pub(crate) struct Opened {
+    pub(crate) handle: u64,
+    pub(crate) file: Arc<OpenFile>,
+    /// What the kernel has of it is what it is; else it [has to forget](Core::has_only) before it goes on.
+    pub(crate) is_known: bool,
+    pub(crate) xattrs: u32,
 }
 
 /// Who asks, and what for a new node is to have.
@@ -78,8 +88,12 @@ struct Inherited {
 }
 
 impl Core {
-    pub(crate) fn new(tree: Arc<dyn Tree>, usual: Posix, room: Room, believed: Duration) -> Self {
+    /// With names and attributes that the kernel believes for so long, or longer if somebody [keeps](Belief::keep) what it believes.
+    pub(crate) fn new(tree: Arc<dyn Tree>, usual: Posix, room: Room, (believed, is_kept): (Duration, bool)) -> Self {
+        let known = Arc::<Known>::default();
         Self {
+            belief: Arc::new(Belief::new(tree.clone(), known.clone(), believed, is_kept)),
+            known,
             root: tree.root(),
             locks: tree.locking().map(Locks::new),
             tree,
@@ -88,12 +102,10 @@ impl Core {
             room,
             meter: Arc::new(Meter::new()),
             usual,
-            believed,
             inherited: Mutex::default(),
             unsettled: AtomicBool::new(false),
             settling: tokio::sync::Mutex::default(),
             sparse: Mutex::default(),
-            known: Mutex::default(),
             notifier: OnceLock::new(),
         }
     }
@@ -115,13 +127,18 @@ impl Core {
             return Shown { attributes: self.shown_open(&file), open: true };
         }
         let attributes = attributes(entry, self.ino(number), &self.usual, entry.names(), self.is_sparse(entry));
+        if entry.node.kind == NodeKind::File {
+            self.known.tells(attributes.ino, entry.node.content);
+        }
         Shown { attributes, open: false }
     }
 
     fn shown_open(&self, file: &OpenFile) -> FileAttr {
         let shown = file.shown();
         let (sparse, names) = (self.is_sparse(&shown.entry), if shown.unnamed { 0 } else { shown.entry.names() });
-        attributes(&shown.entry, self.ino(file.id), &self.usual, names, sparse)
+        let ino = self.ino(file.id);
+        self.known.tells(ino, shown.entry.node.content);
+        attributes(&shown.entry, ino, &self.usual, names, sparse)
     }
 
     /// Notes that something was answered that is not on disk.
@@ -140,15 +157,6 @@ impl Core {
             return settled.inspect_err(|_| self.unsettled(Durable::Soon));
         }
         Ok(())
-    }
-
-    /// The kernel has, or is about to have, this content in its cache. Answers whether it had it before.
-    pub(crate) fn knows(&self, entry: &Entry) -> bool {
-        let mut known = self.known.lock();
-        if known.len() >= KNOWN_MAX {
-            known.clear();
-        }
-        known.insert(entry.number(), entry.node.content) == Some(entry.node.content)
     }
 
     /// Has an open file be what the drive says it is, unless something waits to be saved.
@@ -208,7 +216,7 @@ impl Core {
             let inherited = self.inherited.lock();
             if let Some((known, asked, group)) = inherited.known
                 && known == folder
-                && asked.elapsed() < self.believed
+                && asked.elapsed() < self.belief.short()
             {
                 return Ok(group);
             }
@@ -250,8 +258,7 @@ impl Core {
         target.read(ByteRange::whole(target.size())).await.told()
     }
 
-    /// Opens a file. Answers its handle, whether the kernel may keep what it has of it in its cache, and how many extended attributes it has.
-    pub(crate) async fn open(&self, ino: INodeNo, flags: i32, uid: u32) -> Answer<(u64, bool, u32)> {
+    pub(crate) async fn open(&self, ino: INodeNo, flags: i32, uid: u32) -> Answer<Opened> {
         let node = self.node(ino);
         let before = self.files.get(node).map(|file| (file.version(), file));
         let entry = match before.as_ref().map(|(_, file)| file.shown()).filter(|shown| shown.unnamed) {
@@ -261,7 +268,7 @@ impl Core {
         // To cut a file off is to write to it, whatever it was opened for besides.
         let writes = flags & libc::O_ACCMODE != libc::O_RDONLY || flags & libc::O_TRUNC != 0;
         let (file, known) = self.files.take(self, &entry);
-        let handle = self.files.add(Handle { file: file.clone(), writes });
+        let handle = self.files.add(Handle::new(file.clone(), writes));
         // Whoever got a lock of it meanwhile knows it better.
         let is_it = |(version, before): (u64, Arc<OpenFile>)| {
             Arc::ptr_eq(&before, &file) && file.refresh(self, &entry, version)
@@ -279,7 +286,11 @@ impl Core {
             }
         }
         let entry = file.shown().entry;
-        Ok((handle, self.knows(&entry), entry.attributes(&self.usual).xattrs))
+        let is_known = self.known.find(ino, entry.node.content) != Found::Other;
+        if is_known {
+            self.known.has_only(ino, entry.node.content);
+        }
+        Ok(Opened { handle, file, is_known, xattrs: entry.attributes(&self.usual).xattrs })
     }
 
     /// Makes a file and opens it.
@@ -294,8 +305,8 @@ impl Core {
         let entry = self.make(parent, name, maker, what).await?;
         let (file, _) = self.files.take(self, &entry);
         let writes = flags & libc::O_ACCMODE != libc::O_RDONLY;
-        let handle = self.files.add(Handle { file: file.clone(), writes });
-        self.knows(&entry);
+        let handle = self.files.add(Handle::new(file.clone(), writes));
+        self.known.has_only(self.ino(file.id), entry.node.content);
         Ok((self.shown_open(&file), handle))
     }
 

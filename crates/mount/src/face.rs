@@ -5,7 +5,7 @@
 //! takes the next request. Each has a deadline but for those that move bytes, which end with their bytes.
 
 use crate::attributes::{file_type, nanoseconds, now_ns};
-use crate::core::{Maker, too_large};
+use crate::core::{Maker, Opened, too_large};
 use crate::errno::{Answer, Told};
 use crate::files::Handle;
 use crate::locks::Asker;
@@ -74,14 +74,14 @@ impl Filesystem for Face {
             let _ = config.add_capabilities(InitFlags::FUSE_FLOCK_LOCKS);
         }
         if config.capabilities().contains(InitFlags::FUSE_HAS_EXPIRE_ONLY) {
-            self.belief.can_expire();
+            self.core.belief.can_expire();
         }
         self.past_cache = config.add_capabilities(InitFlags::FUSE_DIRECT_IO_ALLOW_MMAP).is_ok();
         Ok(())
     }
 
     fn lookup(&self, request: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
-        let (op, mut turn) = (self.op(Kind::Lookup, request, parent, Some(name)), self.belief.turn());
+        let (op, mut turn) = (self.op(Kind::Lookup, request, parent, Some(name)), self.core.belief.turn());
         match self.now(op, self.core.lookup(parent, name)) {
             Ok(shown) => reply.entry(&turn.name(parent, name, &shown), &shown.attributes, GENERATION),
             Err(error) => reply.error(error),
@@ -89,7 +89,7 @@ impl Filesystem for Face {
     }
 
     fn getattr(&self, request: &Request, ino: INodeNo, _: Option<FileHandle>, reply: ReplyAttr) {
-        let (op, mut turn) = (self.op(Kind::Attributes, request, ino, None), self.belief.turn());
+        let (op, mut turn) = (self.op(Kind::Attributes, request, ino, None), self.core.belief.turn());
         match self.now(op, self.core.attributes_of(ino)) {
             Ok(shown) => reply.attr(&turn.attributes(&shown), &shown.attributes),
             Err(error) => reply.error(error),
@@ -124,7 +124,7 @@ impl Filesystem for Face {
             ctime_ns: now_ns(),
         };
         let has_change = mode.is_some() || uid.is_some() || gid.is_some() || atime.is_some() || mtime.is_some();
-        let (core, believed) = (self.core.clone(), self.belief.short());
+        let (core, believed) = (self.core.clone(), self.core.belief.short());
         let work = async move {
             if let Some(size) = size {
                 core.resize(ino, size, clear).await?;
@@ -174,14 +174,14 @@ impl Filesystem for Face {
             _ => return reply.error(Errno::EINVAL),
         };
         let what = (NodeKind::File, special, bytes::Bytes::new());
-        let (op, turn) = (self.op(Kind::Special, request, parent, Some(name)), self.belief.turn());
+        let (op, turn) = (self.op(Kind::Special, request, parent, Some(name)), self.core.belief.turn());
         let answer = self.now(op, self.core.make(parent, name, maker(request, mode, rdev), what));
         self.answer_entry(turn, (parent, name), answer, reply);
     }
 
     fn mkdir(&self, request: &Request, parent: INodeNo, name: &OsStr, mode: u32, _: u32, reply: ReplyEntry) {
         let what = (NodeKind::Folder, Special::None, bytes::Bytes::new());
-        let (op, turn) = (self.op(Kind::Folder, request, parent, Some(name)), self.belief.turn());
+        let (op, turn) = (self.op(Kind::Folder, request, parent, Some(name)), self.core.belief.turn());
         let answer = self.now(op, self.core.make(parent, name, maker(request, mode, 0), what));
         self.answer_entry(turn, (parent, name), answer, reply);
     }
@@ -198,7 +198,7 @@ impl Filesystem for Face {
 
     fn symlink(&self, request: &Request, parent: INodeNo, name: &OsStr, target: &Path, reply: ReplyEntry) {
         let target = target.as_os_str().as_bytes();
-        let (op, turn) = (self.op(Kind::Link, request, parent, Some(name)), self.belief.turn());
+        let (op, turn) = (self.op(Kind::Link, request, parent, Some(name)), self.core.belief.turn());
         let made = self.now(op, self.core.make_link(parent, name, maker(request, 0o777, 0), target));
         self.answer_entry(turn, (parent, name), made, reply);
     }
@@ -219,7 +219,17 @@ impl Filesystem for Face {
 
     fn open(&self, request: &Request, ino: INodeNo, flags: OpenFlags, reply: ReplyOpen) {
         match self.now(self.op(Kind::Open, request, ino, None), self.core.open(ino, flags.0, request.uid())) {
-            Ok((handle, keep, xattrs)) => reply.opened(FileHandle(handle), self.opened(flags.0, keep, xattrs)),
+            Ok(Opened { handle, file, is_known, xattrs }) => {
+                let how = self.opened(flags.0, xattrs);
+                if is_known {
+                    return reply.opened(FileHandle(handle), how);
+                }
+                let core = self.core.clone();
+                self.runtime.spawn(async move {
+                    core.has_only(&file).await;
+                    reply.opened(FileHandle(handle), how);
+                });
+            }
             Err(error) => reply.error(error),
         }
     }
@@ -237,9 +247,9 @@ impl Filesystem for Face {
         let op = self.op(Kind::Create, request, parent, Some(name));
         match self.now(op, self.core.create(parent, name, maker(request, mode, 0), flags)) {
             Ok((attributes, handle)) => {
-                let how = self.opened(flags, true, 0);
+                let how = self.opened(flags, 0);
                 // It is open.
-                reply.created(&self.belief.short(), &attributes, GENERATION, FileHandle(handle), how);
+                reply.created(&self.core.belief.short(), &attributes, GENERATION, FileHandle(handle), how);
             }
             Err(error) => reply.error(error),
         }
@@ -385,7 +395,7 @@ impl Filesystem for Face {
     }
 
     fn link(&self, request: &Request, ino: INodeNo, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
-        let (op, turn) = (self.op(Kind::HardLink, request, parent, Some(name)), self.belief.turn());
+        let (op, turn) = (self.op(Kind::HardLink, request, parent, Some(name)), self.core.belief.turn());
         let linked = self.now(op, self.core.link(ino, parent, name));
         self.answer_entry(turn, (parent, name), linked, reply);
     }
@@ -467,7 +477,7 @@ impl Filesystem for Face {
         const KEEP: i32 = libc::FALLOC_FL_KEEP_SIZE;
         const PUNCH: i32 = libc::FALLOC_FL_PUNCH_HOLE | KEEP;
         const ZERO: i32 = libc::FALLOC_FL_ZERO_RANGE;
-        let Handle { file, writes } = match self.core.handle(fh.0) {
+        let Handle { file, writes, .. } = match self.core.handle(fh.0) {
             Ok(handle) => handle,
             Err(error) => return reply.error(error),
         };
@@ -508,7 +518,7 @@ impl Filesystem for Face {
     }
 
     fn readdirplus(&self, request: &Request, ino: INodeNo, fh: FileHandle, offset: u64, mut reply: ReplyDirectoryPlus) {
-        let cell = std::cell::RefCell::new((&mut reply, self.belief.turn()));
+        let cell = std::cell::RefCell::new((&mut reply, self.core.belief.turn()));
         let add = |next: u64, name: &str, entry: &Entry, asked: Option<u64>| {
             let (shown, (reply, turn)) = (self.core.shown(entry), &mut *cell.borrow_mut());
             let believed = turn.member(asked, (ino, OsStr::new(name)), &shown);

@@ -8,7 +8,7 @@ use crate::meter::waits_for;
 use crate::overlay::{Overlay, Part};
 use crate::under_way::Wait;
 use holdfast_base::limits::{BLOCK_BYTES, FILE_BYTES_MAX};
-use holdfast_base::{ByteRange, ContentId, Error, ErrorKind, NodeId, Result};
+use holdfast_base::{ByteRange, Error, ErrorKind, NodeId, Result};
 use holdfast_drive::{Entry, NewAttributes, OpenContent, Posix};
 use parking_lot::Mutex;
 use std::sync::Arc;
@@ -25,6 +25,8 @@ pub(crate) struct OpenFile {
     pub(crate) writers: AtomicUsize,
     shown: Mutex<Shown>,
     state: tokio::sync::Mutex<State>,
+    /// Held while the kernel is told to forget what it has of it.
+    pub(crate) forgetting: tokio::sync::Mutex<()>,
 }
 
 /// What a look at the file shows, which never waits for its content.
@@ -40,18 +42,8 @@ pub(crate) struct Shown {
     waiting: bool,
     /// Pages that wait to be saved, in bytes; none if nothing waits.
     pub(crate) unsaved_bytes: Option<u64>,
-    cached: Cached,
     /// Counts what this became otherwise: what somebody asked the drive for before that may be older.
     version: u64,
-}
-
-/// What the kernel has in its cache of a file.
-#[derive(Clone, Copy, PartialEq)]
-enum Cached {
-    /// Perhaps pages of more than one content.
-    Unknown,
-    /// Pages of this content and no other; none is that of an empty file.
-    Only(Option<ContentId>),
 }
 
 pub(crate) struct State {
@@ -76,13 +68,13 @@ impl OpenFile {
             id: entry.number(),
             writers: AtomicUsize::new(0),
             state: tokio::sync::Mutex::new(State::over(entry.node.size, core, false)),
+            forgetting: tokio::sync::Mutex::default(),
             shown: Mutex::new(Shown {
                 entry,
                 unnamed: false,
                 gone: false,
                 waiting: false,
                 unsaved_bytes: None,
-                cached: Cached::Unknown,
                 version: 0,
             }),
         }
@@ -167,26 +159,14 @@ impl OpenFile {
         true
     }
 
-    /// Takes what another mount made of it before its lock came here, as [`Self::refresh`] does, of which it says none is false; true if the kernel may have
-    /// another content in its cache.
-    pub(crate) async fn refresh_for_lock(&self, core: &Core, entry: &Entry, version: u64) -> Option<bool> {
-        let is_taken = self.refresh_now(core, &mut *self.lock().await, entry, version);
-        let shown = self.shown.lock();
-        let is_it = shown.entry.node.content == entry.node.content;
-        is_taken.then(|| is_it && shown.cached != Cached::Only(entry.node.content))
-    }
-
-    /// The kernel has nothing of another content in its cache.
-    pub(crate) fn is_cached(&self, content: Option<ContentId>) {
-        let mut shown = self.shown.lock();
-        if shown.entry.node.content == content {
-            shown.cached = Cached::Only(content);
-        }
+    /// Takes what another mount made of it before its lock came here, as [`Self::refresh`] does.
+    pub(crate) async fn refresh_for_lock(&self, core: &Core, entry: &Entry, version: u64) -> bool {
+        self.refresh_now(core, &mut *self.lock().await, entry, version)
     }
 
     /// The kernel may have what is not there, or elsewhere: it forgets that, as soon as nothing holds it.
     pub(crate) fn is_misplaced(&self, core: &Core) -> impl Future<Output = ()> + Send + use<> {
-        self.shown.lock().cached = Cached::Unknown;
+        core.known.is_mixed(core.ino(self.id));
         core.forget_pages(self.id)
     }
 

@@ -2,10 +2,12 @@
 //!
 //! Both tables are in parts with a lock each, held for a look-up only: no request waits for another file's.
 
-use crate::core::Core;
+use crate::core::{Core, too_large};
+use crate::errno::Answer;
 use crate::file::OpenFile;
+use fuser::Errno;
 use holdfast_base::NodeId;
-use holdfast_drive::Entry;
+use holdfast_drive::{Durable, Entry};
 use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -19,6 +21,26 @@ const PARTS: usize = 32;
 pub(crate) struct Handle {
     pub(crate) file: Arc<OpenFile>,
     pub(crate) writes: bool,
+    /// What a close was told last, and no sync since.
+    unseen: Arc<Mutex<Option<Errno>>>,
+}
+
+impl Handle {
+    pub(crate) fn new(file: Arc<OpenFile>, writes: bool) -> Self {
+        Self { file, writes, unseen: Arc::default() }
+    }
+
+    /// Saves the file for a program that closes or syncs it. What a close was told of something that is over, the next sync is told again: it may have been the close of
+    /// a copy of the descriptor in another process, where nobody heard it. Every program that is started has such copies until it begins.
+    pub(crate) async fn save(&self, core: &Core, durable: Durable) -> Answer<()> {
+        let saved = self.file.save_and_tell(core, durable).await.map_err(|error| too_large(&error));
+        let mut unseen = self.unseen.lock();
+        if durable == Durable::Now {
+            return saved.and(unseen.take().map_or(Ok(()), Err));
+        }
+        *unseen = saved.err().filter(|_| self.file.is_saved()).or(*unseen);
+        saved
+    }
 }
 
 #[derive(Default)]

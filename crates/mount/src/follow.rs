@@ -7,6 +7,7 @@
 
 use crate::core::Core;
 use crate::file::OpenFile;
+use crate::known::Found;
 use holdfast_base::NodeId;
 use std::sync::Arc;
 use std::time::Duration;
@@ -25,14 +26,27 @@ pub(crate) async fn follow(core: Arc<Core>) {
             return;
         }
         while matches!(changes.try_recv(), Ok(_) | Err(TryRecvError::Lagged(_))) {}
-        for node in core.changed_elsewhere(LOOKED_MAX).await {
-            core.forget_pages(node).await;
+        for file in core.changed_elsewhere(LOOKED_MAX).await {
+            core.has_only(&file).await;
         }
         tokio::time::sleep(REST).await;
     }
 }
 
 impl Core {
+    /// When it answers, the kernel has nothing of another content of a file than it has now, will ask how long it is, and is told that: nothing has it
+    /// ask again meanwhile, on which the answer would be lost (`fuse_change_attributes`). Waits for what is being read of the file, so no thread that takes the kernel's
+    /// requests is to wait for it.
+    pub(crate) async fn has_only(&self, file: &OpenFile) {
+        let _one = file.forgetting.lock().await;
+        let (ino, content) = (self.ino(file.id), file.shown().entry.node.content);
+        if self.known.find(ino, content) != Found::This {
+            self.belief.take_back(ino).await;
+            self.forget_pages(file.id).await;
+            self.known.has_only(ino, content);
+        }
+    }
+
     /// Has the kernel forget the pages that it has of a file, on a thread that holds no request: it may wait for such that are being read or written. Begins
     /// now, whoever waits for it.
     pub(crate) fn forget_pages(&self, node: NodeId) -> impl Future<Output = ()> + Send + use<> {
@@ -50,7 +64,7 @@ impl Core {
 
     /// Open files that nobody here writes to and that have another content than when they were opened, from now on with that. One that lost its
     /// name here while it got another elsewhere has that.
-    async fn changed_elsewhere(&self, looked_max: usize) -> Vec<NodeId> {
+    async fn changed_elsewhere(&self, looked_max: usize) -> Vec<Arc<OpenFile>> {
         let mut stale = Vec::new();
         let looked = |file: &Arc<OpenFile>| !file.has_writers() || file.may_have_a_name();
         for file in self.files.all().into_iter().filter(looked).take(looked_max) {
@@ -70,8 +84,7 @@ impl Core {
                 continue;
             }
             if known.node.content != entry.node.content {
-                self.knows(&entry);
-                stale.push(file.id);
+                stale.push(file);
             }
         }
         stale

@@ -38,6 +38,7 @@ mod folder;
 mod follow;
 #[doc(hidden)]
 pub mod fuzzed;
+mod known;
 mod locks;
 mod meter;
 mod mounted;

@@ -1,7 +1,6 @@
 //! Beginning and ending a mount.
 
 use crate::attributes::now_ns;
-use crate::belief::Belief;
 use crate::care::About;
 use crate::control::{Control, Released, Served};
 use crate::core::{Core, HELD_MS};
@@ -32,6 +31,10 @@ const IN_USE_AGAIN: Duration = Duration::from_millis(20);
 const TICK: Duration = Duration::from_secs(1);
 /// Every so many of them files without a name are held on.
 const HOLD_TICKS: i64 = HELD_MS / 3_000;
+
+/// How long the kernel believes names and attributes of what others change as well, where it cannot be told to ask again. What another changes is heard of
+/// at once, so this is what is left of the time until it is seen.
+const BELIEVED: Duration = Duration::from_millis(100);
 
 /// How a space is mounted. Every bound is here.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -77,6 +80,12 @@ impl MountOptions {
             scratch_folder,
         }
     }
+
+    /// The same of a space that others change meanwhile, of which the tree tells.
+    #[must_use]
+    pub fn followed(self) -> Self {
+        Self { believed: BELIEVED, follow: true, ..self }
+    }
 }
 
 /// A mount. Dropping it takes it away without saving what is open: better [`Self::stop`] it.
@@ -105,9 +114,8 @@ impl Mounted {
             gid: rustix::process::getegid().as_raw(),
             ..Posix::default()
         };
-        let core = Arc::new(Core::new(tree, usual, room, options.believed));
-        let belief = Arc::new(Belief::new(core.tree.clone(), options.believed, options.follow));
-        let face = Face::new(core.clone(), Handle::current(), belief.clone());
+        let core = Arc::new(Core::new(tree, usual, room, (options.believed, options.follow)));
+        let face = Face::new(core.clone(), Handle::current());
         let (session, device) = session(face, &at, options).map_err(|error| {
             Error::from(error).context(format!("{} could not be mounted on (is /dev/fuse there?)", at.display()))
         })?;
@@ -120,7 +128,7 @@ impl Mounted {
         let control = control(&core, session.notifier(), &at, options);
         if options.follow {
             tasks.push(tokio::spawn(follow(core.clone())));
-            tasks.push(tokio::spawn(belief.keep(session.notifier(), device)));
+            tasks.push(tokio::spawn(core.belief.clone().keep(session.notifier(), device)));
         }
         Ok(Self { core, session: Some(session), control, tasks, at })
     }

@@ -1,7 +1,7 @@
 //! How the kernel's requests are worked out: on the thread they came in on, or while that takes others; counted, and under way meanwhile.
 
-use crate::belief::{Belief, Turn};
-use crate::core::{Core, too_large};
+use crate::belief::Turn;
+use crate::core::Core;
 use crate::errno::{Answer, Told};
 use crate::folder::DOTS;
 use crate::meter::{Kind, Op};
@@ -26,23 +26,21 @@ pub(crate) const QUICK_BYTES: u64 = 64 << 10;
 pub(crate) struct Face {
     pub(crate) core: Arc<Core>,
     pub(crate) runtime: Runtime,
-    /// How long the kernel believes names and attributes.
-    pub(crate) belief: Arc<Belief>,
     /// Whether what is written past the kernel's cache takes out of it what it had of the file (Linux 6.6).
     pub(crate) past_cache: bool,
 }
 
 impl Face {
-    pub(crate) const fn new(core: Arc<Core>, runtime: Runtime, belief: Arc<Belief>) -> Self {
-        Self { core, runtime, belief, past_cache: false }
+    pub(crate) const fn new(core: Arc<Core>, runtime: Runtime) -> Self {
+        Self { core, runtime, past_cache: false }
     }
 
-    /// How a file is open: whoever only writes does so past the kernel's cache. That saves a copy, and a question before the first write to
+    /// How a file is open. What the kernel has of it in its cache is right, or forgotten by now. Whoever only writes does so past the kernel's cache. That saves a copy, and a question before the first write to
     /// each file: for `security.capability`, which writing through the cache takes away. What has extended attributes is written through it.
     /// Whoever appends to what others append to does so too, as then the cache has nothing at a place that the kernel took for the end.
     /// Whoever only reads has nothing to be saved at a close, which then needs no request (Linux 5.16), unless it lets go of locks here.
-    pub(crate) fn opened(&self, flags: i32, keep: bool, xattrs: u32) -> FopenFlags {
-        let mut how = if keep { FopenFlags::FOPEN_KEEP_CACHE } else { FopenFlags::empty() };
+    pub(crate) fn opened(&self, flags: i32, xattrs: u32) -> FopenFlags {
+        let mut how = FopenFlags::FOPEN_KEEP_CACHE;
         let access = flags & libc::O_ACCMODE;
         let appends = flags & libc::O_APPEND != 0 && access == libc::O_RDWR && self.core.locks.is_some();
         how.set(FopenFlags::FOPEN_DIRECT_IO, self.past_cache && (access == libc::O_WRONLY || appends) && xattrs == 0);
@@ -119,7 +117,7 @@ impl Face {
         }
         let quick = handle.file.shown().entry.node.size <= QUICK_BYTES;
         let core = self.core.clone();
-        let work = async move { handle.file.save_and_tell(&core, durable).await.map_err(|error| too_large(&error)) };
+        let work = async move { handle.save(&core, durable).await };
         if quick {
             Self::answer_empty(self.now(op, work), reply);
         } else {

@@ -28,10 +28,6 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 /// Time between two looks whether somebody else has unmounted it.
 const LOOK: Duration = Duration::from_millis(200);
 
-/// How long the kernel believes names and attributes of a mount from a server, where it cannot be told to ask again. What another changes is heard of
-/// at once, so this is what is left of the time until it is seen; asking again meanwhile is answered from memory.
-const BELIEVED: Duration = Duration::from_millis(100);
-
 /// Least room of a cache: with less, sixteen blocks that are fetched ahead would push each other out.
 const CACHE_BYTES_MIN: u64 = 64 << 20;
 
@@ -205,7 +201,7 @@ async fn from_server(
     let of = (args.drive.trim_end_matches('/').to_owned(), remote.space().to_owned());
     let name = format!("{}#{}", of.0, of.1);
     let scratch = args.cache.clone().unwrap_or_else(std::env::temp_dir);
-    let options = MountOptions { believed: BELIEVED, follow: true, ..args.options(name, of, scratch) };
+    let options = args.options(name, of, scratch).followed();
     let keys = match away {
         Some(space) => Ok(space),
         None => remote.take_keys(token).await,

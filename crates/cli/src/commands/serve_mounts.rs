@@ -73,7 +73,7 @@ impl ServedMounts {
                     drive.directory().scratch(),
                 );
                 let tree = drive.engine().tree(who.clone(), &space).await?;
-                Mounted::start(tree, &at, &MountOptions { follow: true, ..options })
+                Mounted::start(tree, &at, &options.followed())
             };
             match mounted.await {
                 Ok(mounted) => served.keep(mounted),

@@ -1,6 +1,6 @@
 //! How what was written to a file is saved, and what becomes of it where others changed the file as well.
 
-use super::{Cached, OpenFile, State};
+use super::{OpenFile, State};
 use crate::body::{is_no_longer_kept, next_body, save_body};
 use crate::core::Core;
 use crate::meter::waits_for;
@@ -129,12 +129,9 @@ impl OpenFile {
     pub(crate) fn saved(&self, core: &Core, state: &mut State, entry: Entry, durable: Durable) {
         let kept = durable == Durable::Now;
         *state = State::over(entry.node.size, core, kept);
-        core.knows(&entry);
         let mut shown = self.shown.lock();
         shown.version += 1;
-        if shown.cached == Cached::Only(shown.entry.node.content) {
-            shown.cached = Cached::Only(entry.node.content);
-        }
+        core.known.saved(core.ino(self.id), shown.entry.node.content, entry.node.content);
         // Names may have changed while it was saved.
         let (bond, id, parent) = (shown.entry.bond, shown.entry.node.id, shown.entry.node.parent);
         let name = std::mem::take(&mut shown.entry.node.name);

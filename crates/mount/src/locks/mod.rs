@@ -410,15 +410,9 @@ async fn look_again(core: &Arc<Core>, node: NodeId) -> Result<()> {
     loop {
         let version = file.version();
         let Some(entry) = core.tree.entry(node).await? else { return Ok(()) };
-        match file.refresh_for_lock(core, &entry, version).await {
-            None => {}
-            Some(false) => return Ok(()),
-            Some(true) => {
-                core.knows(&entry);
-                core.forget_pages(node).await;
-                file.is_cached(entry.node.content);
-                return Ok(());
-            }
+        if file.refresh_for_lock(core, &entry, version).await {
+            core.has_only(&file).await;
+            return Ok(());
         }
     }
 }

@@ -1,7 +1,6 @@
 //! The kernel's requests about locks.
 
 use super::{Asker, END, flushed, key, lock, test, unlock};
-use crate::core::too_large;
 use crate::errno::Answer;
 use crate::meter::Op;
 use crate::request::Face;
@@ -73,9 +72,7 @@ impl Face {
         let (core, node) = (self.core.clone(), self.core.node(ino));
         let work = async move {
             let saved = match core.handle(number.0) {
-                Ok(handle) if handle.writes => {
-                    handle.file.save_and_tell(&core, Durable::Soon).await.map_err(|error| too_large(&error))
-                }
+                Ok(handle) if handle.writes => handle.save(&core, Durable::Soon).await,
                 Ok(_) => Ok(()),
                 Err(error) => Err(error),
             };
