@@ -83,9 +83,10 @@ chaos: build ## Ten minutes of everything that can fail, on three nodes with Pos
 	HOLDFAST_CHAOS_SECONDS=600 HOLDFAST_CHAOS_ROUNDS=100 \
 		$(tests) --test chaos --test cluster -- --nocapture
 
-full-size: build ## Bounds on space and memory at full size: 10,000 files ten times, 8 uploads of 1 GiB (about five minutes)
-	HOLDFAST_TREE_FILES=10000 HOLDFAST_UPLOAD_MIB=1024 \
-		$(tests) --test space --test memory -- --nocapture
+full-size: build ## Bounds on space and memory at full size: 10,000 files ten times, 8 uploads of 1 GiB; and ten minutes of requests made up from the API's description (about a quarter of an hour)
+	@scripts/need.sh litmus cadaver rclone curl unzip python3
+	HOLDFAST_TREE_FILES=10000 HOLDFAST_UPLOAD_MIB=1024 SCHEMATHESIS_SECONDS=300 \
+		$(tests) --test space --test memory --test third_party -- --nocapture
 
 mount-long: build ## Hold mounts to their full size: a million operations of fsx with five seeds, 300 kills, fio, PostgreSQL (about an hour)
 	@scripts/need.sh fuse3 fsx pjdfstest fio postgresql git sqlite3
@@ -100,7 +101,7 @@ mount-soak: build ## An hour of writing to a mount whose server dies and freezes
 transfer-long: build ## Hold transfers to their full size: a million names, hundreds of power cuts, 50 kills of either end, an outage of 20 minutes (forty minutes)
 	@scripts/need.sh nginx openssl sshd ssh-keygen unshare
 	HOLDFAST_TRANSFER_NAMES=1000000 HOLDFAST_TRANSFER_SEEDS=300 HOLDFAST_TRANSFER_CUTS=320 HOLDFAST_TRANSFER_DRIVE_KILLS=50 \
-	HOLDFAST_TRANSFER_SFTP_KILLS=50 HOLDFAST_TRANSFER_SFTP_SEEDS=100 HOLDFAST_OUTAGE_SECONDS=1200 \
+	HOLDFAST_TRANSFER_SFTP_KILLS=50 HOLDFAST_TRANSFER_SFTP_SEEDS=100 HOLDFAST_OUTAGE_SECONDS=1200 HOLDFAST_TRANSFER_FAR_KILLS=20 \
 		$(tests) --test transfer --test transfer_drive --test transfer_power --test transfer_web --test transfer_sftp --test transfer_ssh --test transfer_outage -- --nocapture
 
 bench-dav: build ## Measure WebDAV beside other servers

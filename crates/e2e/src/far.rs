@@ -4,6 +4,7 @@
 
 use std::fs;
 use std::io::{self, BufRead, BufReader};
+use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::thread::{self, JoinHandle};
@@ -13,6 +14,7 @@ use holdfast_testkit::rng::Prng;
 use holdfast_testkit::server::ServerOptions;
 use holdfast_testkit::services::process::is_root;
 use holdfast_wan::{Direction, Forwarded, Impairments, Queue, Wan, WanSettings};
+use rustix::process::Signal;
 use serde_json::Value;
 
 use crate::Outcome;
@@ -253,6 +255,19 @@ impl Moving {
             Some(last) if status.success() => Ok(serde_json::from_str(last)?),
             _ => Err(format!("it ended with {status}: {}", said.join("\n")).into()),
         }
+    }
+
+    /// Kills it; answers whether it had not ended before.
+    ///
+    /// # Errors
+    /// If it cannot be killed, or it failed before.
+    pub fn kill_9(&mut self) -> Outcome<bool> {
+        self.child.kill()?;
+        let status = self.child.wait()?;
+        if status.success() || status.signal() == Some(Signal::KILL.as_raw()) {
+            return Ok(!status.success());
+        }
+        Err(format!("it ended with {status}: {}", self.said()?.join("\n")).into())
     }
 
     /// Ends it; answers what it said beside its progress, after which line that was, and how far it was.

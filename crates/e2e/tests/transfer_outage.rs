@@ -1,5 +1,5 @@
 //! A transfer of each plane whose network is gone for longer than either end waits for an answer (`HOLDFAST_OUTAGE_SECONDS`): it goes on when that is back,
-//! and little is sent again, either way.
+//! and little is sent again, either way. And one whose client is killed.
 
 use std::time::{Duration, Instant};
 
@@ -70,4 +70,57 @@ fn a_pull_by_tcp_goes_on_after_an_outage() -> Outcome {
 #[test]
 fn a_pull_by_quic_goes_on_after_an_outage() -> Outcome {
     as_root("a_pull_by_quic_goes_on_after_an_outage", || survives("pull", "quic", (80, 2)))
+}
+
+/// Kills the client so many times (`HOLDFAST_TRANSFER_FAR_KILLS`) while a file moves as fast as the link takes it, each time when so many bytes more have come. At most so
+/// many blocks are sent again for a kill.
+fn killed(command: &str, plane: &str, blocks_max: usize) -> Outcome {
+    let mut far = Far::new(link(40, Duration::from_millis(15)))?;
+    let kills: usize = knob("HOLDFAST_TRANSFER_FAR_KILLS", 2);
+    let bytes = (kills * 16 + 8) * MIB;
+    let push = command == "push";
+    let file = if push { far.make("file", bytes)? } else { far.stock("file", bytes)? };
+    let to = far.rig.scratch().join("back");
+    let (shown, folder, url) = (file.display().to_string(), to.display().to_string(), far.url("file"));
+    let (from, to, direction) =
+        if push { (shown, far.url(""), Direction::ToFar) } else { (url.clone(), folder.clone(), Direction::ToNear) };
+    let words = [command, &from, &to, "--plane", plane];
+    let came = |far: &Far| far.wan.forwarded(direction).tcp.bytes + far.wan.forwarded(direction).udp.bytes;
+    let before = came(&far);
+    let mut killed = 0;
+    for _ in 0..kills {
+        let mut moving = far.start(&words)?;
+        far.until_came(direction, 16 * MIB as u64)?;
+        killed += usize::from(moving.kill_9()?);
+    }
+    far.run(&words)?;
+    let again = usize::try_from(came(&far) - before)?.saturating_sub(bytes);
+    println!("{command} by {plane}: {bytes} bytes with {killed} kills: {} sent again a kill", again / killed.max(1));
+    assert!(again < killed * blocks_max * MIB + bytes / 10, "{again} bytes again, {killed} kills");
+    if push {
+        far.run(&["pull", &url, &folder])?;
+    }
+    expect_same(&file, &far.rig.scratch().join("back/file"))?;
+    far.rig.stop()?;
+    expect_clean(far.rig.server.options())
+}
+
+#[test]
+fn a_push_by_tcp_that_is_killed_sends_little_again() -> Outcome {
+    as_root("a_push_by_tcp_that_is_killed_sends_little_again", || killed("push", "tcp", 8))
+}
+
+#[test]
+fn a_push_by_quic_that_is_killed_sends_little_again() -> Outcome {
+    as_root("a_push_by_quic_that_is_killed_sends_little_again", || killed("push", "quic", 8))
+}
+
+#[test]
+fn a_pull_by_tcp_that_is_killed_sends_little_again() -> Outcome {
+    as_root("a_pull_by_tcp_that_is_killed_sends_little_again", || killed("pull", "tcp", 32))
+}
+
+#[test]
+fn a_pull_by_quic_that_is_killed_sends_little_again() -> Outcome {
+    as_root("a_pull_by_quic_that_is_killed_sends_little_again", || killed("pull", "quic", 32))
 }
