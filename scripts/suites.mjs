@@ -73,10 +73,13 @@ const ENGINES_SUITES = {
     "postgres,swift": EVERY,
 };
 
-/** Runs a program and answers its exit code and what it said. Its standard input is empty. */
+/** Has the shell say at the end of what it runs which time of processors that took, with all that it waited for. */
+const TIMED = 'TIMEFORMAT="suites: %U %S"; time "$0" "$@"';
+
+/** Runs a program and answers its exit code, what it said, and the seconds of processors that it took. Its standard input is empty. */
 function run(command, args, { cwd = ROOT, env = {}, echo = false, minutes = MINUTES_MAX } = {}) {
     return new Promise((done) => {
-        const child = spawn(command, args, { cwd, env: { ...process.env, ...env }, stdio: ["ignore", "pipe", "pipe"], detached: true });
+        const child = spawn("bash", ["-c", TIMED, command, ...args], { cwd, env: { ...process.env, ...env }, stdio: ["ignore", "pipe", "pipe"], detached: true });
         const said = [];
         const keep = (chunk) => {
             said.push(chunk);
@@ -96,7 +99,10 @@ function run(command, args, { cwd = ROOT, env = {}, echo = false, minutes = MINU
         // Not "exit": what it said may still be on its way.
         child.on("close", (code) => {
             clearTimeout(clock);
-            done({ code: code ?? 1, said: Buffer.concat(said).toString() });
+            const all = Buffer.concat(said).toString();
+            // One that was ended has no such line.
+            const [line, user, system] = all.match(/^suites: ([\d.]+) ([\d.]+)\n/m) ?? ["", 0, 0];
+            done({ code: code ?? 1, said: all.replace(line, ""), spent: Number(user) + Number(system) });
         });
     });
 }
@@ -187,19 +193,11 @@ if (log) mkdirSync(log, { recursive: true });
 /** More than these at a time are no matter of a busy machine. */
 const AGAIN_MAX = 8;
 
-/** Seconds of processors that ended children took, with all that they waited for (proc_pid_stat(5): cutime and cstime, in hundredths). */
-function spent() {
-    const fields = readFileSync("/proc/self/stat", "utf8").split(") ")[1].split(" ");
-    return (Number(fields[13]) + Number(fields[14])) / 100;
-}
-let spentBefore = spent();
-
 /** Runs a suite and tells how it went: whether it passed, and its tests that passed, failed and were left out. */
 async function tell(suite, name = suite.name) {
     const begun = performance.now();
-    const { code, said } = await suite.start();
+    const { code, said, spent } = await suite.start();
     const seconds = (performance.now() - begun) / 1000;
-    const [before, now] = [spentBefore, (spentBefore = spent())];
     const counted = count(said);
     // One that was ended, or never began, has no closing line.
     if (code !== 0 && counted.failed === 0) counted.failed = 1;
@@ -208,7 +206,7 @@ async function tell(suite, name = suite.name) {
     if (code !== 0) console.log(said);
     if (log) {
         writeFileSync(join(log, `${name.replaceAll(/[^\w]+/g, "-")}.log`), said);
-        table.push(`${seconds.toFixed(1)}\t${(now - before).toFixed(1)}\t${name}\t${code}`);
+        table.push(`${seconds.toFixed(1)}\t${spent.toFixed(1)}\t${name}\t${code}`);
         writeFileSync(join(log, "times.tsv"), `${table.join("\n")}\n`);
     }
     return { suite, ok: code === 0, counted };

@@ -26,7 +26,7 @@ const KEPT_PERMITS: usize = 32 << 10;
 pub(super) const LISTINGS: usize = 64;
 /// The first pause before another try; it doubles up to the longest.
 const PAUSE_FIRST: Duration = Duration::from_millis(500);
-const PAUSE_LONGEST: Duration = Duration::from_secs(30);
+const PAUSE_LONGEST: Duration = Duration::from_secs(10);
 
 /// A running transfer.
 pub(super) struct Run {
