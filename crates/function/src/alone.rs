@@ -37,8 +37,18 @@ pub async fn invoke_alone(
     Ok(call)
 }
 
+/// One of the places. It is let go of by unlocking it, and not by its end alone: a process that this one is starting has a copy of it until it begins.
+struct Place(File);
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        // It ends with its last copy in any case.
+        let _ = flock(&self.0, FlockOperation::Unlock);
+    }
+}
+
 /// Takes one of the places.
-fn place(function: &Function) -> Result<File> {
+fn place(function: &Function) -> Result<Place> {
     let folder = function.places();
     let at = |error: std::io::Error| Error::from(error).context(folder.display());
     match DirBuilder::new().mode(0o700).create(folder) {
@@ -49,7 +59,7 @@ fn place(function: &Function) -> Result<File> {
     for number in 0..most {
         let file = open(&folder.join(number.to_string())).map_err(at)?;
         if flock(&file, FlockOperation::NonBlockingLockExclusive).is_ok() {
-            return Ok(file);
+            return Ok(Place(file));
         }
     }
     let why =

@@ -6,6 +6,9 @@ use holdfast_function::{Call, Deployed, End, Held, Reached, invoke_alone};
 use std::fs;
 use std::io;
 use std::pin::Pin;
+use std::process::Command;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll};
 use std::time::Duration;
 use tokio::io::{AsyncRead, ReadBuf};
@@ -251,6 +254,9 @@ fn calls_from_many_processes_have_as_many_places_as_the_function_allows() {
     let script = format!("echo > {0}/$$-$(cat); while [ ! -e {0}/open ]; do sleep 0.01; done", gate.display());
     ground.deploy("narrow", &script, "[limits]\nconcurrency = 2\n", &format!("\"{}\" = \"all\"\n", gate.display()));
     let function = ground.function("narrow");
+    // What this process starts meanwhile has copies of the places until it begins.
+    let ended = Arc::new(AtomicBool::new(false));
+    let starting: Vec<_> = (0..4).map(|_| std::thread::spawn(starts(ended.clone()))).collect();
     block_on(async {
         let calls: Vec<_> = [&b"a"[..], b"b"]
             .into_iter()
@@ -268,6 +274,19 @@ fn calls_from_many_processes_have_as_many_places_as_the_function_allows() {
         }
         assert_eq!(alone(&function, b"c").await.expect("a place again").end, End::Done);
     });
+    ended.store(true, Ordering::Release);
+    for thread in starting {
+        thread.join().expect("starts programs");
+    }
+}
+
+/// Starts programs until it is over.
+fn starts(ended: Arc<AtomicBool>) -> impl FnOnce() {
+    move || {
+        while !ended.load(Ordering::Acquire) {
+            assert!(Command::new("true").status().expect("starts").success());
+        }
+    }
 }
 
 #[test]
