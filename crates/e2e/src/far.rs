@@ -2,6 +2,7 @@
 //!
 //! Both ends are network namespaces, for which one has to be root: of the machine, or of a user namespace ([`as_root`]).
 
+use std::ffi::OsStr;
 use std::fs;
 use std::io::{self, BufRead, BufReader};
 use std::os::unix::process::ExitStatusExt;
@@ -92,7 +93,7 @@ impl Far {
         format!("https://{}:{PORT}/{NAME}/{path}", self.wan.far().address())
     }
 
-    fn command(&self, words: &[&str]) -> Outcome<Command> {
+    fn command(&self, words: &[impl AsRef<OsStr>]) -> Outcome<Command> {
         let mut command = self.rig.server.options().command()?;
         command.args(words).arg("--token-file").arg(&self.token).arg("--json");
         command.arg("--ca").arg(self.rig.data().join("tls/self-signed.pem"));
@@ -152,7 +153,7 @@ impl Far {
     ///
     /// # Errors
     /// If it does not start.
-    pub fn start(&self, words: &[&str]) -> Outcome<Moving> {
+    pub fn start(&self, words: &[impl AsRef<OsStr>]) -> Outcome<Moving> {
         let mut command = self.command(words)?;
         let mut child = self.wan.near().run(|| command.spawn())??;
         let lines = BufReader::new(child.stdout.take().ok_or("no output")?).lines();
@@ -163,7 +164,7 @@ impl Far {
     ///
     /// # Errors
     /// If it fails.
-    pub fn run(&self, words: &[&str]) -> Outcome<Value> {
+    pub fn run(&self, words: &[impl AsRef<OsStr>]) -> Outcome<Value> {
         self.start(words)?.end()
     }
 

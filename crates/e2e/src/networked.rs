@@ -48,6 +48,19 @@ impl Net {
         Ok(Self { rig, token, port, plain, metrics })
     }
 
+    /// One whose server has the account's space mounted itself, in a folder; and where.
+    pub fn with_own_mount(folder: &Path) -> Outcome<(Self, PathBuf)> {
+        let (at, password) = (folder.join("mnt"), folder.join("password"));
+        fs::create_dir(&at)?;
+        fs::write(&password, PASSWORD)?;
+        let mount = format!("{NAME}={}", at.display());
+        let net = Self::with(|options| {
+            let options = options.argument("--mount").argument(&mount).argument("--mount-user").argument(NAME);
+            options.argument("--mount-password-file").argument(&password.display().to_string())
+        })?;
+        Ok((net, at))
+    }
+
     /// Its address.
     pub fn url(&self) -> String {
         format!("https://127.0.0.1:{}", self.port)

@@ -9,7 +9,7 @@ use std::time::Duration;
 use holdfast_e2e::Outcome;
 use holdfast_e2e::mounted::Mount;
 use holdfast_e2e::networked::Net;
-use holdfast_e2e::rig::{HOME, NAME, PASSWORD};
+use holdfast_e2e::rig::HOME;
 use holdfast_e2e::wait::until;
 use serde_json::Value;
 
@@ -217,20 +217,13 @@ fn content(round: usize) -> Vec<u8> {
 fn what_another_wrote_is_never_read_cut_off() -> Outcome {
     const ROUNDS: usize = 100;
     let folder = tempfile::tempdir()?;
-    let (within, password) = (folder.path().join("mnt"), folder.path().join("password"));
-    fs::create_dir(&within)?;
-    fs::write(&password, PASSWORD)?;
-    let mount = format!("{NAME}={}", within.display());
-    let net = Net::with(|options| {
-        let options = options.argument("--mount").argument(&mount).argument("--mount-user").argument(NAME);
-        options.argument("--mount-password-file").argument(&password.display().to_string())
-    })?;
+    let (net, within) = Net::with_own_mount(folder.path())?;
     let (one, two) = (net.mount("one", &[])?, net.mount("two", &[])?);
     let mut client = net.client();
     let by_mount = |name: &str, content: &[u8]| -> Outcome { Ok(fs::write(one.at().join(name), content)?) };
     let mut by_dav = |name: &str, content: &[u8]| -> Outcome {
-        client.put(&format!("{HOME}/{name}"), content)?;
-        Ok(())
+        let answer = client.put(&format!("{HOME}/{name}"), content)?;
+        if answer.is_success() { Ok(()) } else { Err(answer.text().into()) }
     };
     let mut write: [Writer<'_>; 2] = [("mount", &mut { by_mount }), ("dav", &mut by_dav)];
     for (by, write) in &mut write {

@@ -11,7 +11,6 @@ use holdfast_e2e::knob::knob;
 use holdfast_e2e::locker::Locker;
 use holdfast_e2e::mounted::{Mount, run};
 use holdfast_e2e::networked::Net;
-use holdfast_e2e::rig::{NAME, PASSWORD};
 use rustix::process::Signal;
 
 /// Longest that a test waits for what should come soon.
@@ -462,14 +461,7 @@ fn programs_of_a_mount_that_was_away_for_too_long_are_told() -> Outcome {
 #[test]
 fn a_mount_in_the_servers_process_takes_part() -> Outcome {
     let folder = tempfile::tempdir()?;
-    let (at, password) = (folder.path().join("mnt"), folder.path().join("password"));
-    fs::create_dir(&at)?;
-    fs::write(&password, PASSWORD)?;
-    let mount = format!("{NAME}={}", at.display());
-    let net = Net::with(|options| {
-        let options = options.argument("--mount").argument(&mount).argument("--mount-user").argument(NAME);
-        options.argument("--mount-password-file").argument(&password.display().to_string())
-    })?;
+    let (net, at) = Net::with_own_mount(folder.path())?;
     let other = net.mount("other", &[])?;
     let (mut a, mut b) = (Locker::at(&at.join("file"))?, Locker::at(&other.at().join("file"))?);
     for (one, two) in [("posix", "posix"), ("ofd", "posix"), ("flock", "flock")] {

@@ -1,6 +1,7 @@
 //! A transfer of each plane whose network is gone for longer than either end waits for an answer (`HOLDFAST_OUTAGE_SECONDS`): it goes on when that is back,
 //! and little is sent again, either way. And one whose client is killed.
 
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use holdfast_e2e::Outcome;
@@ -15,18 +16,50 @@ const OUTAGE_S: u64 = 80;
 /// How long after the network is back it may take until it is used: the longest pause between two attempts, a handshake, and a machine with much to do.
 const NOTICED: Duration = Duration::from_secs(45);
 
+/// A file on one side, and the words that move it to the other.
+struct Way {
+    far: Far,
+    file: PathBuf,
+    words: [String; 5],
+    direction: Direction,
+}
+
+impl Way {
+    fn of(command: &str, plane: &str, bytes: usize) -> Outcome<Self> {
+        let far = Far::new(link(40, Duration::from_millis(15)))?;
+        let push = command == "push";
+        let file = if push { far.make("file", bytes)? } else { far.stock("file", bytes)? };
+        let (from, to, direction) = if push {
+            (file.display().to_string(), far.url(""), Direction::ToFar)
+        } else {
+            (far.url("file"), back(&far), Direction::ToNear)
+        };
+        let words = [command.to_owned(), from, to, "--plane".to_owned(), plane.to_owned()];
+        Ok(Self { far, file, words, direction })
+    }
+}
+
+/// Where it is pulled to.
+fn back(far: &Far) -> String {
+    far.rig.scratch().join("back").display().to_string()
+}
+
+/// What was moved is what it was, and the drive proves itself.
+fn arrived(mut far: Far, file: &Path, command: &str) -> Outcome {
+    if command == "push" {
+        far.run(&["pull", &far.url("file"), &back(&far)])?;
+    }
+    expect_same(file, &far.rig.scratch().join("back/file"))?;
+    far.rig.stop()?;
+    expect_clean(far.rig.server.options())
+}
+
 /// Moves a file one way, and cuts the link when a third has arrived. So many thousandths of its bytes are for what the plane's packets cost, and one
 /// block and as many as are given may come twice.
 fn survives(command: &str, plane: &str, (overhead, blocks): (usize, usize)) -> Outcome {
-    let mut far = Far::new(link(40, Duration::from_millis(15)))?;
     let bytes = 48 * MIB;
-    let push = command == "push";
-    let file = if push { far.make("file", bytes)? } else { far.stock("file", bytes)? };
-    let to = far.rig.scratch().join("back");
-    let (shown, folder, url) = (file.display().to_string(), to.display().to_string(), far.url("file"));
-    let (from, to, direction) =
-        if push { (shown, far.url(""), Direction::ToFar) } else { (url.clone(), folder.clone(), Direction::ToNear) };
-    let moving = far.start(&[command, &from, &to, "--plane", plane])?;
+    let Way { far, file, words, direction } = Way::of(command, plane, bytes)?;
+    let moving = far.start(&words)?;
     far.until_came(direction, 16 * MIB as u64)?;
     far.wan.cut(true);
     std::thread::sleep(Duration::from_secs(knob("HOLDFAST_OUTAGE_SECONDS", OUTAGE_S)));
@@ -44,12 +77,7 @@ fn survives(command: &str, plane: &str, (overhead, blocks): (usize, usize)) -> O
     let came = way.tcp.bytes + way.udp.bytes;
     println!("{command} by {plane}: {came} bytes came of {bytes}");
     assert!(came < (bytes + bytes / 1_000 * overhead + MIB + blocks * MIB) as u64, "{came} of {bytes}: {way:?}");
-    if push {
-        far.run(&["pull", &url, &folder])?;
-    }
-    expect_same(&file, &far.rig.scratch().join("back/file"))?;
-    far.rig.stop()?;
-    expect_clean(far.rig.server.options())
+    arrived(far, &file, command)
 }
 
 #[test]
@@ -75,16 +103,9 @@ fn a_pull_by_quic_goes_on_after_an_outage() -> Outcome {
 /// Kills the client so many times (`HOLDFAST_TRANSFER_FAR_KILLS`) while a file moves as fast as the link takes it, each time when so many bytes more have come. At most so
 /// many blocks are sent again for a kill.
 fn killed(command: &str, plane: &str, blocks_max: usize) -> Outcome {
-    let mut far = Far::new(link(40, Duration::from_millis(15)))?;
     let kills: usize = knob("HOLDFAST_TRANSFER_FAR_KILLS", 2);
     let bytes = (kills * 16 + 8) * MIB;
-    let push = command == "push";
-    let file = if push { far.make("file", bytes)? } else { far.stock("file", bytes)? };
-    let to = far.rig.scratch().join("back");
-    let (shown, folder, url) = (file.display().to_string(), to.display().to_string(), far.url("file"));
-    let (from, to, direction) =
-        if push { (shown, far.url(""), Direction::ToFar) } else { (url.clone(), folder.clone(), Direction::ToNear) };
-    let words = [command, &from, &to, "--plane", plane];
+    let Way { far, file, words, direction } = Way::of(command, plane, bytes)?;
     let came = |far: &Far| far.wan.forwarded(direction).tcp.bytes + far.wan.forwarded(direction).udp.bytes;
     let before = came(&far);
     let mut killed = 0;
@@ -97,12 +118,7 @@ fn killed(command: &str, plane: &str, blocks_max: usize) -> Outcome {
     let again = usize::try_from(came(&far) - before)?.saturating_sub(bytes);
     println!("{command} by {plane}: {bytes} bytes with {killed} kills: {} sent again a kill", again / killed.max(1));
     assert!(again < killed * blocks_max * MIB + bytes / 10, "{again} bytes again, {killed} kills");
-    if push {
-        far.run(&["pull", &url, &folder])?;
-    }
-    expect_same(&file, &far.rig.scratch().join("back/file"))?;
-    far.rig.stop()?;
-    expect_clean(far.rig.server.options())
+    arrived(far, &file, command)
 }
 
 #[test]

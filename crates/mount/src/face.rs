@@ -5,12 +5,12 @@
 //! takes the next request. Each has a deadline but for those that move bytes, which end with their bytes.
 
 use crate::attributes::{file_type, nanoseconds, now_ns};
-use crate::core::{Maker, Opened, too_large};
+use crate::core::{Maker, too_large};
 use crate::errno::{Answer, Told};
 use crate::files::Handle;
 use crate::locks::Asker;
 use crate::meter::Kind;
-use crate::request::{Face, GENERATION, QUICK_BYTES, answer_xattr};
+use crate::request::{Face, GENERATION, QUICK_BYTES, answer_xattr, in_time};
 use fuser::{
     AccessFlags, BsdFileFlags, CopyFileRangeFlags, Errno, FileAttr, FileHandle, FileType, Filesystem, FopenFlags,
     INodeNo, InitFlags, IoctlFlags, KernelConfig, LockOwner, OpenFlags, RenameFlags, ReplyAttr, ReplyCreate, ReplyData,
@@ -218,20 +218,25 @@ impl Filesystem for Face {
     }
 
     fn open(&self, request: &Request, ino: INodeNo, flags: OpenFlags, reply: ReplyOpen) {
-        match self.now(self.op(Kind::Open, request, ino, None), self.core.open(ino, flags.0, request.uid())) {
-            Ok(Opened { handle, file, is_known, xattrs }) => {
-                let how = self.opened(flags.0, xattrs);
-                if is_known {
-                    return reply.opened(FileHandle(handle), how);
+        let (core, how, uid) = (self.core.clone(), self.opened(flags.0), request.uid());
+        let work = async move {
+            let opened = in_time(core.open(ino, flags.0, uid)).await?;
+            if !opened.is_known {
+                let forgotten = async {
+                    core.has_only(&opened.file).await;
+                    Ok(())
+                };
+                if let Err(error) = in_time(forgotten).await {
+                    core.release(opened.handle).await;
+                    return Err(error);
                 }
-                let core = self.core.clone();
-                self.runtime.spawn(async move {
-                    core.has_only(&file).await;
-                    reply.opened(FileHandle(handle), how);
-                });
             }
+            Ok(opened)
+        };
+        self.soon(self.op(Kind::Open, request, ino, None), work, move |done| match done {
+            Ok(opened) => reply.opened(FileHandle(opened.handle), how(opened.xattrs)),
             Err(error) => reply.error(error),
-        }
+        });
     }
 
     fn create(
@@ -247,7 +252,7 @@ impl Filesystem for Face {
         let op = self.op(Kind::Create, request, parent, Some(name));
         match self.now(op, self.core.create(parent, name, maker(request, mode, 0), flags)) {
             Ok((attributes, handle)) => {
-                let how = self.opened(flags, 0);
+                let how = self.opened(flags)(0);
                 // It is open.
                 reply.created(&self.core.belief.short(), &attributes, GENERATION, FileHandle(handle), how);
             }

@@ -8,6 +8,8 @@
 use crate::core::Core;
 use crate::file::OpenFile;
 use crate::known::Found;
+use crate::meter::waits_for;
+use crate::under_way::Wait;
 use holdfast_base::NodeId;
 use std::sync::Arc;
 use std::time::Duration;
@@ -38,13 +40,16 @@ impl Core {
     /// ask again meanwhile, on which the answer would be lost (`fuse_change_attributes`). Waits for what is being read of the file, so no thread that takes the kernel's
     /// requests is to wait for it.
     pub(crate) async fn has_only(&self, file: &OpenFile) {
-        let _one = file.forgetting.lock().await;
-        let (ino, content) = (self.ino(file.id), file.shown().entry.node.content);
-        if self.known.find(ino, content) != Found::This {
-            self.belief.take_back(ino).await;
-            self.forget_pages(file.id).await;
-            self.known.has_only(ino, content);
-        }
+        let forgotten = async {
+            let _one = file.forgetting.lock().await;
+            let (ino, content) = (self.ino(file.id), file.shown().entry.node.content);
+            if self.known.find(ino, content) != Found::This {
+                self.belief.take_back(ino).await;
+                self.forget_pages(file.id).await;
+                self.known.has_only(ino, content);
+            }
+        };
+        waits_for(Wait::Forgotten, forgotten).await;
     }
 
     /// Has the kernel forget the pages that it has of a file, on a thread that holds no request: it may wait for such that are being read or written. Begins

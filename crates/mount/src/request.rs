@@ -35,18 +35,21 @@ impl Face {
         Self { core, runtime, past_cache: false }
     }
 
-    /// How a file is open. What the kernel has of it in its cache is right, or forgotten by now. Whoever only writes does so past the kernel's cache. That saves a copy, and a question before the first write to
+    /// How a file with so many extended attributes is open. What the kernel has of it in its cache is right, or forgotten by now. Whoever only writes does so past the kernel's cache. That saves a copy, and a question before the first write to
     /// each file: for `security.capability`, which writing through the cache takes away. What has extended attributes is written through it.
     /// Whoever appends to what others append to does so too, as then the cache has nothing at a place that the kernel took for the end.
     /// Whoever only reads has nothing to be saved at a close, which then needs no request (Linux 5.16), unless it lets go of locks here.
-    pub(crate) fn opened(&self, flags: i32, xattrs: u32) -> FopenFlags {
-        let mut how = FopenFlags::FOPEN_KEEP_CACHE;
-        let access = flags & libc::O_ACCMODE;
-        let appends = flags & libc::O_APPEND != 0 && access == libc::O_RDWR && self.core.locks.is_some();
-        how.set(FopenFlags::FOPEN_DIRECT_IO, self.past_cache && (access == libc::O_WRONLY || appends) && xattrs == 0);
-        let only_reads = access == libc::O_RDONLY && flags & libc::O_TRUNC == 0;
-        how.set(FopenFlags::FOPEN_NOFLUSH, only_reads && self.core.locks.is_none());
-        how
+    pub(crate) fn opened(&self, flags: i32) -> impl FnOnce(u32) -> FopenFlags + use<> {
+        let (past_cache, has_locks) = (self.past_cache, self.core.locks.is_some());
+        move |xattrs| {
+            let mut how = FopenFlags::FOPEN_KEEP_CACHE;
+            let access = flags & libc::O_ACCMODE;
+            let appends = flags & libc::O_APPEND != 0 && access == libc::O_RDWR && has_locks;
+            how.set(FopenFlags::FOPEN_DIRECT_IO, past_cache && (access == libc::O_WRONLY || appends) && xattrs == 0);
+            let only_reads = access == libc::O_RDONLY && flags & libc::O_TRUNC == 0;
+            how.set(FopenFlags::FOPEN_NOFLUSH, only_reads && !has_locks);
+            how
+        }
     }
 
     /// A request begins.
@@ -57,18 +60,26 @@ impl Face {
     /// Works a request out here. Most are answered without waiting for anything: then a deadline, and somebody to be woken, would cost more than
     /// many an answer.
     pub(crate) fn now<T>(&self, op: Op, work: impl Future<Output = Answer<T>>) -> Answer<T> {
-        let work = async {
-            let mut work = pin!(work);
-            match poll_fn(|context| Poll::Ready(work.as_mut().poll(context))).await {
-                Poll::Ready(answer) => answer,
-                Poll::Pending => tokio::time::timeout(DEADLINE, work).await.unwrap_or(Err(Errno::ETIMEDOUT)),
-            }
-        };
         let _within = self.runtime.enter();
-        let mut work = pin!(op.run(work));
+        let mut work = pin!(op.run(in_time(work)));
         match work.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
             Poll::Ready(answer) => answer,
             Poll::Pending => self.runtime.block_on(work),
+        }
+    }
+
+    /// Works a request out here as far as it gets without waiting, and the rest while this thread takes others; and then answers.
+    pub(crate) fn soon<T: Send + 'static>(
+        &self,
+        op: Op,
+        work: impl Future<Output = Answer<T>> + Send + 'static,
+        answer: impl FnOnce(Answer<T>) + Send + 'static,
+    ) {
+        let _within = self.runtime.enter();
+        let mut work = Box::pin(op.run(work));
+        match work.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+            Poll::Ready(done) => answer(done),
+            Poll::Pending => drop(self.runtime.spawn(async move { answer(work.await) })),
         }
     }
 
@@ -163,6 +174,15 @@ impl Face {
                 }
             }
         })
+    }
+}
+
+/// A request's work within its time.
+pub(crate) async fn in_time<T>(work: impl Future<Output = Answer<T>>) -> Answer<T> {
+    let mut work = pin!(work);
+    match poll_fn(|context| Poll::Ready(work.as_mut().poll(context))).await {
+        Poll::Ready(answer) => answer,
+        Poll::Pending => tokio::time::timeout(DEADLINE, work).await.unwrap_or(Err(Errno::ETIMEDOUT)),
     }
 }
 

@@ -45,6 +45,7 @@ waits! {
     HandedOver "the journal to be handed over"
     Room "room in the journal"
     Lock "a lock"
+    Forgotten "the kernel to forget what the file was"
 }
 
 /// A place. Its size keeps two from sharing a line of the cache.
