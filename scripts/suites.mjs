@@ -101,7 +101,7 @@ function run(command, args, { cwd = ROOT, env = {}, echo = false, minutes = MINU
             clearTimeout(clock);
             const all = Buffer.concat(said).toString();
             // One that was ended has no such line.
-            const [line, user, system] = all.match(/^suites: ([\d.]+) ([\d.]+)\n/m) ?? ["", 0, 0];
+            const [line, user, system] = all.match(/suites: ([\d.]+) ([\d.]+)\n$/) ?? ["", 0, 0];
             done({ code: code ?? 1, said: all.replace(line, ""), spent: Number(user) + Number(system) });
         });
     });

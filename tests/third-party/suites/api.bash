@@ -10,8 +10,7 @@ SCHEMATHESIS_HOOKS=$(cd "$(dirname "${BASH_SOURCE[0]}")/../lib" && pwd)/schemath
 export SCHEMATHESIS_HOOKS
 cd "$WORK"
 checks=not_a_server_error,status_code_conformance,content_type_conformance,response_schema_conformance,response_headers_conformance,unsupported_method,allow_header_conformance
-# Each operation is gone through in a third of it, and the rest is chance.
-seconds=${SCHEMATHESIS_SECONDS:-25}
+seconds=${SCHEMATHESIS_SECONDS:-50}
 
 start_drive "$WORK" mia ada
 trap stop_drive EXIT
