@@ -3,10 +3,13 @@
 use super::OpenFile;
 use crate::behind::tests::{Rig, bytes, look, make, save};
 use crate::core::Core;
+use crate::known::Found;
+use crate::meter::Kind;
 use crate::overlay::Room;
-use holdfast_base::ByteRange;
+use holdfast_base::{ByteRange, ContentId};
 use holdfast_drive::scratch::Scratch;
 use holdfast_drive::{Durable, Posix};
+use std::sync::Arc;
 use std::time::Duration;
 
 async fn core(rig: &Rig) -> Core {
@@ -39,4 +42,34 @@ async fn what_was_said_before_a_lock_came_here_does_not_undo_what_came_with_it()
     let mut expected = bytes(2, 200_000);
     expected[5..8].copy_from_slice(b"own");
     assert!(content.read(ByteRange::whole(200_000)).await.expect("read") == expected);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_waits_for_the_kernel_to_forget_is_shown_and_goes_on_after_it() {
+    let rig = Rig::new().await;
+    let core = Arc::new(core(&rig).await);
+    let made = make(&*core.tree, "file").await;
+    let file = Arc::new(OpenFile::new(&core, made));
+    // What it was told before is of another content.
+    let ino = core.ino(file.id);
+    core.known.tells(ino, Some(ContentId(77)));
+    let being_told = file.forgetting.lock().await;
+    let (opened, known) = (file.clone(), core.clone());
+    let work = async move {
+        known.has_only(&opened).await;
+        Ok(())
+    };
+    let opening = tokio::spawn(core.meter.begin(Kind::Open, 1, ino.0, None).run(work));
+    let waits_for = || core.meter.under_way().1.into_iter().find_map(|one| one.waits_for);
+    let shown = async {
+        while !waits_for().is_some_and(|what| what.contains("the kernel to forget")) {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(20), shown).await.expect("what it waits for is shown");
+    assert_eq!(core.known.find(ino, None), Found::Other);
+    drop(being_told);
+    opening.await.expect("no panic").expect("opened");
+    assert_eq!(core.known.find(ino, None), Found::This);
+    assert!(waits_for().is_none());
 }
