@@ -42,7 +42,7 @@ const SECONDS = {
 
 /** Suites that leave the processors to others for two thirds of their time or more. */
 const WAITING = new Set([
-    "lint", "mount_soak", "blob/faults", "jobs_served", "cluster", "transfer_objects", "transfer_drive", "transfer_sftp", "quic_flood", "mount_quic", "mount_care", "mount_belief", "transfer_outage",
+    "lint", "mount_soak", "blob/faults", "jobs_served", "cluster", "transfer_objects", "transfer_drive", "transfer_sftp", "quic_flood", "mount_quic", "mount_care", "mount_belief", "mount_leases", "transfer_outage",
     "run_gate", "remote/all", "kill on postgres,swift", "kill on postgres,s3", "bad_data on postgres,swift", "jobs", "wan/real", "plane/all", "transfer_imap", "mount_spool",
     ...["admin", "interrupted", "jobs", "look", "sharing", "smart", "large"].flatMap((name) => [`${name} in chromium`, `${name} in firefox`]),
 ]);
@@ -60,7 +60,7 @@ const OWN = {
 /** Sizes for a build machine. What the store has no part in is tried on files, what the disk has none in on object stores. */
 const SHORT = { HOLDFAST_MODEL_SEEDS: 1, HOLDFAST_KILLS: 10, HOLDFAST_FAULT_STEP: 3, HOLDFAST_UPLOAD_MIB: 64, HOLDFAST_ENTRIES: 10000 };
 const SHORT_SUITES = {
-    "postgres,fs": ["model", "kill", "bad_input", "io_faults"],
+    "postgres,fs": ["model", "kill", "bad_input", "io_faults", "mount_leases"],
     "postgres,s3": ["model", "kill", "third_party", "secrecy", "memory"],
     "postgres,swift": ["model", "kill", "bad_data"],
 };

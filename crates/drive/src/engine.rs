@@ -49,6 +49,7 @@ use ahead::Waiting;
 use budget::{Downloads, Uploads};
 use holdfast_base::{Clock, Result, Uid};
 use holdfast_blob::BlobStore;
+pub use holdfast_meta::leases::{TERM as BELIEF_TERM, Word};
 use holdfast_meta::{Catalogue, InstanceId, NewInstance, Pack};
 pub(crate) use packer::PackLease;
 use packer::{PackBounds, Packer};
@@ -58,6 +59,7 @@ use spill::Spill;
 use std::path::PathBuf;
 use std::sync::Arc;
 use tokio::sync::Semaphore;
+pub use tree::{Believer, FarMount};
 pub use view::LINK_VIEW;
 use workers::Workers;
 

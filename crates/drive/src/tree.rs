@@ -4,6 +4,7 @@
 //! implementations to come to: [`Engine::tree`](crate::engine::Engine::tree) on this machine, and a client that seals by itself and
 //! speaks to a server (docs/design/mount.md).
 
+use crate::engine::Believer;
 use crate::engine::small::{Sealed, SealedBlock};
 use crate::posix_locks::Locking;
 use crate::{ContentStream, Prepared, SealedAhead, Unsynced};
@@ -16,7 +17,7 @@ use holdfast_meta::{
 };
 use std::collections::BTreeMap;
 use std::ops::Range;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 use tokio::sync::broadcast;
 
@@ -28,6 +29,10 @@ pub trait Tree: Send + Sync + 'static {
     fn root(&self) -> NodeId;
     /// A node that has a name.
     async fn entry(&self, node: NodeId) -> Result<Option<Entry>>;
+    /// The same for whoever is about to open it: at least as it was when the last change was answered, whoever asked for that.
+    async fn entry_to_open(&self, node: NodeId) -> Result<Option<Entry>> {
+        self.entry(node).await
+    }
     /// A member of a folder.
     async fn lookup(&self, folder: NodeId, name: &NodeName) -> Result<Option<Entry>>;
     /// Up to `limit` members of a folder in byte order of name, after `after`.
@@ -102,6 +107,10 @@ pub trait Tree: Send + Sync + 'static {
     fn unchanged(&self) -> Option<u64> {
         None
     }
+    /// Who shows to others what is asked here, and is to have taken back what is not so any more before it is said here that a change was heard of.
+    fn shown_by(&self, _who: Weak<dyn Shows>) {}
+    /// Nothing that is known here is shown to anybody any more: others need not wait until this mount has heard of what they change.
+    async fn leave(&self) {}
     /// How it does, for whoever looks after a mount. Waits for nobody.
     fn condition(&self) -> Condition {
         Condition::default()
@@ -120,6 +129,13 @@ pub trait Tree: Send + Sync + 'static {
     fn pinning(&self) -> Option<Arc<dyn Pinning>> {
         None
     }
+}
+
+/// Who shows what a tree answers to others, and has them believe it.
+#[async_trait]
+pub trait Shows: Send + Sync {
+    /// Waits until nobody believes anything any more that was answered before the tree's last change by somebody else.
+    async fn has_taken_back(&self);
 }
 
 /// Files and folders that are kept on this machine, whatever else there is no room for.
@@ -292,6 +308,10 @@ pub trait Deferring: Tree {
     }
     /// Whether other faces lock anything in the space, or may do: then names are taken away and given as they were before anything was answered first.
     async fn has_locks(&self) -> Result<bool>;
+    /// The leases of whoever asks here, if it is a mount on another machine and others wait until it has heard of what they change.
+    fn believes(&self) -> Option<Believer> {
+        None
+    }
     /// The count of the space's changes, which a power cut that takes changes back takes back as well; none where this machine's power cuts take none.
     async fn seq(&self) -> Result<Option<i64>>;
     /// Makes changes that were answered before: see [`Catalogue::apply`](holdfast_meta::Catalogue::apply).

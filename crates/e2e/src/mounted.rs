@@ -115,6 +115,16 @@ impl Mount {
         Ok(holdfast_testkit::server::memory(self.child.id(), "VmRSS:")?)
     }
 
+    /// Its process does nothing until it [goes on](Self::go_on).
+    pub fn freeze(&self) -> Outcome {
+        Ok(kill_process(self.pid()?, Signal::STOP)?)
+    }
+
+    /// It does what it did.
+    pub fn go_on(&self) -> Outcome {
+        Ok(kill_process(self.pid()?, Signal::CONT)?)
+    }
+
     fn pid(&self) -> Outcome<Pid> {
         Pid::from_raw(i32::try_from(self.child.id())?).ok_or_else(|| "no process".into())
     }

@@ -71,9 +71,10 @@ impl Net {
         Client::new(SocketAddr::from(([127, 0, 0, 1], self.plain))).with_account(NAME, PASSWORD)
     }
 
-    /// Calls of mounts that the server had since it started.
+    /// Calls of mounts that the server had since it started, without those by which each says every second what it has heard of.
     pub fn calls(&self) -> Outcome<u64> {
-        self.metric("holdfast_wire_calls_total{")
+        let words = self.metric("holdfast_wire_calls_total{operation=\"Heard\"")?;
+        Ok(self.metric("holdfast_wire_calls_total{")?.saturating_sub(words))
     }
 
     /// The sum of the figures of the server whose lines begin so.

@@ -1,8 +1,10 @@
 //! What stands between a client and a service, and hands on what they say to each other.
 
-use std::io;
+use std::io::{self, Read, Write};
 use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::sync::mpsc;
 use std::thread;
+use std::time::{Duration, Instant};
 
 use crate::Outcome;
 
@@ -29,6 +31,31 @@ where
         }
     });
     Ok(address)
+}
+
+/// One that hands everything on so much later, in each direction.
+pub fn slow(service: SocketAddr, late: Duration) -> Outcome<SocketAddr> {
+    relay(service, move |_, mut from, mut to| {
+        let (pieces, came) = mpsc::channel::<(Instant, Vec<u8>)>();
+        thread::scope(|scope| {
+            scope.spawn(move || {
+                for (at, piece) in came {
+                    thread::sleep((at + late).saturating_duration_since(Instant::now()));
+                    if to.write_all(&piece).is_err() {
+                        break;
+                    }
+                }
+            });
+            let mut bytes = vec![0; 64 << 10];
+            while let read @ 1.. = from.read(&mut bytes)? {
+                if pieces.send((Instant::now(), bytes[..read].to_vec())).is_err() {
+                    break;
+                }
+            }
+            drop(pieces);
+            Ok(())
+        })
+    })
 }
 
 fn join<C>(client: TcpStream, service: SocketAddr, carry: &C) -> io::Result<()>

@@ -5,6 +5,7 @@
 //! transaction, so there is no gap between test and change. Roles are not: the layer above knows who may do what.
 
 use crate::cluster::{Cluster, InstanceId, Joined, NewInstance};
+use crate::leases::Leases;
 use crate::types::{
     Account, AccountChange, AuditEntry, AuditNote, AuditQuery, BlockPlace, Capacity, Content, Finding, Lock,
     ManifestChunk, Membership, NameTaken, NewAccount, NewContent, NewLock, NewResumable, NewShare, NewSlot, NewSpace,
@@ -23,7 +24,9 @@ use async_trait::async_trait;
 use holdfast_base::{
     AccountId, BlockId, ContentId, DrivePath, NodeId, NodeName, PackId, PackName, Result, SpaceId, Uid,
 };
+use std::collections::BTreeSet;
 use std::ops::Range;
+use std::sync::Arc;
 use tokio::sync::broadcast;
 
 /// What must be true of a node for a change to happen; tested in the transaction of the change.
@@ -156,6 +159,42 @@ pub struct Change {
     pub seq: i64,
     /// The mount that made it ([`Guard::mount`]), if all of it from `since` to `seq` is that mount's; otherwise 0.
     pub by: u64,
+}
+
+/// Which folders a change was about.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Touched {
+    /// Names in these, or what has a name in them.
+    Folders(BTreeSet<NodeId>),
+    /// Any.
+    All,
+}
+
+impl Touched {
+    /// Of more folders than this it is all.
+    const FOLDERS_MAX: usize = 1_024;
+
+    /// Whether there is a folder in both.
+    pub(crate) fn meets(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Folders(these), Self::Folders(others)) => !these.is_disjoint(others),
+            _ => true,
+        }
+    }
+
+    pub(crate) fn add(&mut self, folders: impl IntoIterator<Item = NodeId>) {
+        let Self::Folders(all) = self else { return };
+        all.extend(folders);
+        if all.len() > Self::FOLDERS_MAX {
+            *self = Self::All;
+        }
+    }
+}
+
+impl Default for Touched {
+    fn default() -> Self {
+        Self::Folders(BTreeSet::new())
+    }
 }
 
 impl Change {
@@ -669,4 +708,6 @@ pub trait Catalogue: Send + Sync + 'static {
     /// other processes are told by databases that serve several, within seconds. A receiver that is too slow is told that it
     /// missed some: then, and at its start, it looks at [`Space::seq`] itself.
     fn changes(&self) -> broadcast::Receiver<Change>;
+    /// Who has to hear of changes before they are answered; none if other processes may make changes.
+    fn leases(&self) -> Option<&Arc<Leases>>;
 }

@@ -12,6 +12,7 @@ pub mod conformance;
 pub mod figures;
 #[doc(hidden)]
 pub mod fuzzed;
+pub mod leases;
 pub mod migrate;
 pub mod postgres;
 mod sql;

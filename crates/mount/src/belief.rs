@@ -7,15 +7,20 @@
 //!
 //! **No answer is overlooked.** Who answers takes the tree's number before it asks ([`Belief::turn`]), and what it told is written down after the answer is out,
 //! with that number. A change comes before that, and then the number is another one by then; or after, and then it is written down when the change is heard of.
+//! Where others wait until this mount has heard of what they change, they wait for this, too ([`Shows`]). So a name that cannot be taken back is not believed at all where others make
+//! changes, but for those in listings and of files that were made here, which are believed for a short while.
+//!
 //! What programs here change the kernel knows by itself: it takes nothing from an answer that was under way meanwhile. So nothing is told for long of what was known
 //! before its request came: not of what an open file was when it was last looked at, nor of a page of a listing that an earlier request had read.
 
 use crate::core::Shown;
 use crate::known::Known;
+use async_trait::async_trait;
 use fuser::{INodeNo, Notifier};
-use holdfast_drive::Tree;
+use holdfast_drive::{Shows, Tree};
 use parking_lot::Mutex;
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::{self, IoSlice, Write};
@@ -66,6 +71,10 @@ struct Inode {
 }
 
 struct Given {
+    /// Answers that are on their way out, by the tree's number at which they were given.
+    telling: HashMap<u64, usize>,
+    /// The kernel is being told to ask again.
+    is_expiring: bool,
     /// The tree's number at which all that is written down was told; none if it is of several.
     at: Option<u64>,
     is_written: bool,
@@ -102,6 +111,8 @@ pub(crate) struct Belief {
     expiring: Arc<tokio::sync::Mutex<()>>,
     /// There is something to be looked at.
     look: Notify,
+    /// There was.
+    looked: Notify,
 }
 
 /// What is told to the kernel with one answer; to be dropped when that is out.
@@ -122,6 +133,8 @@ impl Belief {
             is_kept,
             can_expire: AtomicBool::new(false),
             given: Mutex::new(Given {
+                telling: HashMap::new(),
+                is_expiring: false,
                 at: None,
                 is_written: false,
                 names: HashMap::new(),
@@ -133,6 +146,7 @@ impl Belief {
             quiet_until: Mutex::default(),
             expiring: Arc::default(),
             look: Notify::new(),
+            looked: Notify::new(),
         }
     }
 
@@ -177,6 +191,12 @@ impl Belief {
     fn write_down(&self, at: u64, told: Vec<Told>) {
         let until = Instant::now() + LONG;
         let mut given = self.given.lock();
+        if let Entry::Occupied(mut telling) = given.telling.entry(at) {
+            *telling.get_mut() -= 1;
+            if *telling.get() == 0 {
+                telling.remove();
+            }
+        }
         let is_first = !std::mem::replace(&mut given.is_written, true);
         given.at = Some(at).filter(|_| is_first || given.at == Some(at));
         for Told { ino, born, name } in told {
@@ -199,7 +219,7 @@ impl Belief {
         if !given.is_written || given.at.is_some() && given.at == self.tree.unchanged() {
             return None;
         }
-        given.is_written = false;
+        (given.is_written, given.is_expiring) = (false, true);
         *self.quiet_until.lock() = Some(Instant::now() + QUIET);
         let names = std::mem::take(&mut given.names).into_keys().collect();
         let inodes = given.inodes.extract_if(|_, inode| inode.until.is_some()).map(|(ino, _)| ino).collect();
@@ -255,6 +275,8 @@ impl Belief {
 
     /// Has the kernel ask again about what others changed, for as long as the space is mounted. `device` is where the kernel's requests come from.
     pub(crate) async fn keep(self: Arc<Self>, notifier: Notifier, device: File) {
+        let shows = Arc::downgrade(&self);
+        self.tree.shown_by(shows);
         let (mut changes, device) = (self.tree.changes(), Arc::new(device));
         loop {
             let is_given = self.count.load(Ordering::Acquire) > 0;
@@ -266,7 +288,34 @@ impl Belief {
             let expiring = self.expiring.clone().lock_owned().await;
             if let Some(overdue) = self.overdue() {
                 self.expire(overdue, expiring, &notifier, &device).await;
+                self.given.lock().is_expiring = false;
             }
+            self.looked.notify_waiters();
+        }
+    }
+}
+
+impl Belief {
+    /// Whether the kernel believes nothing for long that was so before the tree's number of now.
+    fn is_of_now(&self) -> bool {
+        let given = self.given.lock();
+        let now = self.tree.unchanged();
+        let is_now = |at: &u64| Some(*at) == now;
+        !given.is_expiring
+            && given.telling.keys().all(is_now)
+            && (!given.is_written || given.at.as_ref().is_some_and(is_now))
+    }
+}
+
+#[async_trait]
+impl Shows for Belief {
+    async fn has_taken_back(&self) {
+        loop {
+            let looked = self.looked.notified();
+            if self.is_of_now() {
+                return;
+            }
+            looked.await;
         }
     }
 }
@@ -279,6 +328,9 @@ impl Turn<'_> {
         let name = name.map(|(folder, name)| (folder.0, name.to_owned()));
         let ino = shown.attributes.ino;
         let mut given = self.belief.given.lock();
+        if let Some(at) = self.at.filter(|_| self.told.is_empty()) {
+            *given.telling.entry(at).or_default() += 1;
+        }
         given.born += 1;
         let born = given.born;
         let born = given.inodes.entry(ino).or_insert(Inode { born, until: None }).born;
@@ -286,9 +338,13 @@ impl Turn<'_> {
         LONG
     }
 
-    /// How long it is believed that a name in a folder is this.
-    pub(crate) fn name(&mut self, folder: INodeNo, name: &OsStr, shown: &Shown) -> Duration {
-        self.told(shown, Some((folder, name)))
+    /// How long attributes are believed, and that a name in a folder is this.
+    pub(crate) fn name(&mut self, folder: INodeNo, name: &OsStr, shown: &Shown) -> (Duration, Duration) {
+        match self.told(shown, Some((folder, name))) {
+            LONG => (LONG, LONG),
+            short if self.belief.is_kept => (short, Duration::ZERO),
+            short => (short, short),
+        }
     }
 
     /// The same of a member that was asked for at another number of the tree, or of none.

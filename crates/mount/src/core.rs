@@ -263,7 +263,7 @@ impl Core {
         let before = self.files.get(node).map(|file| (file.version(), file));
         let entry = match before.as_ref().map(|(_, file)| file.shown()).filter(|shown| shown.unnamed) {
             Some(shown) => shown.entry,
-            None => self.entry(node).await?,
+            None => self.tree.entry_to_open(node).await.told()?.ok_or(Errno::ESTALE)?,
         };
         // To cut a file off is to write to it, whatever it was opened for besides.
         let writes = flags & libc::O_ACCMODE != libc::O_RDONLY || flags & libc::O_TRUNC != 0;

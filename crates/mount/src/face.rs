@@ -83,7 +83,10 @@ impl Filesystem for Face {
     fn lookup(&self, request: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
         let (op, mut turn) = (self.op(Kind::Lookup, request, parent, Some(name)), self.core.belief.turn());
         match self.now(op, self.core.lookup(parent, name)) {
-            Ok(shown) => reply.entry(&turn.name(parent, name, &shown), &shown.attributes, GENERATION),
+            Ok(shown) => {
+                let (attributes, named) = turn.name(parent, name, &shown);
+                reply.entry_with_ttls(&attributes, &named, &shown.attributes, GENERATION);
+            }
             Err(error) => reply.error(error),
         }
     }

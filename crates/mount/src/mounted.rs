@@ -153,6 +153,7 @@ impl Mounted {
         // What came in while it was taken away.
         self.core.save_all().await;
         crate::locks::leave(&self.core).await;
+        self.core.tree.leave().await;
         ended.map_err(|error| Error::internal("ending the mount failed").with_source(error))?;
         Ok(self.control.take().map(Control::end).unwrap_or_default())
     }

@@ -103,7 +103,8 @@ impl Face {
         match made {
             Ok(entry) => {
                 let shown = self.core.shown(&entry);
-                reply.entry(&turn.name(parent, name, &shown), &shown.attributes, GENERATION);
+                let (attributes, named) = turn.name(parent, name, &shown);
+                reply.entry_with_ttls(&attributes, &named, &shown.attributes, GENERATION);
             }
             Err(error) => reply.error(error),
         }

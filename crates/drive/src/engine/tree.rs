@@ -1,6 +1,7 @@
 //! A space for a mount, on this machine: see [`Tree`].
 
 mod deferring;
+mod leases;
 
 use super::Engine;
 use super::access::Entered;
@@ -23,6 +24,7 @@ use holdfast_meta::{
     Applied, Batch, Change, Content, Durable, Entry, Expect, Guard, NewAttributes, NewContent, NewEntry, NewName,
     Posix, Rename, Renamed, Rewrite, Role, Standing, Unlink, XattrRule,
 };
+pub use leases::Believer;
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -42,39 +44,34 @@ struct EngineTree {
     /// The id of a block of zeros, once somebody looked for holes.
     zeros: Arc<OnceLock<BlockId>>,
     entered: Mutex<(Arc<Entered>, Instant)>,
-    /// By which name a mount on another machine asks; 0 for one on this.
-    mount: u64,
     /// What is handed over comes from another machine.
     far: bool,
-    /// Whether who asks knows that a file may have several names. To others each is a file.
-    bonds: bool,
+    from: FarMount,
+}
+
+/// A mount on another machine.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct FarMount {
+    /// A random number under which it makes changes, so that it knows its own ([`Change::by`]); 0 if it does not.
+    pub voice: u64,
+    /// Whether it knows that a file may have several names. To others each is a file.
+    pub bonds: bool,
+    /// A random number that stays, under which it has leases; 0 if it has none.
+    pub number: u64,
 }
 
 impl Engine {
     /// A space for a mount, with what the session may do there.
     pub async fn tree(&self, who: Arc<Session>, space: &str) -> Result<Arc<dyn Deferring>> {
-        self.tree_of(who, space, 0, (false, true)).await
+        self.tree_of(who, space, false, FarMount { voice: 0, bonds: true, number: 0 }).await
     }
 
-    /// The same for a mount on another machine, which names itself by a random number so that it knows its own changes ([`Change::by`]); `bonds` is whether
-    /// it knows that a file may have several names.
-    pub async fn far_tree(
-        &self,
-        who: Arc<Session>,
-        space: &str,
-        mount: u64,
-        bonds: bool,
-    ) -> Result<Arc<dyn Deferring>> {
-        self.tree_of(who, space, mount, (true, bonds)).await
+    /// The same for a mount on another machine.
+    pub async fn far_tree(&self, who: Arc<Session>, space: &str, from: FarMount) -> Result<Arc<dyn Deferring>> {
+        self.tree_of(who, space, true, from).await
     }
 
-    async fn tree_of(
-        &self,
-        who: Arc<Session>,
-        space: &str,
-        mount: u64,
-        (far, bonds): (bool, bool),
-    ) -> Result<Arc<dyn Deferring>> {
+    async fn tree_of(&self, who: Arc<Session>, space: &str, far: bool, from: FarMount) -> Result<Arc<dyn Deferring>> {
         let entered = self.enter(&who, space, Role::Reader).await?;
         if entered.view.is_some() {
             return Err(Error::new(
@@ -86,7 +83,7 @@ impl Engine {
         let entered = Mutex::new((Arc::new(entered), Instant::now()));
         let zeros = Arc::default();
         let space = space.to_owned();
-        Ok(Arc::new(EngineTree { engine: self.clone(), who, space, root, zeros, entered, mount, far, bonds }))
+        Ok(Arc::new(EngineTree { engine: self.clone(), who, space, root, zeros, entered, far, from }))
     }
 }
 
@@ -125,12 +122,12 @@ impl EngineTree {
     async fn enter_to_write(&self) -> Result<(Arc<Entered>, Guard)> {
         let entered = self.enter(Role::Editor).await?;
         let guard = self.engine.guard(&self.who, &entered, crate::Conditions::default());
-        Ok((entered, Guard { mount: self.mount, ..guard }))
+        Ok((entered, Guard { mount: self.from.voice, ..guard }))
     }
 
     /// An entry as whoever asks knows it.
     fn told(&self, entry: Entry) -> Entry {
-        if self.bonds { entry } else { Entry { bond: None, ..entry } }
+        if self.from.bonds { entry } else { Entry { bond: None, ..entry } }
     }
 
     async fn standing(&self) -> Result<Standing> {
@@ -255,13 +252,16 @@ impl EngineTree {
     }
 
     async fn commit(&self, save: Save, (target, ready): (&Target, Ready)) -> Result<Entry> {
+        let asking = self.asking();
         let (entered, guard) = self.enter_to_write().await?;
         let catalogue = &self.engine.shared.catalogue;
         let commit = |content| {
             let Save { node, base, posix, keep, .. } = save;
             catalogue.rewrite(entered.space.id, Rewrite { node, base, content, posix, keep }, &guard, save.durable)
         };
-        ready.commit(target, commit).await.map(|entry| self.told(entry))
+        let saved = ready.commit(target, commit).await.map(|entry| self.told(entry))?;
+        asking.tells([&saved], []).await;
+        Ok(saved)
     }
 }
 
@@ -272,20 +272,23 @@ impl Tree for EngineTree {
     }
 
     async fn entry(&self, node: NodeId) -> Result<Option<Entry>> {
-        let entered = self.enter(Role::Reader).await?;
+        let (entered, asking) = (self.enter(Role::Reader).await?, self.asking());
         let found = self.engine.shared.catalogue.entry(entered.space.id, node).await?;
+        asking.tells(&found, []).await;
         Ok(found.map(|entry| self.told(entry)))
     }
 
     async fn lookup(&self, folder: NodeId, name: &NodeName) -> Result<Option<Entry>> {
-        let entered = self.enter(Role::Reader).await?;
+        let (entered, asking) = (self.enter(Role::Reader).await?, self.asking());
         let found = self.engine.shared.catalogue.entry_in(entered.space.id, folder, name).await?;
+        asking.tells(&found, [folder]).await;
         Ok(found.map(|entry| self.told(entry)))
     }
 
     async fn list(&self, folder: NodeId, after: Option<&NodeName>, limit: usize) -> Result<Vec<Entry>> {
-        let entered = self.enter(Role::Reader).await?;
+        let (entered, asking) = (self.enter(Role::Reader).await?, self.asking());
         let members = self.engine.shared.catalogue.entries(entered.space.id, folder, after, limit).await?;
+        asking.tells(&members, [folder]).await;
         Ok(members.into_iter().map(|entry| self.told(entry)).collect())
     }
 
@@ -312,6 +315,7 @@ impl Tree for EngineTree {
     }
 
     async fn create(&self, new: NewNode, content: Bytes, durable: Durable) -> Result<Entry> {
+        let asking = self.asking();
         let (entered, guard) = self.enter_to_write().await?;
         let catalogue = &self.engine.shared.catalogue;
         let commit = |content| {
@@ -322,13 +326,17 @@ impl Tree for EngineTree {
         if content.is_empty() {
             // Nearly all are: what is written comes later. There is nothing to be sealed, and no room to be looked for.
             let created = commit(NewContent::Empty).await?;
-            return created.map_err(|_| Error::internal("the catalogue misses blocks of nothing"));
+            let created = created.map_err(|_| Error::internal("the catalogue misses blocks of nothing"))?;
+            asking.tells([&created], []).await;
+            return Ok(created);
         }
         let target = self.engine.target(&entered, entered.keys(&self.who)?)?;
         let length = Some(content.len() as u64);
         let body = stream::once(async move { Ok(content) }).boxed();
         let ready = target.store(Intake::new(body, length, Vec::new()), length, Around::default()).await?;
-        ready.commit(&target, commit).await
+        let created = ready.commit(&target, commit).await?;
+        asking.tells([&created], []).await;
+        Ok(created)
     }
 
     fn seals_here(&self) -> bool {
@@ -375,16 +383,20 @@ impl Tree for EngineTree {
     }
 
     async fn set_attributes(&self, node: NodeId, change: NewAttributes, usual: Posix) -> Result<Entry> {
+        let asking = self.asking();
         let (entered, guard) = self.enter_to_write().await?;
         let catalogue = &self.engine.shared.catalogue;
-        let done = catalogue.set_attributes(entered.space.id, node, change, usual, &guard, Durable::Soon).await;
-        done.map(|entry| self.told(entry))
+        let entry = catalogue.set_attributes(entered.space.id, node, change, usual, &guard, Durable::Soon).await?;
+        asking.tells([&entry], []).await;
+        Ok(self.told(entry))
     }
 
     async fn link(&self, link: NewName, usual: Posix) -> Result<Entry> {
+        let asking = self.asking();
         let (entered, guard) = self.enter_to_write().await?;
-        let linked = self.engine.shared.catalogue.link(entered.space.id, link, usual, &guard, Durable::Soon).await;
-        linked.map(|entry| self.told(entry))
+        let linked = self.engine.shared.catalogue.link(entered.space.id, link, usual, &guard, Durable::Soon).await?;
+        asking.tells([&linked], []).await;
+        Ok(self.told(linked))
     }
 
     async fn unlink(&self, unlink: Unlink) -> Result<NodeId> {
@@ -393,9 +405,11 @@ impl Tree for EngineTree {
     }
 
     async fn rename(&self, rename: Rename) -> Result<Renamed> {
+        let asking = self.asking();
         let (entered, guard) = self.enter_to_write().await?;
         let Renamed { entry, other } =
             self.engine.shared.catalogue.rename(entered.space.id, rename, &guard, Durable::Soon).await?;
+        asking.tells(other.iter().chain([&entry]), []).await;
         Ok(Renamed { entry: self.told(entry), other: other.map(|other| self.told(other)) })
     }
 
@@ -423,9 +437,11 @@ impl Tree for EngineTree {
         change: (String, Option<Vec<u8>>, XattrRule),
         usual: (Posix, i64),
     ) -> Result<Entry> {
+        let asking = self.asking();
         let (entered, guard) = self.enter_to_write().await?;
-        let done = self.engine.shared.catalogue.set_xattr(entered.space.id, node, change, usual, &guard).await;
-        done.map(|entry| self.told(entry))
+        let entry = self.engine.shared.catalogue.set_xattr(entered.space.id, node, change, usual, &guard).await?;
+        asking.tells([&entry], []).await;
+        Ok(self.told(entry))
     }
 
     async fn settle(&self) -> Result<()> {

@@ -2,6 +2,7 @@
 
 use super::PostgresCatalogue;
 use crate::catalogue::Change;
+use crate::leases::Leases;
 use crate::sql::check::Part;
 use crate::sql::engine::{Engine, Reading, Scope};
 use crate::sql::fault::{Done, Fault};
@@ -9,6 +10,7 @@ use crate::sql::query as sql;
 use crate::sql::seam::Link;
 use crate::sql::tx::Tx;
 use holdfast_base::Result;
+use std::sync::Arc;
 use tokio::sync::broadcast;
 
 impl Engine for PostgresCatalogue {
@@ -75,5 +77,10 @@ impl Engine for PostgresCatalogue {
 
     fn subscribe(&self) -> broadcast::Receiver<Change> {
         self.feed.subscribe()
+    }
+
+    /// Changes of other nodes are heard of when they are answered already.
+    fn leases(&self) -> Option<&Arc<Leases>> {
+        None
     }
 }

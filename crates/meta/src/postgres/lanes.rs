@@ -101,7 +101,8 @@ impl Lanes {
     {
         let (job, answer) = Operation::boxed((name, Durable::Now), scope, work, explain);
         self.lane(scope).send(Message::Run(job)).await.map_err(|_| closed())?;
-        answer.await.map_err(|_| closed())?
+        // Others make changes here too, so nobody has leases.
+        answer.await.map_err(|_| closed())?.map(|(done, _)| done)
     }
 
     fn lane(&self, scope: Scope) -> &mpsc::Sender<Message> {
@@ -272,7 +273,7 @@ fn answer(batch: Vec<Box<dyn Job>>, failure: Option<&Error>) {
     let failure = failure.map(BatchFailure::new);
     for job in batch {
         metrics::counter!("holdfast_catalogue_operations_total", "operation" => job.name()).increment(1);
-        job.answer(failure.as_ref().map_or(Ok(()), Err));
+        job.answer(failure.as_ref().map_or(Ok(()), Err), Vec::new());
     }
 }
 
@@ -329,7 +330,7 @@ fn run_one(ids: &PgIds<'_>, scope: Scope, job: &mut dyn Job, careful: bool) -> R
         ran = Ran::Failed(error);
     }
     match ran {
-        Ran::Well => return Ok(Some(tx.into_changes())),
+        Ran::Well => return Ok(Some(tx.into_changes().into_iter().map(|(change, _)| change).collect())),
         Ran::Failed(error) if error.trouble != Trouble::Statement => return Err(broke(error.into())),
         Ran::Failed(_) if link.was_late() && !careful => return Err(Broke::Late),
         Ran::Refused | Ran::Failed(_) => link.forget(mark),

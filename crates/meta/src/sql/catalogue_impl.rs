@@ -11,6 +11,7 @@ use crate::catalogue::{
     Attempts, Catalogue, Change, Changed, Found, Guard, Missing, MovedBlock, NewUpload, Relocation,
 };
 use crate::cluster::{Cluster, InstanceId, Joined, NewInstance};
+use crate::leases::Leases;
 use crate::postgres::PostgresCatalogue;
 use crate::sqlite::SqliteCatalogue;
 use crate::types::{
@@ -658,6 +659,10 @@ impl<E: Engine> Catalogue for E {
 
     fn changes(&self) -> broadcast::Receiver<Change> {
         self.subscribe()
+    }
+
+    fn leases(&self) -> Option<&Arc<Leases>> {
+        Engine::leases(self)
     }
 
     async fn entry(&self, space: SpaceId, node: NodeId) -> Result<Option<Entry>> {

@@ -7,8 +7,10 @@ pub(crate) use super::tx::Scope;
 use super::tx::Tx;
 use crate::audit;
 use crate::catalogue::Change;
+use crate::leases::Leases;
 use crate::types::Durable;
 use holdfast_base::Result;
+use std::sync::Arc;
 use tokio::sync::broadcast;
 
 /// How a read is to be run.
@@ -111,6 +113,9 @@ pub(crate) trait Engine: Send + Sync + 'static {
 
     /// Changes from now on.
     fn subscribe(&self) -> broadcast::Receiver<Change>;
+
+    /// See [`Catalogue::leases`](crate::Catalogue::leases).
+    fn leases(&self) -> Option<&Arc<Leases>>;
 }
 
 /// The operations on an engine.

@@ -2,6 +2,7 @@
 
 use super::fault::{DatabaseError, Done, Fault};
 use super::tx::{Scope, Tx};
+use crate::leases::Wait;
 use crate::types::Durable;
 use holdfast_base::{Error, ErrorKind, Result};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -50,9 +51,12 @@ pub(crate) trait Job: Send {
     fn run(&mut self, tx: &Tx<'_>) -> Ran;
     /// Notes that what it did failed after all.
     fn fail(&mut self, error: DatabaseError);
-    /// Answers the caller, after the batch was committed or failed.
-    fn answer(self: Box<Self>, batch: Result<(), &BatchFailure>);
+    /// Answers the caller, after the batch was committed or failed; with what the caller is to wait for before it goes on.
+    fn answer(self: Box<Self>, batch: Result<(), &BatchFailure>, waits: Vec<Wait>);
 }
+
+/// What came of an operation, and what is to be waited for before anybody is told.
+pub(crate) type Answered<T> = Result<(T, Vec<Wait>)>;
 
 /// An operation of one type.
 pub(crate) struct Operation<T, F> {
@@ -62,7 +66,7 @@ pub(crate) struct Operation<T, F> {
     work: F,
     explain: fn(Fault) -> Result<T>,
     result: Option<Result<T>>,
-    caller: oneshot::Sender<Result<T>>,
+    caller: oneshot::Sender<Answered<T>>,
 }
 
 impl<T, F> Operation<T, F>
@@ -76,7 +80,7 @@ where
         scope: Scope,
         work: F,
         explain: fn(Fault) -> Result<T>,
-    ) -> (Box<dyn Job>, oneshot::Receiver<Result<T>>) {
+    ) -> (Box<dyn Job>, oneshot::Receiver<Answered<T>>) {
         let (caller, answer) = oneshot::channel();
         (Box::new(Self { name, durable, scope, work, explain, result: None, caller }), answer)
     }
@@ -118,13 +122,13 @@ where
         self.result = Some((self.explain)(error.into()));
     }
 
-    fn answer(self: Box<Self>, batch: Result<(), &BatchFailure>) {
+    fn answer(self: Box<Self>, batch: Result<(), &BatchFailure>, waits: Vec<Wait>) {
         let answer = match (batch, self.result) {
             (Err(failure), _) => Err(failure.error()),
             (Ok(()), Some(result)) => result,
             (Ok(()), None) => Err(Error::internal("an operation was not run")),
         };
         // The caller may have gone; the change is made all the same.
-        drop(self.caller.send(answer));
+        drop(self.caller.send(answer.map(|done| (done, waits))));
     }
 }

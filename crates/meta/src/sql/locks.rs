@@ -98,7 +98,7 @@ fn lock(tx: &Tx<'_>, space: SpaceId, path: &DrivePath, new: &NewLock, guard: &Gu
             kind: NodeKind::File,
             content: None,
             size: 0,
-            seq: state.next_seq(),
+            seq: state.next_seq_in([NodeId(parent)]),
             created_ms: guard.now_ms,
             modified_ms: guard.now_ms,
             has_properties: false,

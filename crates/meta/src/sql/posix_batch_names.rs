@@ -38,7 +38,7 @@ impl Run<'_, '_> {
         leave(self.tx, &mut self.state, &spot, &unlink.leave, self.guard)?;
         self.places.remove(&node);
         self.touch(unlink.parent, unlink.leave.now_ns);
-        self.state.next_seq();
+        self.state.next_seq_in([unlink.parent, node]);
         Ok(Applied::Gone(node))
     }
 

@@ -78,7 +78,7 @@ fn remove(tx: &Tx<'_>, state: &mut SpaceState, unlink: &Unlink, guard: &Guard) -
     let id = node.id;
     leave(tx, state, &spot, &unlink.leave, guard)?;
     touch(tx, unlink.parent, unlink.leave.now_ns)?;
-    state.next_seq();
+    state.next_seq_in([unlink.parent, id]);
     Ok(id)
 }
 
@@ -197,6 +197,8 @@ pub(super) fn carry(
     guard: &Guard,
 ) -> Done<()> {
     let node = source.existing()?;
+    // Counted where each is hung.
+    state.touches([NodeId(source.parent()?), node.id].into_iter().chain(target.node.as_ref().map(|other| other.id)));
     end_locks(tx, state, node.id.0)?;
     if let Some(other) = &target.node {
         reparent(tx, node, source.parent()?, state.limbo(), &format!("m{}", node.id))?;
@@ -220,7 +222,8 @@ fn replaceable(tx: &Tx<'_>, node: &Node, other: &Node) -> Done<()> {
 /// Hangs a node where `spot` is.
 fn rehang(tx: &Tx<'_>, state: &mut SpaceState, node: NodeId, spot: &Spot<'_>, now_ns: i64) -> Done<()> {
     let sql = "UPDATE node SET parent_id = ?2, name = ?3, seq = ?4 WHERE id = ?1";
-    sql::put(tx, sql, (node.0, spot.parent()?, spot.name(), state.next_seq()))?;
+    let seq = state.next_seq_in([NodeId(spot.parent()?)]);
+    sql::put(tx, sql, (node.0, spot.parent()?, spot.name(), seq))?;
     bonds::stamp(tx, state, node, now_ns)?;
     note(tx, state.id, node.0)
 }

@@ -105,7 +105,7 @@ pub(super) fn add_entry(
         kind: new.kind,
         content: bytes.content,
         size: bytes.size,
-        seq: state.next_seq(),
+        seq: state.next_seq_in([new.parent]),
         created_ms,
         modified_ms: to_ms(new.posix.mtime_ns),
         has_properties: false,
@@ -141,7 +141,7 @@ pub(super) fn replace_content(
 ) -> Done<Entry> {
     state.used += signed(bytes.size);
     let (content, size, modified_ms) = (bytes.content, bytes.size, to_ms(rewrite.posix.mtime_ns));
-    let node = Node { content, size, seq: state.next_seq(), modified_ms, ..old.clone() };
+    let node = Node { content, size, seq: state.next_seq_in(old.parent), modified_ms, ..old.clone() };
     if rewrite.keep {
         versions::supersede(tx, state, &old, guard)?;
     } else {
@@ -178,6 +178,6 @@ pub(super) fn change_attributes(
     }
     bonds::follow_attributes(tx, state, &entry)?;
     // Those who follow the space look again; the entity tag of the content stays.
-    state.next_seq();
+    state.next_seq_in(entry.node.parent.into_iter().chain([entry.node.id]));
     Ok(entry)
 }

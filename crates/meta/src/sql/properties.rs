@@ -88,7 +88,7 @@ fn change(tx: &Tx<'_>, space: SpaceId, path: &DrivePath, changes: &[PropertyChan
         );
     }
     node.has_properties = count > 0;
-    node.seq = state.next_seq();
+    node.seq = state.next_seq_in(node.parent.into_iter().chain([node.id]));
     let sql = "UPDATE node SET modified_ms = ?2, has_properties = ?3, seq = ?4 WHERE id = ?1";
     sql::put(tx, sql, (node.id.0, node.modified_ms, node.has_properties, node.seq))?;
     if changes.iter().any(|change| matches!(change, PropertyChange::Modified(_))) {

@@ -75,8 +75,8 @@ fn relocate(tx: &Tx<'_>, relocation: &Relocation, guard: &Guard) -> Done<Changed
         reparent(tx, old, from, state.limbo(), &format!("m{}", old.id))?;
         discard(tx, &mut state, &destination, guard)?;
     }
-    let node =
-        Node { parent: Some(NodeId(to)), name: destination.name().to_owned(), seq: state.next_seq(), ..old.clone() };
+    let seq = if created { state.next_seq_in([NodeId(from), NodeId(to), old.id]) } else { state.next_seq() };
+    let node = Node { parent: Some(NodeId(to)), name: destination.name().to_owned(), seq, ..old.clone() };
     let sql = "UPDATE node SET parent_id = ?2, name = ?3, seq = ?4 WHERE id = ?1";
     sql::put(tx, sql, (node.id.0, to, &node.name, node.seq))?;
     if node.name != old.name {

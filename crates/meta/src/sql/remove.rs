@@ -12,7 +12,7 @@ use super::tx::Tx;
 use super::walk::{Spot, walk};
 use crate::catalogue::Guard;
 use crate::types::{Node, NodeKind, to_ns};
-use holdfast_base::{DrivePath, Result, SpaceId};
+use holdfast_base::{DrivePath, NodeId, Result, SpaceId};
 
 impl<E: Engine> Ops<'_, E> {
     pub(super) async fn remove(&self, space: SpaceId, path: &DrivePath, guard: &Guard) -> Result<Option<i64>> {
@@ -21,11 +21,15 @@ impl<E: Engine> Ops<'_, E> {
             let mut state = SpaceState::load_for(tx, space, &guard)?;
             let spot = walk(tx, space, state.root, &path)?;
             spot.expect(guard.expect)?;
-            spot.existing()?;
-            spot.parent()?;
+            let (node, folder) = (spot.existing()?, NodeId(spot.parent()?));
             lock_check::check(tx, &mut state, &spot, Change::Remove, &guard)?;
             let entry = discard(tx, &mut state, &spot, &guard)?;
-            state.next_seq();
+            if node.kind == NodeKind::File {
+                state.next_seq_in([folder]);
+            } else {
+                // With all that is below it.
+                state.next_seq();
+            }
             state.save(tx)?;
             Ok(entry)
         };

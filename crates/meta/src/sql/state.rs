@@ -10,10 +10,10 @@ use super::query as sql;
 use super::seam::Link;
 use super::shares;
 use super::tx::Tx;
-use crate::catalogue::{Change, Guard};
+use crate::catalogue::{Change, Guard, Touched};
 use crate::types::{Account, Retention, Role, Space};
 use holdfast_base::size::format_bytes;
-use holdfast_base::{AccountId, Error, ErrorKind, SpaceId};
+use holdfast_base::{AccountId, Error, ErrorKind, NodeId, SpaceId};
 
 /// A space's sums and bounds.
 #[derive(Debug, Clone)]
@@ -39,6 +39,7 @@ pub(super) struct SpaceState {
     seq_before: i64,
     /// The mount that asks, or 0.
     by: u64,
+    touched: Touched,
 }
 
 /// What an account is to a space that it changes.
@@ -112,21 +113,37 @@ impl SpaceState {
                 bonds: row.get(18)?,
                 before: used + reserved,
                 by: 0,
+                touched: Touched::default(),
             };
             let disabled = row.get::<Option<bool>>(17)?.unwrap_or(false);
             Ok((state, Writer { role: row.get(16)?, disabled }))
         })
     }
 
-    /// Counts a change and answers its number.
-    pub(super) const fn next_seq(&mut self) -> i64 {
+    /// Counts a change and answers its number. Which folders it is about is not told.
+    pub(super) fn next_seq(&mut self) -> i64 {
+        self.touched = Touched::All;
         self.seq += 1;
         self.seq
     }
 
+    /// Counts a change of names in these folders, or of what has a name in them, and answers its number. A folder that is changed itself, moved or removed is one
+    /// of them.
+    pub(super) fn next_seq_in(&mut self, folders: impl IntoIterator<Item = NodeId>) -> i64 {
+        self.touches(folders);
+        self.seq += 1;
+        self.seq
+    }
+
+    /// A change that is counted is about these folders, too.
+    pub(super) fn touches(&mut self, folders: impl IntoIterator<Item = NodeId>) {
+        self.touched.add(folders);
+    }
+
     /// What changes is more than it is said to be about: whoever asked must look again as all others do.
-    pub(super) const fn is_of_more(&mut self) {
+    pub(super) fn is_of_more(&mut self) {
         self.by = 0;
+        self.touched = Touched::All;
     }
 
     /// Parent number under which the space's trash, purged subtrees and nodes in the middle of a move hang.
@@ -144,7 +161,8 @@ impl SpaceState {
         let sums = (self.id.0, self.seq, used, version, reserved, raw, sealed, self.versions_dropped, self.locks);
         sql::put(tx, sql, sums)?;
         if self.seq != self.seq_before {
-            tx.changed(Change { space: self.id, since: self.seq_before, seq: self.seq, by: self.by });
+            let change = Change { space: self.id, since: self.seq_before, seq: self.seq, by: self.by };
+            tx.changed(change, self.touched.clone());
         }
         Ok(())
     }

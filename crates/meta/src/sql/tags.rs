@@ -144,7 +144,7 @@ fn change_one(tx: &Tx<'_>, state: &mut SpaceState, path: &DrivePath, change: &Ta
         sql::put(tx, sql, (node.id.0, TAG_NAMESPACE, folded.as_str(), shown.as_str()))?;
     }
     node.has_properties = others || !after.is_empty();
-    node.seq = state.next_seq();
+    node.seq = state.next_seq_in(node.parent.into_iter().chain([node.id]));
     let sql = "UPDATE node SET has_properties = ?2, seq = ?3 WHERE id = ?1";
     sql::put(tx, sql, (node.id.0, node.has_properties, node.seq))?;
     note(tx, state.id, node.id.0)?;

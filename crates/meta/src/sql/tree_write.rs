@@ -71,7 +71,7 @@ fn make_folder(tx: &Tx<'_>, space: SpaceId, path: &DrivePath, guard: &Guard) -> 
         kind: NodeKind::Folder,
         content: None,
         size: 0,
-        seq: state.next_seq(),
+        seq: state.next_seq_in([NodeId(parent)]),
         created_ms: guard.now_ms,
         modified_ms: guard.now_ms,
         has_properties: false,
@@ -101,7 +101,7 @@ pub(super) fn commit_file(
     lock_check::check(tx, state, &spot, change, guard)?;
     let bytes = contents::insert(tx, state, content)?;
     state.used += signed(bytes.size);
-    let seq = state.next_seq();
+    let seq = state.next_seq_in([NodeId(parent)]);
     if let Some(old) = &spot.node {
         let node = Node { content: bytes.content, size: bytes.size, seq, modified_ms, ..old.clone() };
         versions::supersede(tx, state, old, guard)?;

@@ -33,7 +33,7 @@ impl<E: Engine> Ops<'_, E> {
             for other in bonds::follow_attributes(tx, &mut state, &entry)? {
                 write(tx, other.id, &name, value.as_deref())?;
             }
-            state.next_seq();
+            state.next_seq_in(entry.node.parent.into_iter().chain([entry.node.id]));
             state.save(tx)?;
             Ok(entry)
         };

@@ -2,6 +2,7 @@
 
 use super::{SqliteCatalogue, damage, rows};
 use crate::catalogue::Change;
+use crate::leases::Leases;
 use crate::sql::check::Part;
 use crate::sql::engine::{Engine, Reading, Scope};
 use crate::sql::fault::{Done, Fault};
@@ -74,7 +75,12 @@ impl Engine for SqliteCatalogue {
         T: Send + 'static,
         F: Fn(&Tx<'_>) -> Done<T> + Send + 'static,
     {
-        crate::figures::timed(name, self.writer.submit((name, durable), scope, work, explain)).await
+        let submitted = self.writer.submit((name, durable), scope, work, explain);
+        let (done, waits) = crate::figures::timed(name, submitted).await?;
+        for wait in waits {
+            wait.over().await;
+        }
+        Ok(done)
     }
 
     async fn shrink(&self) -> Result<()> {
@@ -93,5 +99,9 @@ impl Engine for SqliteCatalogue {
 
     fn subscribe(&self) -> broadcast::Receiver<Change> {
         self.writer.subscribe()
+    }
+
+    fn leases(&self) -> Option<&Arc<Leases>> {
+        Some(&self.leases)
     }
 }

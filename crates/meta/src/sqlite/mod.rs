@@ -26,6 +26,7 @@ mod tests;
 mod wal;
 mod writer;
 
+use crate::leases::Leases;
 use holdfast_base::{Error, Result};
 use open::Opener;
 use readers::Readers;
@@ -60,6 +61,7 @@ pub struct SqliteCatalogue {
     readers: Readers,
     scanners: Arc<Readers>,
     opener: Opener,
+    leases: Arc<Leases>,
 }
 
 impl SqliteCatalogue {
@@ -68,10 +70,11 @@ impl SqliteCatalogue {
     pub fn open(path: &Path, options: &Options) -> Result<Self> {
         let opener = Opener::new(path, options.page_limit);
         opener.prepare()?;
-        let writer = Writer::start(opener.clone(), LogKeeper::start(&opener)?)?;
+        let leases = Arc::<Leases>::default();
+        let writer = Writer::start(opener.clone(), LogKeeper::start(&opener)?, leases.clone())?;
         let readers = Readers::new(opener.clone(), options.readers);
         let scanners = Arc::new(Readers::new(opener.clone(), SCANNERS));
-        Ok(Self { writer, readers, scanners, opener })
+        Ok(Self { writer, readers, scanners, opener, leases })
     }
 
     /// Lets queued operations finish, copies the log into the file and closes it. Later operations are `Unavailable`.

@@ -18,9 +18,10 @@ use super::counter::Counter;
 use super::fault::explain;
 use super::open::{Opener, Purpose};
 use super::wal::LogKeeper;
-use crate::catalogue::Change;
+use crate::catalogue::{Change, Touched};
+use crate::leases::Leases;
 use crate::sql::fault::{Done, Fault, Trouble};
-use crate::sql::job::{BatchFailure, Job, Operation, Ran};
+use crate::sql::job::{Answered, BatchFailure, Job, Operation, Ran};
 use crate::sql::query as sql;
 use crate::sql::tx::{Scope, Tx};
 use crate::types::Durable;
@@ -62,12 +63,13 @@ pub(super) struct Writer {
 
 impl Writer {
     /// Starts the thread with its first connection.
-    pub(super) fn start(opener: Opener, log: LogKeeper) -> Result<Self> {
+    pub(super) fn start(opener: Opener, log: LogKeeper, leases: Arc<Leases>) -> Result<Self> {
         let connection = opener.open(Purpose::Write).map_err(explain)?;
         let (queue, jobs) = mpsc::channel(QUEUE);
         let changes = broadcast::Sender::new(CHANGES);
         let connection = Some(connection);
-        let worker = Worker { opener, log, connection, synced: Durable::Now, changes: changes.clone(), stopped: false };
+        let worker =
+            Worker { opener, log, connection, synced: Durable::Now, changes: changes.clone(), leases, stopped: false };
         let worker = Arc::new(Mutex::new(worker));
         let shared = worker.clone();
         let thread =
@@ -76,14 +78,15 @@ impl Writer {
         Ok(Self { queue, thread, worker, handed_over, changes })
     }
 
-    /// Runs an operation and answers when it is as durable as it asks for; `explain` says what a refusal means.
+    /// Runs an operation and answers when it is as durable as it asks for; `explain` says what a refusal means. What is to be waited for then, the caller
+    /// waits for.
     pub(super) async fn submit<T, F>(
         &self,
         named: (&'static str, Durable),
         scope: Scope,
         work: F,
         explain: fn(Fault) -> Result<T>,
-    ) -> Result<T>
+    ) -> Answered<T>
     where
         T: Send + 'static,
         F: Fn(&Tx<'_>) -> Done<T> + Send + 'static,
@@ -153,8 +156,12 @@ struct Worker {
     /// How the connection commits.
     synced: Durable,
     changes: broadcast::Sender<Change>,
+    leases: Arc<Leases>,
     stopped: bool,
 }
+
+/// What an operation changed, and which folders that was about.
+type Noted = (Change, Touched);
 
 /// Changes of a batch, those of a space as one.
 type Changes = BTreeMap<SpaceId, Change>;
@@ -201,15 +208,15 @@ fn lock(worker: &Mutex<Worker>) -> MutexGuard<'_, Worker> {
 impl Worker {
     /// Runs one batch that starts with `first`; `more` answers, for how durable it is, what else is to be in it.
     fn batch(&mut self, first: Box<dyn Job>, mut more: impl FnMut(Durable) -> Option<Box<dyn Job>>) {
-        let mut batch = Vec::new();
+        let mut batch: Vec<(Box<dyn Job>, Vec<Noted>)> = Vec::new();
         let durable = first.durable();
         let mut next = Some(first);
-        let mut changes = Changes::new();
         let began = Instant::now();
         let result = self.transaction(durable, |connection, ids| {
             while let Some(mut job) = next.take() {
-                let ran = in_savepoint(connection, ids, job.as_mut(), &mut changes);
-                batch.push(job);
+                let mut noted = Vec::new();
+                let ran = in_savepoint(connection, ids, job.as_mut(), &mut noted);
+                batch.push((job, noted));
                 ran?;
                 if batch.len() < BATCH_OPERATIONS && began.elapsed() < BATCH_TIME {
                     next = more(durable);
@@ -218,15 +225,26 @@ impl Worker {
             Ok(())
         });
         // If the transaction could not even begin, the first operation fails with it.
-        batch.extend(next.take());
+        batch.extend(next.take().map(|job| (job, Vec::new())));
         metrics::histogram!("holdfast_catalogue_batch_operations").record(batch.len() as f64);
-        let answer = result.map(|()| self.tell(&changes)).map_err(|error| {
+        let failure = result.err().map(|error| {
             tracing::error!(?error, operations = batch.len(), "a batch of the catalogue failed");
             BatchFailure::new(&error)
         });
-        for job in batch {
+        let mut changes = Changes::new();
+        let mut waits = Vec::new();
+        for (_, noted) in &mut batch {
+            let noted = if failure.is_none() { std::mem::take(noted) } else { Vec::new() };
+            // Before anybody hears of it: whoever did would ask again, and that would be forgotten with what it asked before.
+            waits.push(noted.iter().filter_map(|(change, touched)| self.leases.changed(change, touched)).collect());
+            for (change, _) in noted {
+                changes.entry(change.space).and_modify(|all| *all = all.and(change)).or_insert(change);
+            }
+        }
+        self.tell(&changes);
+        for ((job, _), waits) in batch.into_iter().zip(waits) {
             metrics::counter!("holdfast_catalogue_operations_total", "operation" => job.name()).increment(1);
-            job.answer(answer.as_ref().copied());
+            job.answer(failure.as_ref().map_or(Ok(()), Err), waits);
         }
         if let Some(connection) = &self.connection {
             self.log.after_commit(connection);
@@ -283,15 +301,11 @@ fn attempt(connection: &Connection, work: impl FnOnce(&Connection, &Counter<'_>)
 }
 
 /// Runs one operation so that its failure leaves no trace. An error here ends the batch.
-fn in_savepoint(connection: &Connection, ids: &Counter<'_>, job: &mut dyn Job, changes: &mut Changes) -> Done<()> {
+fn in_savepoint(connection: &Connection, ids: &Counter<'_>, job: &mut dyn Job, noted: &mut Vec<Noted>) -> Done<()> {
     sql::run(connection, "SAVEPOINT operation", ())?;
     let tx = Tx::new(connection, ids, job.scope());
     match job.run(&tx) {
-        Ran::Well => {
-            for change in tx.into_changes() {
-                changes.entry(change.space).and_modify(|all| *all = all.and(change)).or_insert(change);
-            }
-        }
+        Ran::Well => *noted = tx.into_changes(),
         // A full disk or an I/O error ends the whole transaction: then what was done before in this batch is gone, too.
         Ran::Failed(error) if connection.is_autocommit() => return Err(error.into()),
         Ran::Refused | Ran::Failed(_) => {

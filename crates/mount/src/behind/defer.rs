@@ -123,7 +123,7 @@ impl Shared {
             return Ok(None);
         }
         let links = self.links();
-        let there = self.entry(node).await?.ok_or_else(gone)?;
+        let there = self.entry(node, false).await?.ok_or_else(gone)?;
         let mut state = self.state.lock();
         if state.view.is_gone(node) {
             return Err(gone());

@@ -13,7 +13,8 @@ use std::time::Instant;
 const LOOKED_AT: usize = 64;
 
 impl Shared {
-    pub(super) async fn entry(&self, node: NodeId) -> Result<Option<Entry>> {
+    /// What a node is; `opens` is whether that is asked to open it.
+    pub(super) async fn entry(&self, node: NodeId, opens: bool) -> Result<Option<Entry>> {
         let touched = {
             let state = self.state.lock();
             if let Some(entry) = state.view.shown(node) {
@@ -24,7 +25,7 @@ impl Shared {
             }
             state.view.touched(node)
         };
-        let mut entry = self.inner.entry(node).await?;
+        let mut entry = if opens { self.inner.entry_to_open(node).await? } else { self.inner.entry(node).await? };
         if let (Some(entry), Some(touched)) = (&mut entry, touched) {
             touched.show(entry);
         }
@@ -132,7 +133,7 @@ impl Shared {
             if at == root {
                 return Ok(false);
             }
-            let entry = self.entry(at).await?;
+            let entry = self.entry(at, false).await?;
             let parent = entry.and_then(|entry| entry.node.parent);
             at = parent.ok_or_else(|| Error::not_found("the folder was removed"))?;
         }

@@ -13,10 +13,10 @@ use holdfast_drive::engine::small::{Sealed, SealedBlock};
 use holdfast_drive::posix_locks::Locking;
 use holdfast_drive::{
     Change, Condition, Durable, Entry, NewAttributes, NewName, NewNode, OpenContent, Pinning, Posix, Rename, Renamed,
-    Room, Save, SaveBody, SealedAhead, Tree, Unlink, Unsynced, XattrRule,
+    Room, Save, SaveBody, SealedAhead, Shows, Tree, Unlink, Unsynced, XattrRule,
 };
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, Weak};
 use tokio::sync::broadcast;
 
 /// Content beyond this is never small enough when it is sealed.
@@ -29,7 +29,11 @@ impl Tree for Behind {
     }
 
     async fn entry(&self, node: NodeId) -> Result<Option<Entry>> {
-        self.shared.entry(node).await
+        self.shared.entry(node, false).await
+    }
+
+    async fn entry_to_open(&self, node: NodeId) -> Result<Option<Entry>> {
+        self.shared.entry(node, true).await
     }
 
     async fn lookup(&self, folder: NodeId, name: &NodeName) -> Result<Option<Entry>> {
@@ -260,6 +264,14 @@ impl Tree for Behind {
         self.shared.inner.locking()
     }
 
+    fn shown_by(&self, who: Weak<dyn Shows>) {
+        self.shared.inner.shown_by(who);
+    }
+
+    async fn leave(&self) {
+        self.shared.inner.leave().await;
+    }
+
     async fn forget(&self, content: Option<ContentId>, pinned_too: bool) {
         self.shared.inner.forget(content, pinned_too).await;
         if content.is_none() {
@@ -288,7 +300,7 @@ impl Behind {
     async fn answer_save(&self, save: &Save, content: Content) -> Result<Option<Entry>> {
         self.shared.make_ready().await?;
         let links = self.shared.links();
-        let there = self.shared.entry(save.node).await?;
+        let there = self.shared.entry(save.node, false).await?;
         self.shared.defer_save(save, content, there, links)
     }
 

@@ -29,7 +29,7 @@ async fn what_was_taken_back_has_the_kernel_ask_no_more() {
     let (other, shown_other) = asked(&belief, "other").await;
     let root = INodeNo(1);
     let told = |turn: &mut Turn<'_>, name: &str, shown: &Shown| {
-        assert!(turn.name(root, OsStr::new(name), shown) > Duration::from_secs(1));
+        assert!(turn.name(root, OsStr::new(name), shown).1 > Duration::from_secs(1));
     };
     // Before its answer is out, and after it.
     for early in [true, false] {

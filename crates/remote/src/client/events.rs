@@ -80,6 +80,13 @@ impl Stream {
             Event::Beat => {}
             // What came of it is known by its answer.
             Event::Own(seq) if self.voice == shared.voice.now() => self.told = self.told.max(Some(seq)),
+            // Nothing of what is known.
+            Event::Past(seq) => self.told = self.told.max(Some(seq)),
+            Event::Asked(seq) => {
+                self.told = self.told.max(Some(seq));
+                shared.forget(Some(seq));
+                shared.word.is_due();
+            }
             Event::Changed(seq) | Event::Own(seq) => {
                 self.told = self.told.max(Some(seq));
                 shared.forget(Some(seq));
@@ -116,6 +123,9 @@ pub(super) async fn listen(shared: Arc<Shared>) {
 /// Follows a stream, and those after it, until one is not there in time.
 async fn follow(shared: &Shared, mut stream: Stream) -> Result<()> {
     shared.names.trust(true);
+    // What was known is forgotten, whatever there was before.
+    stream.begun.iter().for_each(|begun| shared.word.hears(*begun));
+    shared.word.is_due();
     *shared.away_since.lock() = None;
     shared.tell(None);
     loop {
@@ -160,10 +170,16 @@ async fn of(stream: &mut Option<Stream>, shared: &Shared) -> Result<Option<Event
 }
 
 impl Shared {
-    /// What is known is believed no more; whoever listens is told.
+    /// What is known is believed no more, whatever changed up to a count; whoever listens is told.
     fn forget(&self, seq: Option<i64>) {
-        self.names.forget();
+        self.names.hear();
+        seq.iter().for_each(|seq| self.word.hears(*seq));
         self.tell(seq);
+    }
+
+    /// Nobody knows what was missed.
+    pub(super) fn begin_anew(&self) {
+        self.tell(None);
     }
 
     /// Tells whoever listens that something changed; without a count, that something may have.

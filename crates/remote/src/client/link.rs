@@ -31,6 +31,8 @@ const PAUSE_MAX: Duration = Duration::from_secs(2);
 const REFUSED_FOR: Duration = Duration::from_secs(2);
 /// Silence after which the server counts as away: its stream of changes gives a sign of life each second.
 const GONE: Duration = Duration::from_secs(5);
+/// A program that did nothing for so long was stopped, and heard nothing because of that.
+const STOPPED: Duration = Duration::from_secs(3);
 /// Between two looks whether a body or an answer moves.
 const LOOK: Duration = Duration::from_millis(500);
 /// Bytes that moving content gets a second for.
@@ -103,6 +105,8 @@ pub(super) struct Link {
     away: AtomicBool,
     /// When anything came from the server last.
     heard: Mutex<Instant>,
+    /// When this program did anything last, if that is looked at.
+    awake: Mutex<Option<Instant>>,
     voice: Arc<Voice>,
 }
 
@@ -131,7 +135,7 @@ impl Link {
         let (call, events) = (uri(wire::CALL)?, uri(wire::EVENTS)?);
         let (line, refused) = (tokio::sync::Mutex::default(), Mutex::default());
         let (deadline, patience, while_heard) = (options.deadline, options.patience, options.while_heard);
-        let (away, heard) = (AtomicBool::new(false), Mutex::new(Instant::now()));
+        let (away, heard, awake) = (AtomicBool::new(false), Mutex::new(Instant::now()), Mutex::default());
         Ok(Self {
             dial,
             authorization,
@@ -144,6 +148,7 @@ impl Link {
             refused,
             away,
             heard,
+            awake,
             voice,
         })
     }
@@ -283,8 +288,20 @@ impl Link {
         *self.heard.lock() = Instant::now();
     }
 
+    /// This program goes on. Said every second, so that the time for which it was stopped is none of the server's silence.
+    pub(super) fn is_awake(&self) {
+        if self.was_stopped() {
+            self.hear();
+        }
+        *self.awake.lock() = Some(Instant::now());
+    }
+
+    fn was_stopped(&self) -> bool {
+        self.awake.lock().is_some_and(|awake| awake.elapsed() >= STOPPED)
+    }
+
     fn silence(&self) -> Duration {
-        self.heard.lock().elapsed()
+        if self.was_stopped() { Duration::ZERO } else { self.heard.lock().elapsed() }
     }
 
     /// Waits until the server was silent for so long that it counts as away.
@@ -389,6 +406,7 @@ impl Link {
         let request = Request::builder().method(method).uri(uri.clone());
         let request = request.header(AUTHORIZATION, self.authorization.clone()).header(CONTENT_TYPE, MEDIA_TYPE);
         let request = request.header(wire::MOUNT, self.voice.now()).header(wire::BONDS, "1");
+        let request = request.header(wire::BELIEVER, self.voice.stays());
         request.body(body).map_err(|error| Error::internal("a request could not be made").with_source(error))
     }
 

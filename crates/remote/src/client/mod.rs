@@ -49,6 +49,7 @@ mod tree;
 mod trial;
 mod voice;
 mod width;
+mod word;
 
 pub use disk::Options as DiskOptions;
 pub(crate) use kept::read_anything;
@@ -77,6 +78,7 @@ use std::time::{Duration, Instant};
 use tokio::sync::{Semaphore, broadcast};
 use tokio::task::JoinHandle;
 use voice::Voice;
+use word::Word;
 
 /// What a save may have to send again is kept up to this size.
 pub const REPEATED_BYTES_MAX: u64 = 16 << 20;
@@ -164,6 +166,7 @@ pub(crate) struct Shared {
     /// When the stream of changes ended and could not be had again.
     away_since: Mutex<Option<Instant>>,
     voice: Arc<Voice>,
+    word: Word,
     role: Role,
     locks: Locks,
     /// Whether the server has locks for all mounts.
@@ -209,13 +212,14 @@ impl Remote {
             hello,
             away_since: Mutex::default(),
             voice,
+            word: Word::default(),
             role: Role::default(),
             locks: Locks::default(),
             has_locking,
             leaves_out: AtomicBool::new(true),
             room: Mutex::default(),
         });
-        let tasks = vec![tokio::spawn(events::listen(shared.clone()))];
+        let tasks = vec![tokio::spawn(events::listen(shared.clone())), tokio::spawn(word::speak(shared.clone()))];
         Self { shared, sealing: None, tasks, keys: None, asked: options.space, spool: None }
     }
 

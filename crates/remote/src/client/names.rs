@@ -1,6 +1,6 @@
 //! Names and attributes that were asked before, or that this mount made.
 //!
-//! They are believed while the stream of changes is alive, and none of them any more after somebody else changed the space. A count grows each time;
+//! They are believed while the stream of changes is alive and the server takes this mount's word for what it has [heard of](super::word), and none of them any more after somebody else changed the space. A count grows each time;
 //! an answer is remembered only if the count is what it was when the question was sent ([`Mark`]), so nothing of before a change is ever put back.
 //!
 //! What this mount changes, it knows by itself ([`Names::begin`]): when a change was answered, the answer is what is known. Two that overlap, and a question
@@ -19,7 +19,8 @@ use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
+use tokio::time::Instant;
 
 /// Entries, and names, remembered at most. At this many all are forgotten.
 const KNOWN_MAX: usize = 64 << 10;
@@ -33,6 +34,9 @@ const FOLDERS_MAX: usize = 256;
 const MISSES: u32 = 3;
 /// Nodes of which it is remembered by which folder they were recalled: 32 MiB.
 const RECALLED_MAX: usize = 1 << 20;
+/// A mount of which nobody has asked anything for so long believes nothing any more, so that nobody waits for it, and it has nothing to say. Longer than the kernel
+/// believes.
+const IDLE: Duration = Duration::from_mins(2);
 /// Time between two such questions: in a space that others change all the time, each is soon worth nothing.
 const LIST_AGAIN: Duration = Duration::from_secs(2);
 
@@ -72,8 +76,60 @@ pub(super) struct Names {
     voice: Arc<Voice>,
 }
 
+/// What the server is to be told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Say {
+    Nothing,
+    /// What was heard of, and whether all was forgotten since it last answered that.
+    Heard(bool),
+    /// That nothing is believed any more.
+    Forgot,
+}
+
+/// A time that comes, however long the machine sleeps until then, which its usual clock does not count.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Until {
+    awake: Instant,
+    /// Since the machine started.
+    started: Duration,
+}
+
+impl Until {
+    /// So long from now.
+    pub(super) fn after(time: Duration) -> Self {
+        Self { awake: Instant::now() + time, started: since_start() + time }
+    }
+
+    fn is_past(&self) -> bool {
+        Instant::now() >= self.awake || since_start() >= self.started
+    }
+}
+
+fn since_start() -> Duration {
+    // Never fails: the clock is there (clock_gettime(2)).
+    Duration::try_from(rustix::time::clock_gettime(rustix::time::ClockId::Boottime)).unwrap_or(Duration::MAX)
+}
+
+/// For how long is believed what is known, while the stream of changes is alive.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Belief {
+    /// Others wait until this mount has heard of what they change.
+    Until(Until),
+    /// Nobody does.
+    Loose,
+    /// That is not known yet.
+    None,
+}
+
 struct Known {
     trusted: bool,
+    belief: Belief,
+    /// How often it was told that others changed something, or may have.
+    told: u64,
+    /// How often it was when the last word was answered; none while one is under way.
+    word: Option<u64>,
+    /// When anything was asked here last.
+    used: Instant,
     count: u64,
     /// Own changes that began or ended.
     own: u64,
@@ -119,6 +175,10 @@ impl Known {
     fn new() -> Self {
         Self {
             trusted: false,
+            belief: Belief::None,
+            told: 0,
+            word: None,
+            used: Instant::now(),
             count: 0,
             own: 0,
             changed: vec![0; PLACES],
@@ -177,9 +237,19 @@ impl Known {
         Mark { count: self.count, own: self.own, cleared: self.cleared }
     }
 
+    /// Whether anything is believed.
+    fn believes(&self) -> bool {
+        let believes = match self.belief {
+            Belief::Until(until) => !until.is_past(),
+            Belief::Loose => true,
+            Belief::None => false,
+        };
+        self.trusted && believes
+    }
+
     /// Whether what was learnt at this count is believed.
-    const fn holds(&self, learnt: u64) -> bool {
-        self.trusted && learnt == self.count
+    fn holds(&self, learnt: u64) -> bool {
+        learnt == self.count && self.believes()
     }
 
     /// Whether nobody changed what this is about since a mark, neither others nor this mount.
@@ -297,11 +367,19 @@ impl Names {
         Self { known: Mutex::new(Known::new()), voice }
     }
 
-    /// Something changed: what is known is believed no more, except while the server is away.
+    /// Something changed here: what is known is believed no more, except while the server is away.
     pub(super) fn forget(&self) {
         let mut known = self.known.lock();
         known.count += 1;
         known.changes += 1;
+    }
+
+    /// The same by somebody else.
+    pub(super) fn hear(&self) {
+        let mut known = self.known.lock();
+        known.count += 1;
+        known.changes += 1;
+        known.told += 1;
     }
 
     /// A change of this mount has an end that is not known: it may happen yet, and is somebody else's then.
@@ -321,22 +399,75 @@ impl Names {
     pub(super) fn trust(&self, trusted: bool) {
         let mut known = self.known.lock();
         known.count += 1;
+        known.told += 1;
         known.trusted = trusted;
+        if known.belief == Belief::Loose {
+            // The next server may be another.
+            known.belief = Belief::None;
+        }
+    }
+
+    /// Answers what the server is to be told. That this mount has forgotten all is so because it did now; that it was told of anything since it last answered, and so forgot
+    /// all, may be so.
+    pub(super) fn begin_word(&self) -> Say {
+        let mut known = self.known.lock();
+        let forgot = known.word.take().is_some_and(|told| told != known.told);
+        if !known.trusted {
+            Say::Nothing
+        } else if known.used.elapsed() < IDLE {
+            Say::Heard(forgot)
+        } else if known.belief == Belief::None {
+            Say::Nothing
+        } else {
+            known.belief = Belief::None;
+            Say::Forgot
+        }
+    }
+
+    /// It has answered, and what is known may be believed until then, if it took that. Answers whether what was known before may not.
+    pub(super) fn end_word(&self, until: Option<Until>) -> bool {
+        let mut known = self.known.lock();
+        let is_anew = until.is_some() && !matches!(known.belief, Belief::Until(until) if !until.is_past());
+        if is_anew {
+            // It may have given this mount up.
+            known.count += 1;
+            known.told += 1;
+        }
+        known.belief = until.map_or(known.belief, Belief::Until);
+        known.word = Some(known.told);
+        is_anew
+    }
+
+    /// It waits for nobody to hear of changes.
+    pub(super) fn believe_loosely(&self) {
+        let mut known = self.known.lock();
+        if known.belief != Belief::Loose {
+            known.count += 1;
+            known.belief = Belief::Loose;
+        }
+    }
+
+    /// Whether what is known may be what was before a change that was answered.
+    pub(super) fn is_loose(&self) -> bool {
+        self.known.lock().belief == Belief::Loose
     }
 
     /// The count of what others changed, while the stream of changes is alive.
     pub(super) fn unchanged(&self) -> Option<u64> {
         let known = self.known.lock();
-        known.trusted.then_some(known.count)
+        known.believes().then_some(known.count)
     }
 
     /// To be shown with what is learnt from a question that is sent after this.
     pub(super) fn mark(&self) -> Mark {
-        self.known.lock().mark()
+        let mut known = self.known.lock();
+        known.used = Instant::now();
+        known.mark()
     }
 
     pub(super) fn entry(&self, node: NodeId) -> Option<Entry> {
-        let known = self.known.lock();
+        let mut known = self.known.lock();
+        known.used = Instant::now();
         known.of(node, |learnt| known.holds(learnt)).cloned()
     }
 
@@ -347,8 +478,13 @@ impl Names {
 
     /// A member of a folder, or that there is none, as far as it is known.
     pub(super) fn lookup(&self, folder: NodeId, name: &NodeName) -> Member {
-        let known = self.known.lock();
-        known.member(folder, name, |learnt| known.holds(learnt))
+        let mut known = self.known.lock();
+        known.used = Instant::now();
+        match known.member(folder, name, |learnt| known.holds(learnt)) {
+            // It may be there by now, and nobody would ask for it.
+            Member::IsNone if known.belief == Belief::Loose => Member::Unknown,
+            member => member,
+        }
     }
 
     /// The same as it was when it was last asked for.

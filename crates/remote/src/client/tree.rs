@@ -16,12 +16,12 @@ use holdfast_base::{ByteRange, ContentId, Error, ErrorKind, NodeId, NodeName, Re
 use holdfast_drive::posix_locks::Locking;
 use holdfast_drive::{
     Change, Condition, ContentStream, DiskCache, Durable, Entry, LeftOut, NewAttributes, NewName, NewNode, OpenContent,
-    Pinning, Posix, Rename, Renamed, Room, Save, SaveBody, Tree, Unlink, XattrRule,
+    Pinning, Posix, Rename, Renamed, Room, Save, SaveBody, Shows, Tree, Unlink, XattrRule,
 };
 use parking_lot::Mutex;
 use std::ops::Range;
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 use tokio::sync::broadcast;
 
@@ -84,6 +84,21 @@ impl Remote {
     fn content(&self, id: ContentId, facts: Opened, layout: Option<Arc<Layout>>) -> Arc<dyn OpenContent> {
         let reading = Mutex::new(Progress::default());
         Arc::new(RemoteContent { shared: self.shared.clone(), id, facts, layout, reading })
+    }
+
+    /// A node as the server has it, or as it was last.
+    async fn ask_entry(&self, node: NodeId) -> Result<Option<Entry>> {
+        let names = &self.shared.names;
+        let ask = async {
+            let mark = names.mark();
+            let found: Option<Entry> = self.ask(Call::Entry(node)).await?;
+            if let Some(found) = &found {
+                names.learn(mark, found);
+            }
+            Ok(found)
+        };
+        let before = || async move { self.entry_before(node).await.map(Some) };
+        self.or_before(ask, before).await
     }
 
     /// A node as it was last, in memory or on the disk.
@@ -176,16 +191,20 @@ impl Tree for Remote {
         if let Some(known) = names.entry(node) {
             return Ok(Some(known));
         }
-        let ask = async {
-            let mark = names.mark();
-            let found: Option<Entry> = self.ask(Call::Entry(node)).await?;
-            if let Some(found) = &found {
-                names.learn(mark, found);
-            }
-            Ok(found)
-        };
-        let before = || async move { self.entry_before(node).await.map(Some) };
-        self.or_before(ask, before).await
+        self.ask_entry(node).await
+    }
+
+    async fn entry_to_open(&self, node: NodeId) -> Result<Option<Entry>> {
+        let names = &self.shared.names;
+        if !names.is_loose() {
+            return self.entry(node).await;
+        }
+        let found = self.ask_entry(node).await?;
+        if found.is_none() {
+            // Whoever asked looks for its name again.
+            names.forget();
+        }
+        Ok(found)
     }
 
     async fn lookup(&self, folder: NodeId, name: &NodeName) -> Result<Option<Entry>> {
@@ -427,6 +446,14 @@ impl Tree for Remote {
 
     fn locking(&self) -> Option<Arc<dyn Locking>> {
         self.shared.has_locking.then(|| Arc::new(RemoteLocks(self.shared.clone())) as Arc<dyn Locking>)
+    }
+
+    fn shown_by(&self, who: Weak<dyn Shows>) {
+        self.shared.word.shown_by(who);
+    }
+
+    async fn leave(&self) {
+        self.shared.leave().await;
     }
 
     async fn forget(&self, content: Option<ContentId>, pinned_too: bool) {

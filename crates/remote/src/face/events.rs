@@ -4,6 +4,9 @@
 //! [`BEAT`], so that a client knows within a few seconds that it can no longer believe anything. It ends by itself after [`LASTS`], and
 //! the client has asked for another by then: so a credential that was revoked is found out, and a balancer gets its chance. The first event says what the count
 //! of the space's changes is, so a client that listens to both knows that it missed none.
+//!
+//! A mount that others wait for ([`holdfast_drive::engine::Believer`]) is told of changes only of what it was answered about, and asked for its word with that; of the others it is
+//! told with the signs of life how many there are.
 
 use super::seat::Seat;
 use crate::wire::{self, Event};
@@ -11,11 +14,12 @@ use bytes::Bytes;
 use futures_util::{Stream, stream};
 use holdfast_base::{Error, Result, SpaceId};
 use holdfast_drive::Change;
+use holdfast_drive::engine::Believer;
 use http_body::Frame;
 use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::sync::{broadcast, watch};
+use tokio::sync::{Notify, broadcast, watch};
 use tokio::time::{Instant, Interval};
 
 /// Time between signs of life.
@@ -30,6 +34,12 @@ struct Listener {
     space: SpaceId,
     changes: broadcast::Receiver<Change>,
     stopping: watch::Receiver<bool>,
+    believer: Option<(Believer, Arc<Notify>)>,
+    /// The count that it was last asked for its word about.
+    asked: i64,
+    /// The count of changes that it need not be told of, if that is not told yet.
+    past: Option<i64>,
+    is_over: bool,
     /// The first event, until it was told.
     begins: Option<Event>,
     beat: Interval,
@@ -48,7 +58,14 @@ pub(super) async fn stream(
     // To a client that expects nothing of it, that is nothing new.
     let begins = seat.tree.seq().await?.map_or(Event::Beat, Event::Own);
     let (beat, until) = (tokio::time::interval_at(Instant::now() + BEAT, BEAT), Instant::now() + LASTS);
-    let listener = Listener { seat, mount, space, changes, stopping, begins: Some(begins), beat, until };
+    let believer = seat.tree.believes().map(|believer| {
+        let bell = believer.bell();
+        (believer, bell)
+    });
+    let begins = Some(begins);
+    let (asked, past, is_over) = (0, None, false);
+    let listener =
+        Listener { seat, mount, space, changes, stopping, believer, asked, past, is_over, begins, beat, until };
     Ok(stream::unfold(listener, |mut listener| async {
         let event = listener.next().await?;
         Some((Ok(Frame::data(wire::frame(&event))), listener))
@@ -67,23 +84,51 @@ impl Listener {
             return Some(begins);
         }
         loop {
+            if self.is_over {
+                return None;
+            }
+            if let Some(seq) = self.owed() {
+                return Some(Event::Asked(seq));
+            }
+            let rings = async {
+                match &self.believer {
+                    Some((_, bell)) => bell.notified().await,
+                    None => std::future::pending().await,
+                }
+            };
             tokio::select! {
                 biased;
                 () = stopped(&mut self.stopping) => return None,
-                () = tokio::time::sleep_until(self.until) => return None,
+                () = tokio::time::sleep_until(self.until) => {
+                    // What comes after it begins with the count of now.
+                    self.is_over = true;
+                    return self.past.take().map(Event::Past);
+                }
+                () = rings => {}
                 change = self.changes.recv() => match change {
-                    Ok(change) if change.space == self.space => return Some(self.latest(change)),
-                    Ok(_) => {}
+                    Ok(change) if change.space != self.space => {}
+                    Ok(change) if self.believer.as_ref().is_some_and(|(believer, _)| believer.is_there()) => {
+                        self.past = Some(change.seq);
+                    }
+                    Ok(change) => return Some(self.latest(change)),
                     Err(broadcast::error::RecvError::Lagged(_)) => return Some(Event::Gap),
                     Err(broadcast::error::RecvError::Closed) => return None,
                 },
                 _ = self.beat.tick() => {
                     // Whoever may no longer see the space is told nothing more of it.
                     self.seat.look().await.ok()?;
-                    return Some(Event::Beat);
+                    return Some(self.past.take().map_or(Event::Beat, Event::Past));
                 }
             }
         }
+    }
+
+    /// The count that others wait for it to have heard of, if it was not asked yet.
+    fn owed(&mut self) -> Option<i64> {
+        let (believer, _) = self.believer.as_ref()?;
+        let seq = believer.owed().filter(|seq| *seq > self.asked)?;
+        self.asked = seq;
+        Some(seq)
     }
 
     /// Of changes that wait, one stands for all.

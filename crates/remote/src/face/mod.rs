@@ -18,7 +18,7 @@ use futures_util::StreamExt;
 use holdfast_auth::Session;
 use holdfast_base::{ContentId, Error, ErrorKind, Result};
 use holdfast_drive::ContentStream;
-use holdfast_drive::engine::Engine;
+use holdfast_drive::engine::{Engine, FarMount};
 use http::header::{ALLOW, CONTENT_TYPE, HeaderValue, RETRY_AFTER};
 use http::{HeaderMap, Method, Request, Response, StatusCode};
 use http_body::Body;
@@ -26,7 +26,7 @@ use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt, BodyStream, Full};
 use lanes::Lanes;
 use parking_lot::Mutex;
-use seat::{Mount, Seats};
+use seat::Seats;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::watch;
@@ -99,12 +99,17 @@ impl WireFace {
             return Err(Error::forbidden("the visitor of a link cannot mount what it leads to"));
         }
         let space = space_of(request.uri().query())?.unwrap_or_else(|| who.name.clone());
-        let mount = (mount_of(request.headers())?, request.headers().contains_key(wire::BONDS));
+        let headers = request.headers();
+        let mount = FarMount {
+            voice: number(headers, wire::MOUNT)?,
+            bonds: headers.contains_key(wire::BONDS),
+            number: number(headers, wire::BELIEVER)?,
+        };
         match (request.uri().path(), request.method()) {
             (wire::CALL, &Method::POST) => self.call(who, (&space, mount), request.into_body()).await,
             (wire::EVENTS, &Method::GET) => {
                 let seat = self.seat(who, &space, mount).await?;
-                let stream = events::stream(seat, mount.0, self.0.stopping.subscribe()).await?;
+                let stream = events::stream(seat, mount.voice, self.0.stopping.subscribe()).await?;
                 Ok(answer(StatusCode::OK, UnsyncBoxBody::new(http_body_util::StreamBody::new(stream))))
             }
             (wire::CALL | wire::EVENTS, method) => {
@@ -117,7 +122,7 @@ impl WireFace {
         }
     }
 
-    async fn call<B>(&self, who: Arc<Session>, (space, mount): (&str, Mount), body: B) -> Result<Response<Answer>>
+    async fn call<B>(&self, who: Arc<Session>, (space, mount): (&str, FarMount), body: B) -> Result<Response<Answer>>
     where
         B: Body<Data = Bytes, Error = Error> + Send + Unpin + 'static,
     {
@@ -180,12 +185,12 @@ impl WireFace {
         }
     }
 
-    async fn seat(&self, who: Arc<Session>, space: &str, mount: Mount) -> Result<Arc<seat::Seat>> {
+    async fn seat(&self, who: Arc<Session>, space: &str, mount: FarMount) -> Result<Arc<seat::Seat>> {
         let known = self.0.seats.lock().find(&who, space, mount);
         let seat = if let Some(seat) = known {
             seat
         } else {
-            let tree = self.0.engine.far_tree(who.clone(), space, mount.0, mount.1).await?;
+            let tree = self.0.engine.far_tree(who.clone(), space, mount).await?;
             self.0.seats.lock().take(who, (space, mount), tree)
         };
         seat.look().await?;
@@ -209,11 +214,11 @@ fn space_of(query: Option<&str>) -> Result<Option<String>> {
     Ok(Some(name.into_owned()))
 }
 
-/// How a mount names itself; 0 if it does not.
-fn mount_of(headers: &HeaderMap) -> Result<u64> {
-    let Some(name) = headers.get(wire::MOUNT) else { return Ok(0) };
-    let number = name.to_str().ok().and_then(|name| name.parse().ok());
-    number.ok_or_else(|| Error::invalid(format!("the header {} is a number", wire::MOUNT)))
+/// A number by which a mount names itself; 0 if it does not.
+fn number(headers: &HeaderMap, name: &str) -> Result<u64> {
+    let Some(number) = headers.get(name) else { return Ok(0) };
+    let number = number.to_str().ok().and_then(|number| number.parse().ok());
+    number.ok_or_else(|| Error::invalid(format!("the header {name} is a number")))
 }
 
 /// Reads a call, and leaves what comes after it.

@@ -8,6 +8,7 @@ use futures_util::StreamExt;
 use holdfast_base::limits::BLOCK_BYTES;
 use holdfast_base::{ByteRange, ContentId, Error, ErrorKind, NodeId, NodeName, Result, SpaceId};
 use holdfast_drive::engine::far::HandedKeys;
+use holdfast_drive::engine::{Believer, Word};
 use holdfast_drive::{
     Applied, BATCH_CHANGES_MAX, Batch, ContentStream, Deferred, Durable, LeftOut, NodeKind, SaveBody,
 };
@@ -79,6 +80,13 @@ pub(super) async fn operate(seat: &Seat, call: Call, mut body: ContentStream) ->
         }
         Call::Locks() => tree.has_locks().await.map(done),
         Call::Operations() => Ok(done(Call::LAST)),
+        Call::Heard(number, seq, forgot) => {
+            Ok(done(tree.believes().map(|believer| believer.hear(Word { number, seq, forgot }))))
+        }
+        Call::Forgot() => {
+            tree.believes().iter().for_each(Believer::leave);
+            Ok(done(None::<bool>))
+        }
         // Done before anything comes here.
         Call::Keys()
         | Call::Attach(..)

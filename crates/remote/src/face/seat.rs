@@ -3,6 +3,7 @@
 use super::{CONTENTS_MAX, SEAT_IDLE, SEATS_MAX};
 use holdfast_auth::Session;
 use holdfast_base::{ContentId, Error, Result};
+use holdfast_drive::engine::FarMount;
 use holdfast_drive::{Deferring, OpenContent};
 use parking_lot::Mutex;
 use std::collections::HashMap;
@@ -66,22 +67,19 @@ impl Seat {
     }
 }
 
-/// How a mount names itself, and whether it knows that a file may have several names.
-pub(super) type Mount = (u64, bool);
-
 /// What a seat is found by: session, space and mount.
-type Key = (usize, String, Mount);
+type Key = (usize, String, FarMount);
 
 /// All seats. Sign-in gives the same session to the same credential as long as that is valid.
 #[derive(Default)]
 pub(super) struct Seats(HashMap<Key, Arc<Seat>>);
 
-fn key(who: &Arc<Session>, space: &str, mount: Mount) -> Key {
+fn key(who: &Arc<Session>, space: &str, mount: FarMount) -> Key {
     (Arc::as_ptr(who).addr(), space.to_owned(), mount)
 }
 
 impl Seats {
-    pub(super) fn find(&self, who: &Arc<Session>, space: &str, mount: Mount) -> Option<Arc<Seat>> {
+    pub(super) fn find(&self, who: &Arc<Session>, space: &str, mount: FarMount) -> Option<Arc<Seat>> {
         self.0.get(&key(who, space, mount)).cloned()
     }
 
@@ -89,7 +87,7 @@ impl Seats {
     pub(super) fn take(
         &mut self,
         who: Arc<Session>,
-        (space, mount): (&str, Mount),
+        (space, mount): (&str, FarMount),
         tree: Arc<dyn Deferring>,
     ) -> Arc<Seat> {
         self.sweep();

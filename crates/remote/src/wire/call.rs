@@ -170,11 +170,16 @@ calls! {
     48 ApplyWith(space: SpaceId, batch: Batch, durable: Durable);
     /// Which changes of a journal the space has, by their numbers, as many as a batch has at most; answers true or false for each.
     49 Answered(space: SpaceId, journal: [u8; 16], numbers: Vec<u64>);
+    /// The mount says what it has heard of, each time with a greater number: all changes up to this count; and whether it has forgotten all since the last such word was answered. Answers whether it may believe for
+    /// [`TERM`](holdfast_drive::engine::BELIEF_TERM) from when it sent this; none if nobody waits for it to hear of changes.
+    50 Heard(number: u64, seq: i64, forgot: bool);
+    /// The mount believes nothing any more. Answers none.
+    51 Forgot();
 }
 
 impl Call {
     /// The number of the last operation.
-    pub const LAST: u64 = 49;
+    pub const LAST: u64 = 51;
     /// That of [`Self::Answered`]: a server that knows it takes what waits in a spool.
     pub(crate) const ANSWERED: u64 = 49;
 }
@@ -306,6 +311,10 @@ pub enum Event {
     /// The same as [`Self::Changed`], by the mount that listens and nobody else; and at the beginning of a stream, with the count after which no change is
     /// missed.
     Own(i64),
+    /// The same as [`Self::Changed`], and others wait for the mount's word that it has heard of it ([`Call::Heard`]).
+    Asked(i64),
+    /// A sign of life, with the count of changes of which none was about anything that the mount was answered about since it was last told of one.
+    Past(i64),
 }
 
 impl Value for Event {
@@ -315,6 +324,8 @@ impl Value for Event {
             Self::Changed(seq) => (1_u64, Some(*seq)).put(out),
             Self::Gap => (2_u64, None::<i64>).put(out),
             Self::Own(seq) => (3_u64, Some(*seq)).put(out),
+            Self::Asked(seq) => (4_u64, Some(*seq)).put(out),
+            Self::Past(seq) => (5_u64, Some(*seq)).put(out),
         }
     }
 
@@ -324,6 +335,8 @@ impl Value for Event {
             (1, Some(seq)) => Ok(Self::Changed(seq)),
             (2, None) => Ok(Self::Gap),
             (3, Some(seq)) => Ok(Self::Own(seq)),
+            (4, Some(seq)) => Ok(Self::Asked(seq)),
+            (5, Some(seq)) => Ok(Self::Past(seq)),
             _ => Err(unknown()),
         }
     }

@@ -48,6 +48,8 @@ pub const CALL_BYTES_MAX: usize = BLOCK_BYTES + (256 << 10);
 pub const ANSWER_BYTES_MAX: usize = 2 << 20;
 /// Header by which a mount names itself: a random number, in decimal.
 pub const MOUNT: &str = "holdfast-mount";
+/// Header by which a mount says that it tells what it has heard of ([`Call::Heard`]): a random number in decimal, the same for as long as it lives.
+pub const BELIEVER: &str = "holdfast-believer";
 /// Header by which a client says that it knows that a file may have several names: `1`. To others each name is a file.
 pub const BONDS: &str = "holdfast-bonds";
 /// Header by which a client numbers the connections that it makes one after the other: `LINE-NUMBER`, a random number of 128 bits for all of them in hexadecimal, and one
@@ -134,6 +136,7 @@ pub fn read_anything(bytes: &[u8]) {
         }
         let _ = message::<Event>(&found);
         let _ = message::<Hello>(&found);
+        let _ = message::<Option<bool>>(&found);
         let _ = message::<Keys>(&found);
         let _ = message::<Handed>(&found);
         let _ = message::<Sent>(&found);

@@ -103,6 +103,8 @@ fn calls() -> Vec<Call> {
         Call::Apply(SpaceId(5), batch(), Durable::Soon),
         Call::ApplyWith(SpaceId(5), batch_with_blocks(), Durable::Soon),
         Call::Answered(SpaceId(5), [9; 16], vec![1, u64::MAX]),
+        Call::Heard(u64::MAX, 7, true),
+        Call::Forgot(),
         Call::SavePart(save.clone(), vec![(0, 2), (3, u64::MAX)], vec![(4, 5)]),
         Call::Extend(save, (ContentId(4), ByteRange { start: 1 << 20, end: 5 << 20 })),
         Call::Locks(),
@@ -168,6 +170,8 @@ fn the_bytes_of_version_1_stay_what_they_are() {
     assert_eq!(hex(&frame(&Call::Hello())), "000000028100");
     assert_eq!(hex(&frame(&Call::Lookup(NodeId(300), name("ab")))), "00000008830219012c626162");
     assert_eq!(hex(&frame(&Event::Changed(5))), "00000003820105");
+    assert_eq!(hex(&frame(&Event::Asked(5))), "00000003820405");
+    assert_eq!(hex(&frame(&Event::Past(5))), "00000003820505");
     let entry = Entry {
         node: Node {
             id: NodeId(2),

@@ -52,7 +52,7 @@ pub(crate) struct Harm {
     pub(crate) swallow: AtomicU64,
     /// Answers that were swallowed.
     pub(crate) swallowed: AtomicU64,
-    /// Calls that came in.
+    /// Calls that came in, but for those by which mounts say what they have heard of.
     pub(crate) calls: AtomicU64,
     /// Answers nothing any more, and keeps the connection.
     pub(crate) silent: AtomicU64,
@@ -132,22 +132,24 @@ async fn serve(face: WireFace, who: Arc<Session>, harm: Arc<Harm>) -> SocketAddr
                 let service = service_fn(move |request: http::Request<hyper::body::Incoming>| {
                     let (face, who, harm, cut) = (face.clone(), who.clone(), inner_harm.clone(), inner_cut.clone());
                     async move {
-                        let is_call = request.method() == http::Method::POST;
+                        let is_post = request.method() == http::Method::POST;
+                        let (head, mut body) = request.into_parts();
+                        let first = if is_post { body.frame().await } else { None };
+                        let is_call = is_post && !first.as_ref().is_some_and(is_word);
                         let count = harm.calls.fetch_add(u64::from(is_call), Ordering::SeqCst);
                         if harm.silent.load(Ordering::SeqCst) > 0 {
                             std::future::pending::<()>().await;
                         }
-                        let mut request = request;
+                        let mut request = http::Request::from_parts(head, body);
                         if harm.is_older.load(Ordering::SeqCst) {
                             request.headers_mut().remove("holdfast-bonds");
                         }
                         let knows_below = harm.knows_below.load(Ordering::SeqCst);
-                        let mut is_first = true;
+                        let first = first.map(|frame| {
+                            frame.map(|frame| frame.map_data(|data| of_an_older_server(&data, knows_below)))
+                        });
                         let request = request.map(|body| {
-                            let body = body.map_frame(move |frame| {
-                                let head = is_call && std::mem::take(&mut is_first);
-                                if head { frame.map_data(|data| of_an_older_server(&data, knows_below)) } else { frame }
-                            });
+                            let body = StreamBody::new(stream::iter(first).chain(BodyStream::new(body)));
                             body.map_err(|error| Error::unavailable(error.to_string())).boxed_unsync()
                         });
                         let answer = face.handle(who, request).await;
@@ -175,6 +177,12 @@ async fn serve(face: WireFace, who: Arc<Session>, harm: Arc<Harm>) -> SocketAddr
         }
     });
     address
+}
+
+/// Whether a call begins with this that says what a mount has heard of: each says so every second, whatever else it does.
+fn is_word(first: &Result<Frame<Bytes>, hyper::Error>) -> bool {
+    let call = first.as_ref().ok().and_then(Frame::data_ref);
+    call.and_then(|call| call.get(5..7)).is_some_and(|number| matches!(number, [0x18, 50]))
 }
 
 /// A call as a server sees it that knows the operations below this number: the others are none.

@@ -6,11 +6,12 @@ use super::super::store::Around;
 use super::super::target::Stored;
 use super::super::unsynced::{Prepared, PreparedAs, Unsynced};
 use super::super::upload::Ready;
-use super::EngineTree;
+use super::{Believer, EngineTree};
 use crate::{ContentStream, Deferring, PREPARED_BYTES_MAX, Save, SaveBody};
 use async_trait::async_trait;
-use holdfast_base::{Error, Result};
+use holdfast_base::{Error, NodeId, Result};
 use holdfast_meta::{Applied, Batch, Durable, Entry, NewContent, Role};
+use std::collections::BTreeSet;
 use std::ops::Range;
 
 #[async_trait]
@@ -100,6 +101,10 @@ impl Deferring for EngineTree {
         Ok(self.standing().await?.locks > 0)
     }
 
+    fn believes(&self) -> Option<Believer> {
+        self.believer()
+    }
+
     async fn seq(&self) -> Result<Option<i64>> {
         self.standing().await.map(|standing| Some(standing.seq))
     }
@@ -124,9 +129,16 @@ impl EngineTree {
         records: Option<ContentStream>,
         durable: Durable,
     ) -> Result<Vec<Result<Applied>>> {
+        let asking = self.asking();
         let (entered, guard) = self.enter_to_write().await?;
         let from = (&*self.who, &*entered);
+        let folders: BTreeSet<NodeId> = batch.changes.iter().flat_map(|(_, change)| change.folders()).collect();
         let answers = self.engine.apply_far(from, (batch, records), &guard, durable).await?;
+        let made = answers.iter().filter_map(|answer| match answer {
+            Ok(Applied::Made(entry) | Applied::Aside(entry)) => Some(entry),
+            _ => None,
+        });
+        asking.tells(made, folders).await;
         let told = |applied| match applied {
             Applied::Made(entry) => Applied::Made(self.told(entry)),
             Applied::Aside(entry) => Applied::Aside(self.told(entry)),

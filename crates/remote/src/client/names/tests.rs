@@ -23,6 +23,12 @@ fn names() -> Names {
     Names::new(Arc::new(Voice::new()))
 }
 
+/// The stream of changes is there, and the server has taken this mount's word.
+fn believe(names: &Names) {
+    names.trust(true);
+    names.end_word(Some(Until::after(Duration::from_mins(1))));
+}
+
 fn named(id: i64, name: &str) -> Entry {
     let mut entry = entry(id);
     name.clone_into(&mut entry.node.name);
@@ -39,7 +45,7 @@ fn nothing_is_believed_without_the_stream_of_changes() {
     let name = NodeName::new("a").expect("name");
     names.learn_name(names.mark(), NodeId(1), &name, Some(&entry(7)));
     assert_eq!(names.lookup(NodeId(1), &name), Member::Unknown);
-    names.trust(true);
+    believe(&names);
     names.learn_name(names.mark(), NodeId(1), &name, Some(&entry(7)));
     assert_eq!(names.lookup(NodeId(1), &name), Member::Is(entry(7)));
     assert_eq!(names.entry(NodeId(7)), Some(entry(7)));
@@ -47,7 +53,7 @@ fn nothing_is_believed_without_the_stream_of_changes() {
     assert_eq!((names.lookup(NodeId(1), &name), names.entry(NodeId(7))), (Member::Unknown, None));
     assert_eq!(names.lookup_before(NodeId(1), &name), Member::Is(entry(7)), "what was known last");
     assert_eq!(names.entry_before(NodeId(7)), Some(entry(7)));
-    names.trust(true);
+    believe(&names);
     names.remember(&entry(8));
     assert_eq!(names.lookup(NodeId(1), &name), Member::Unknown, "asked for again while the server is there");
     assert_eq!(names.lookup_before(NodeId(1), &name), Member::Is(entry(8)));
@@ -55,10 +61,53 @@ fn nothing_is_believed_without_the_stream_of_changes() {
     assert_eq!(names.lookup_before(NodeId(1), &name), Member::Unknown, "this mount changed it");
 }
 
+#[tokio::test(start_paused = true)]
+async fn what_is_known_is_believed_while_the_servers_takes_this_mounts_word() {
+    const WHILE: Duration = Duration::from_secs(3);
+    let (names, free) = (names(), NodeName::new("free").expect("name"));
+    let learn = || {
+        names.learn(names.mark(), &entry(7));
+        names.learn_name(names.mark(), NodeId(1), &free, None);
+    };
+    let known = || (names.entry(NodeId(7)).is_some(), names.lookup(NodeId(1), &free) == Member::IsNone);
+    assert_eq!(names.begin_word(), Say::Nothing, "there is no stream of changes, and nothing is heard");
+    names.trust(true);
+    learn();
+    assert_eq!((known(), names.unchanged()), ((false, false), None), "it has not taken any yet");
+    assert_eq!(names.begin_word(), Say::Heard(false));
+    assert!(names.end_word(Some(Until::after(WHILE))), "the first one");
+    assert_eq!(known(), (false, false), "it may have been another's answer");
+    learn();
+    assert_eq!(known(), (true, true));
+    names.forget();
+    assert_eq!(names.begin_word(), Say::Heard(false), "what it did itself");
+    assert!(!names.end_word(None), "it was not taken");
+    learn();
+    names.hear();
+    assert_eq!((known(), names.begin_word()), ((false, false), Say::Heard(true)));
+    assert_eq!(names.begin_word(), Say::Heard(false), "the last was not answered: what it did there is not known");
+    learn();
+    assert!(!names.end_word(Some(Until::after(WHILE))) && known() == (true, true));
+    tokio::time::advance(WHILE).await;
+    assert_eq!((known(), names.unchanged()), ((false, false), None));
+    assert!(names.end_word(Some(Until::after(WHILE))), "after a while");
+    assert_eq!(known(), (false, false), "what was known before that is not believed again");
+    learn();
+    tokio::time::advance(IDLE).await;
+    assert!(names.end_word(Some(Until::after(WHILE))), "another while");
+    assert_eq!((names.begin_word(), names.begin_word()), (Say::Forgot, Say::Nothing), "nobody has asked for long");
+    assert_eq!((known(), names.begin_word()), ((false, false), Say::Heard(false)), "somebody does");
+    names.believe_loosely();
+    learn();
+    assert_eq!((known(), names.is_loose()), ((true, false), true), "that there is none is asked for each time");
+    names.trust(true);
+    assert!(!names.is_loose(), "the next server may be another");
+}
+
 #[test]
 fn an_answer_from_before_a_change_is_not_put_back() {
     let names = names();
-    names.trust(true);
+    believe(&names);
     let name = NodeName::new("a").expect("name");
     let before = names.mark();
     names.forget();
@@ -72,7 +121,7 @@ fn an_answer_from_before_a_change_is_not_put_back() {
 #[test]
 fn however_many_names_are_asked_for_memory_has_its_bound() {
     let names = names();
-    names.trust(true);
+    believe(&names);
     let mark = names.mark();
     for number in 0..(3 * KNOWN_MAX) {
         let name = NodeName::new(&format!("n{number}")).expect("name");
@@ -86,7 +135,7 @@ fn however_many_names_are_asked_for_memory_has_its_bound() {
 #[test]
 fn what_this_mount_makes_it_knows_and_questions_of_before_change_nothing() {
     let names = names();
-    names.trust(true);
+    believe(&names);
     let (a, b) = (NodeName::new("a").expect("name"), NodeName::new("b").expect("name"));
     let asked = names.mark();
     let changing = names.begin(about(7, &a));
@@ -122,7 +171,7 @@ fn what_this_mount_makes_it_knows_and_questions_of_before_change_nothing() {
 #[test]
 fn a_change_whose_end_is_not_known_is_somebody_else_s_from_then_on() {
     let names = names();
-    names.trust(true);
+    believe(&names);
     let (a, voice) = (NodeName::new("a").expect("name"), names.voice.now());
     names.learn_name(names.mark(), NodeId(1), &a, None);
     drop(names.begin(about(7, &a)));
@@ -133,7 +182,7 @@ fn a_change_whose_end_is_not_known_is_somebody_else_s_from_then_on() {
 #[test]
 fn of_a_folder_that_is_known_whole_others_are_known_not_to_be_there() {
     let names = names();
-    names.trust(true);
+    believe(&names);
     let name = |text: &str| NodeName::new(text).expect("name");
     let (mark, x) = (names.mark(), name("x"));
     names.learn_page(mark, NodeId(1), None, &[named(2, "a"), named(3, "b")], false);

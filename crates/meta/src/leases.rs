@@ -1,0 +1,436 @@
+//! Who has been told what of a space's folders, and is to be told before others go on: leases, which are taken back.
+//!
+//! A mount believes what it was answered about names and attributes. So that nobody finds what was before after somebody else was told that it has changed, a
+//! change is not answered before each mount that was answered about one of its folders has said that it heard of it ([`Leases::changed`], called between a commit
+//! and its answer). Who was told once believes nothing of that folder until it asks again, so it is waited for once. See docs/design/leases.md.
+//!
+//! **Time.** A mount says each second which changes it has heard of ([`Leases::hear`]), and believes for [`TERM`] from when it *sent* the last such word that was taken;
+//! here [`TERM`] counts from when that *came*, which is later. One that does not say that it heard of a change is not waited for any longer than that, and its words
+//! are taken for [`PATIENCE`] more only: so a change waits for four seconds at most, and the next one not at all. Both clocks go equally fast; they
+//! need not say the same.
+//!
+//! **Answers under way.** What is answered is read before it is written down that it was ([`Leases::grant`]), and what changed in between finds no lease. So
+//! who asks takes a [mark](Leases::mark) before, and the answer waits until the mount has heard of such a change.
+//!
+//! It is in the memory of one process, and of no use where several make changes.
+
+use crate::catalogue::{Change, Touched};
+use holdfast_base::{AccountId, NodeId, SpaceId};
+use parking_lot::Mutex;
+use std::collections::{HashMap, HashSet, VecDeque};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+use tokio::sync::{Notify, watch};
+use tokio::time::{Instant, sleep_until};
+
+/// How long a mount believes after it sent a word that was taken.
+pub const TERM: Duration = Duration::from_secs(3);
+/// How long the words of a mount are taken that does not say that it heard of a change.
+pub const PATIENCE: Duration = Duration::from_secs(1);
+/// Mounts that are told at most; others believe nothing.
+const MOUNTS_MAX: usize = 1_024;
+/// Folders of a mount at most, twice; beyond, it has to hear of each change of the space.
+const FOLDERS_MAX: usize = 8 << 10;
+/// Changes that are remembered for answers under way. An answer that took longer is one that others may have overtaken.
+const RECENT_MAX: usize = 1_024;
+/// Changes that a mount has not heard of are kept apart in time by so much.
+const GRAIN: Duration = Duration::from_millis(50);
+
+/// Whose word it is: an account's, for a space, under a number that a mount gives itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Mount {
+    /// The space.
+    pub space: SpaceId,
+    /// The account.
+    pub account: AccountId,
+    /// A random number that stays.
+    pub number: u64,
+}
+
+/// What a mount says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Word {
+    /// Grows with each.
+    pub number: u64,
+    /// The count of the space's changes up to which it has heard of all.
+    pub seq: i64,
+    /// Whether it has forgotten all since it was last answered, and so believes nothing of what it was answered before the word before this came.
+    pub forgot: bool,
+}
+
+/// What had changed when a question came.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Mark(u64);
+
+/// The leases of a drive's mounts.
+#[derive(Debug, Default)]
+pub struct Leases {
+    state: Mutex<State>,
+    /// How many mounts there are, to be read without the lock.
+    mounts: AtomicUsize,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    mounts: HashMap<Mount, Told>,
+    recent: VecDeque<Recent>,
+    /// What rings where a mount is to be asked for its word.
+    bells: HashMap<Mount, Weak<Notify>>,
+    /// Counts changes.
+    number: u64,
+    /// Counts mounts, so that one that began anew is told from the one before.
+    born: u64,
+}
+
+/// A change that an answer under way may have missed.
+#[derive(Debug)]
+struct Recent {
+    number: u64,
+    change: Change,
+    touched: Touched,
+}
+
+/// A mount that believes.
+#[derive(Debug)]
+struct Told {
+    born: u64,
+    /// By which number it makes changes ([`Change::by`]).
+    voice: u64,
+    /// Folders of which it was answered anything since its last word.
+    folders: Folders,
+    /// And before that, but after it had last forgotten all.
+    before: Folders,
+    /// The count of the space's changes after the last one.
+    latest: i64,
+    /// Changes that it has to hear of, in order.
+    outstanding: VecDeque<Outstanding>,
+    /// The number of its last word.
+    word: u64,
+    /// What it said last.
+    said: watch::Sender<Said>,
+}
+
+/// Changes within a [grain](GRAIN) of time.
+#[derive(Debug)]
+struct Outstanding {
+    /// The count of the last.
+    seq: i64,
+    /// When the first was made.
+    since: Instant,
+    /// What may still be believed until it hears of them.
+    touched: Touched,
+}
+
+/// Folders that a mount has leases of.
+#[derive(Debug)]
+enum Folders {
+    These(HashSet<NodeId>),
+    /// Too many to be counted.
+    All,
+}
+
+impl Default for Folders {
+    fn default() -> Self {
+        Self::These(HashSet::new())
+    }
+}
+
+impl Folders {
+    fn add(&mut self, more: &Touched) {
+        match more {
+            Touched::Folders(more) => self.extend(more.iter().copied()),
+            Touched::All => *self = Self::All,
+        }
+    }
+
+    fn extend(&mut self, more: impl IntoIterator<Item = NodeId>) {
+        let Self::These(folders) = self else { return };
+        folders.extend(more);
+        if folders.len() > FOLDERS_MAX {
+            *self = Self::All;
+        }
+    }
+
+    fn take_in(&mut self, other: Self) {
+        match other {
+            Self::These(folders) => self.extend(folders),
+            Self::All => *self = Self::All,
+        }
+    }
+
+    fn has_any(&self, touched: &Touched) -> bool {
+        match (self, touched) {
+            (Self::All, _) => true,
+            (Self::These(folders), Touched::All) => !folders.is_empty(),
+            (Self::These(folders), Touched::Folders(touched)) => touched.iter().any(|folder| folders.contains(folder)),
+        }
+    }
+
+    fn take_back(&mut self, touched: &Touched) {
+        match (self, touched) {
+            // Of which it was not is not known.
+            (Self::All, Touched::Folders(_)) => {}
+            (all, Touched::All) => *all = Self::default(),
+            (Self::These(folders), Touched::Folders(touched)) => {
+                folders.retain(|folder| !touched.contains(folder));
+            }
+        }
+    }
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Said {
+    /// Up to which count of the space's changes it has heard of all.
+    heard: i64,
+    /// When its last word came that was taken.
+    taken: Instant,
+}
+
+impl Told {
+    fn new(born: u64, voice: u64, heard: i64, now: Instant) -> Self {
+        Self {
+            born,
+            voice,
+            folders: Folders::default(),
+            before: Folders::default(),
+            latest: heard,
+            outstanding: VecDeque::new(),
+            word: 0,
+            said: watch::Sender::new(Said { heard, taken: now }),
+        }
+    }
+
+    fn is_over(&self, now: Instant) -> bool {
+        now >= self.said.borrow().taken + TERM
+    }
+
+    /// It has to hear of a change.
+    fn owes(&mut self, (seq, touched): (i64, &Touched), now: Instant, bell: Option<&Weak<Notify>>) {
+        if let Some(bell) = bell.and_then(Weak::upgrade) {
+            bell.notify_one();
+        }
+        match self.outstanding.back_mut() {
+            Some(last) if now < last.since + GRAIN => {
+                last.seq = last.seq.max(seq);
+                match touched {
+                    Touched::Folders(folders) => last.touched.add(folders.iter().copied()),
+                    Touched::All => last.touched = Touched::All,
+                }
+            }
+            _ => self.outstanding.push_back(Outstanding { seq, since: now, touched: touched.clone() }),
+        }
+    }
+
+    /// The last change that it has to hear of before it believes nothing of these folders.
+    fn owed_of(&self, touched: &Touched) -> Option<i64> {
+        self.outstanding.iter().rev().find(|outstanding| outstanding.touched.meets(touched)).map(|it| it.seq)
+    }
+}
+
+/// A change that is heard of by all who have to, once this is [over](Self::over).
+#[derive(Debug)]
+#[must_use]
+pub struct Wait {
+    leases: Arc<Leases>,
+    mounts: Vec<Waited>,
+}
+
+/// Of whom.
+#[derive(Debug)]
+struct Waited {
+    mount: Mount,
+    born: u64,
+    /// The count that it has to hear of.
+    seq: i64,
+    said: watch::Receiver<Said>,
+}
+
+impl Wait {
+    /// Waits until every mount that this is about has heard of the change, or believes nothing any more.
+    pub async fn over(self) {
+        for Waited { mount, born, seq, mut said } in self.mounts {
+            loop {
+                let now = *said.borrow_and_update();
+                if now.heard >= seq {
+                    break;
+                }
+                tokio::select! {
+                    told = said.changed() => if told.is_err() { break },
+                    () = sleep_until(now.taken + TERM) => {
+                        self.leases.give_up(mount, born);
+                        break;
+                    }
+                }
+            }
+        }
+    }
+}
+
+impl Leases {
+    /// A mount, which makes changes under the number `voice`, says what it has heard of. Answers whether that was taken: then it may believe for [`TERM`] from when it sent
+    /// it. What was under way for so long that a later word came before it is not.
+    pub fn hear(&self, mount: Mount, voice: u64, Word { number, seq, forgot }: Word) -> bool {
+        let now = Instant::now();
+        let mut state = self.state.lock();
+        if state.mounts.get(&mount).is_none_or(|told| told.is_over(now)) {
+            state.mounts.retain(|_, told| !told.is_over(now));
+            if state.mounts.len() >= MOUNTS_MAX {
+                return false;
+            }
+            state.born += 1;
+            let told = Told { word: number, ..Told::new(state.born, voice, seq, now) };
+            state.mounts.insert(mount, told);
+            self.mounts.store(state.mounts.len(), Ordering::Release);
+            return true;
+        }
+        let Some(told) = state.mounts.get_mut(&mount) else { return false };
+        if number <= told.word {
+            return false;
+        }
+        (told.voice, told.word) = (voice, number);
+        let since = std::mem::take(&mut told.folders);
+        if forgot {
+            told.before = since;
+        } else {
+            told.before.take_in(since);
+        }
+        while told.outstanding.front().is_some_and(|owed| owed.seq <= seq) {
+            told.outstanding.pop_front();
+        }
+        let is_taken = told.outstanding.front().is_none_or(|owed| now < owed.since + PATIENCE);
+        told.said.send_modify(|said| {
+            said.heard = said.heard.max(seq);
+            if is_taken {
+                said.taken = now;
+            }
+        });
+        is_taken
+    }
+
+    /// A mount is gone in good order.
+    pub fn leave(&self, mount: Mount) {
+        self.remove(&mut self.state.lock(), mount);
+    }
+
+    fn give_up(&self, mount: Mount, born: u64) {
+        let mut state = self.state.lock();
+        if state.mounts.get(&mount).is_some_and(|told| told.born == born && told.is_over(Instant::now())) {
+            metrics::counter!("holdfast_leases_given_up_total").increment(1);
+            tracing::info!(?mount, "a mount did not say that it heard of a change, and is not waited for any longer");
+            self.remove(&mut state, mount);
+        }
+    }
+
+    fn remove(&self, state: &mut State, mount: Mount) {
+        state.mounts.remove(&mount);
+        self.mounts.store(state.mounts.len(), Ordering::Release);
+    }
+
+    /// To be taken before what a mount is to be answered is read, or what it asks for under the number `voice` is changed.
+    pub fn mark(&self, mount: Mount, voice: u64) -> Mark {
+        let mut state = self.state.lock();
+        if let Some(told) = state.mounts.get_mut(&mount) {
+            told.voice = voice;
+        }
+        Mark(state.number)
+    }
+
+    /// A mount is about to be answered about these folders. What changed in them since the mark by somebody else, it has to hear of before that.
+    pub fn grant(
+        self: &Arc<Self>,
+        mount: Mount,
+        folders: impl IntoIterator<Item = NodeId>,
+        Mark(since): Mark,
+    ) -> Option<Wait> {
+        let now = Instant::now();
+        let mut state = self.state.lock();
+        let State { mounts, recent, number, bells, .. } = &mut *state;
+        // Who does not say what it heard of believes nothing.
+        let told = mounts.get_mut(&mount).filter(|told| !told.is_over(now))?;
+        let mut asked = Touched::default();
+        asked.add(folders);
+        let missed = recent.iter().rev().take_while(|recent| recent.number > since).filter(|recent| {
+            let Change { space, by, .. } = recent.change;
+            space == mount.space && (by == 0 || by != told.voice) && recent.touched.meets(&asked)
+        });
+        let mut missed = missed.map(|recent| recent.change.seq).max();
+        if *number - since > RECENT_MAX as u64 {
+            // Which they were is not known any more.
+            missed = Some(told.latest);
+        }
+        told.folders.add(&asked);
+        let seq = missed.filter(|seq| told.said.borrow().heard < *seq)?;
+        told.owes((seq, &asked), now, bells.get(&mount));
+        let mounts = vec![Waited { mount, born: told.born, seq, said: told.said.subscribe() }];
+        Some(Wait { leases: self.clone(), mounts })
+    }
+
+    /// A change is on disk, and nobody was told of it yet. Answers what is to be waited for before it is answered.
+    pub fn changed(self: &Arc<Self>, change: &Change, touched: &Touched) -> Option<Wait> {
+        if self.mounts.load(Ordering::Acquire) == 0 {
+            return None;
+        }
+        let now = Instant::now();
+        let mut state = self.state.lock();
+        let State { mounts, recent, number, bells, .. } = &mut *state;
+        *number += 1;
+        if recent.len() >= RECENT_MAX {
+            recent.pop_front();
+        }
+        recent.push_back(Recent { number: *number, change: *change, touched: touched.clone() });
+        let mut waits = Vec::new();
+        for (mount, told) in mounts.iter_mut().filter(|(mount, _)| mount.space == change.space) {
+            told.latest = change.seq;
+            let is_own = change.by != 0 && change.by == told.voice;
+            if is_own || told.is_over(now) {
+                continue;
+            }
+            let seq = if told.folders.has_any(touched) || told.before.has_any(touched) {
+                told.folders.take_back(touched);
+                told.before.take_back(touched);
+                told.owes((change.seq, touched), now, bells.get(mount));
+                change.seq
+            } else if let Some(seq) = told.owed_of(touched) {
+                // It was told, and may not have heard yet.
+                seq
+            } else {
+                continue;
+            };
+            waits.push(Waited { mount: *mount, born: told.born, seq, said: told.said.subscribe() });
+        }
+        drop(state);
+        metrics::counter!("holdfast_leases_recalled_total").increment(waits.len() as u64);
+        (!waits.is_empty()).then(|| Wait { leases: self.clone(), mounts: waits })
+    }
+
+    /// Rings when a mount is to be asked for its word, for as long as it is kept.
+    pub fn bell(&self, mount: Mount) -> Arc<Notify> {
+        let mut state = self.state.lock();
+        state.bells.retain(|_, bell| bell.strong_count() > 0);
+        if let Some(bell) = state.bells.get(&mount).and_then(Weak::upgrade) {
+            return bell;
+        }
+        let bell = Arc::default();
+        state.bells.insert(mount, Arc::downgrade(&bell));
+        bell
+    }
+
+    /// The count of the space's changes of which others wait for a mount to say that it has heard of them.
+    pub fn owed(&self, mount: Mount) -> Option<i64> {
+        self.state.lock().mounts.get(&mount)?.outstanding.back().map(|owed| owed.seq)
+    }
+
+    /// Whether a mount hears of what it was answered about.
+    pub fn has(&self, mount: Mount) -> bool {
+        self.state.lock().mounts.get(&mount).is_some_and(|told| !told.is_over(Instant::now()))
+    }
+
+    /// Mounts that believe at present.
+    pub fn mounts(&self) -> usize {
+        self.mounts.load(Ordering::Acquire)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,173 @@
+//! One process's leases, in virtual time.
+
+use super::*;
+use std::collections::BTreeSet;
+use tokio::time::advance;
+
+const ONE: Mount = mount(1);
+const OTHER: Mount = mount(2);
+
+const fn mount(number: u64) -> Mount {
+    Mount { space: SpaceId(1), account: AccountId(1), number }
+}
+
+fn by(voice: u64, seq: i64) -> Change {
+    Change { space: SpaceId(1), since: seq - 1, seq, by: voice }
+}
+
+fn of(folders: impl IntoIterator<Item = i64>) -> Touched {
+    Touched::Folders(folders.into_iter().map(NodeId).collect::<BTreeSet<_>>())
+}
+
+/// The next word of a mount.
+fn hears(leases: &Leases, mount: Mount, seq: i64, forgot: bool) -> bool {
+    let number = leases.state.lock().mounts.get(&mount).map_or(0, |told| told.word) + 1;
+    leases.hear(mount, 10 * mount.number, Word { number, seq, forgot })
+}
+
+fn grant(leases: &Arc<Leases>, mount: Mount, folder: i64) {
+    assert!(
+        leases.grant(mount, [NodeId(folder)], leases.mark(mount, 10 * mount.number)).is_none(),
+        "nothing changed meanwhile"
+    );
+}
+
+/// Whether somebody waits yet.
+async fn waits(wait: &mut std::pin::Pin<Box<impl Future<Output = ()>>>) -> bool {
+    tokio::select! {
+        biased;
+        () = wait => false,
+        () = tokio::task::yield_now() => true,
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_was_told_of_a_folder_is_waited_for_once() {
+    let leases = Arc::<Leases>::default();
+    assert!(leases.changed(&by(0, 1), &Touched::All).is_none(), "nobody believes anything");
+    assert!(hears(&leases, ONE, 1, false) && hears(&leases, OTHER, 1, false));
+    grant(&leases, ONE, 5);
+    grant(&leases, OTHER, 6);
+    assert!(leases.changed(&by(0, 2), &of([7])).is_none(), "nobody was told of it");
+    assert!(leases.changed(&by(10, 3), &of([5])).is_none(), "it knows its own changes");
+    let elsewhere = Change { space: SpaceId(2), ..by(0, 4) };
+    assert!(leases.changed(&elsewhere, &Touched::All).is_none(), "another space");
+    let mut wait = Box::pin(leases.changed(&by(20, 4), &of([5, 6])).expect("one was told").over());
+    assert!(waits(&mut wait).await);
+    assert_eq!((leases.owed(ONE), leases.owed(OTHER)), (Some(4), None));
+    let mut next = Box::pin(leases.changed(&by(20, 5), &of([5])).expect("it has not heard of it yet").over());
+    assert!(leases.changed(&by(20, 6), &of([7])).is_none(), "nor was it told of this");
+    assert!(hears(&leases, ONE, 3, false) && waits(&mut wait).await, "that is of before");
+    assert!(hears(&leases, ONE, 4, true) && !waits(&mut wait).await && !waits(&mut next).await);
+    assert_eq!(leases.owed(ONE), None);
+    assert!(leases.changed(&by(20, 7), &of([5])).is_none(), "it was told once, and believes nothing of it");
+    grant(&leases, ONE, 5);
+    assert!(leases.changed(&by(0, 8), &Touched::All).is_some(), "it asked again");
+    assert!(hears(&leases, ONE, 8, true) && hears(&leases, OTHER, 8, true));
+    assert!(leases.changed(&by(0, 9), &Touched::All).is_none(), "each was told of it");
+    assert!(!leases.hear(ONE, 10, Word { number: 3, seq: 9, forgot: true }), "a word from before the last one");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_silent_mount_keeps_one_change_waiting_and_for_no_longer_than_it_believes() {
+    let leases = Arc::<Leases>::default();
+    assert!(hears(&leases, ONE, 0, false));
+    grant(&leases, ONE, 5);
+    grant(&leases, ONE, 6);
+    advance(Duration::from_secs(1)).await;
+    let (began, wait) = (Instant::now(), leases.changed(&by(0, 1), &of([5])).expect("was told"));
+    wait.over().await;
+    assert_eq!(began.elapsed(), Duration::from_secs(2), "three from its last word");
+    assert!(leases.changed(&by(0, 2), &of([6])).is_none(), "it is given up, with all that it was told");
+    assert_eq!(leases.mounts(), 0);
+    // It comes back, and begins anew.
+    assert!(hears(&leases, ONE, 0, false));
+    assert!(leases.changed(&by(0, 3), &of([5, 6])).is_none());
+}
+
+#[tokio::test(start_paused = true)]
+async fn words_of_one_that_does_not_hear_are_taken_for_a_second_more() {
+    let leases = Arc::<Leases>::default();
+    assert!(hears(&leases, ONE, 0, false));
+    grant(&leases, ONE, 5);
+    let (began, wait) = (Instant::now(), leases.changed(&by(0, 9), &of([5])).expect("was told"));
+    let speaks = async {
+        let mut taken = Vec::new();
+        for _ in 0..8 {
+            tokio::time::sleep(Duration::from_millis(400)).await;
+            taken.push(hears(&leases, ONE, 8, true));
+        }
+        taken
+    };
+    let ((), taken) = tokio::join!(wait.over(), speaks);
+    assert_eq!(taken, [true, true, false, false, false, false, false, false]);
+    assert!(began.elapsed() <= Duration::from_secs(4), "{:?}", began.elapsed());
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_answer_waits_until_its_mount_has_heard_of_what_it_missed() {
+    let leases = Arc::<Leases>::default();
+    assert!(hears(&leases, ONE, 0, false));
+    let mark = leases.mark(ONE, 10);
+    assert!(leases.changed(&by(0, 1), &of([5])).is_none(), "not told yet");
+    assert!(leases.grant(ONE, [NodeId(6)], mark).is_none(), "it was about another folder");
+    let bell = leases.bell(ONE);
+    let mut wait = Box::pin(leases.grant(ONE, [NodeId(5)], mark).expect("what is read may be of before").over());
+    assert!(waits(&mut wait).await);
+    bell.notified().await;
+    assert_eq!(leases.owed(ONE), Some(1));
+    assert!(hears(&leases, ONE, 1, true) && !waits(&mut wait).await);
+    let mark = leases.mark(ONE, 10);
+    assert!(leases.changed(&by(10, 2), &Touched::All).is_none());
+    assert!(leases.grant(ONE, [NodeId(5)], mark).is_none(), "its own");
+    // So many changes that this one is not remembered.
+    let mark = leases.mark(ONE, 10);
+    for seq in 0..=RECENT_MAX as i64 {
+        assert!(leases.changed(&by(0, 10 + seq), &of([77])).is_none());
+    }
+    assert!(leases.grant(ONE, [NodeId(6)], mark).is_some());
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_mount_has_forgotten_is_not_waited_for() {
+    let leases = Arc::<Leases>::default();
+    assert!(hears(&leases, ONE, 0, false));
+    grant(&leases, ONE, 5);
+    assert!(hears(&leases, ONE, 0, false));
+    grant(&leases, ONE, 6);
+    // What it was told since its last word it may have asked for after it forgot the rest.
+    assert!(hears(&leases, ONE, 0, true));
+    assert!(leases.changed(&by(0, 1), &of([5])).is_none());
+    assert!(leases.changed(&by(0, 2), &of([6])).is_some());
+    for folder in 0..=2 * FOLDERS_MAX as i64 {
+        grant(&leases, ONE, 100 + folder);
+    }
+    assert!(leases.changed(&by(0, 3), &of([7])).is_some(), "too many to be counted: it hears of all");
+    assert!(hears(&leases, ONE, 3, true));
+    assert!(leases.changed(&by(0, 4), &of([7])).is_some(), "of since its last word");
+    assert!(hears(&leases, ONE, 4, true));
+    assert!(leases.changed(&by(0, 5), &of([7])).is_none());
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_leaves_is_not_waited_for() {
+    let leases = Arc::<Leases>::default();
+    assert!(hears(&leases, ONE, 0, false));
+    grant(&leases, ONE, 5);
+    let mut wait = Box::pin(leases.changed(&by(0, 1), &of([5])).expect("was told").over());
+    assert!(waits(&mut wait).await);
+    leases.leave(ONE);
+    assert!(!waits(&mut wait).await);
+}
+
+#[tokio::test(start_paused = true)]
+async fn there_are_so_many_mounts_and_no_more() {
+    let leases = Arc::<Leases>::default();
+    for number in 1..=MOUNTS_MAX as u64 {
+        assert!(hears(&leases, mount(number), 0, false));
+    }
+    assert!(!hears(&leases, mount(5_000), 0, false), "it may not believe");
+    advance(TERM).await;
+    assert!(hears(&leases, mount(5_000), 0, false), "those who said nothing are gone");
+    assert_eq!(leases.mounts(), 1);
+}
