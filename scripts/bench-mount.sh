@@ -5,8 +5,8 @@
 #   scripts/bench-mount.sh [LOAD]...
 #
 # Loads: one (a writer of 2,000 files of 4 KiB), eight (eight writers of 500), medium (a writer of 1,000 files of 64 KiB), large (a file of 1 GiB, synced), names (5,000 files asked for by name, with
-# nothing in the kernel's cache and with everything; root), tar (10,000 files, and an archive of them unpacked), t1 and t2 (report 003's two tests).
-# Default: all of them.
+# nothing in the kernel's cache and with everything; root), tar (10,000 files, and an archive of them unpacked), t1 and t2 (report 003's two tests), shared (2,000 files of 4 KiB on a mount from a server, while another
+# mount does nothing, lists another folder all the time, and lists the one in which they are made; without rivals). Default: all but shared.
 #
 # WORK_DIR is where (default: target; /dev/shm leaves the disk out of it), MORE are further options of "bench create" for every load.
 # RUNS is how often each (default: 3); OUTPUT a folder for reports as JSON and HTML; HOLDFAST_BIN names the program (default:
@@ -168,7 +168,47 @@ print(*found)')
     done
 }
 
+# What a mount costs another that works in the same space.
+measure_shared() {
+    mkdir "$work/other"
+    mount_space other "${from[@]}" --token-file "$work/bench.token"
+    mkdir "$work/server/elsewhere"
+    for number in $(seq 500); do echo "$number" >"$work/server/elsewhere/$number"; done
+    for _ in $(seq "${RUNS:-3}"); do
+        for listed in none elsewhere same; do
+            case $listed in
+                none) what=() ;;
+                elsewhere) what=("$work/other/elsewhere") ;;
+                same) what=("$work/other" -name elsewhere -prune -o) ;;
+            esac
+            : >"$work/listings"
+            if ((${#what[@]})); then
+                (while :; do
+                    find "${what[@]}" -printf %s >/dev/null 2>&1 || true
+                    echo >>"$work/listings"
+                done) &
+                lister=$!
+            fi
+            echo "other mount lists: $listed"
+            "$program" bench create "server=$work/server" --runs 1 --clients 1 --streams 1 --depth 0 --width 1 --files 2000 --json "${more[@]}" |
+                python3 -c 'import json, sys
+row = json.load(sys.stdin)["series"][0]["rows"][0]
+print("  {:.0f} files/s, 99 of 100 within {} ms".format(row["values"][0], row["latency"]["p99_ms"]))'
+            if ((${#what[@]})); then
+                kill "$lister" && wait "$lister" 2>/dev/null || true
+                echo "  listings $(wc -l <"$work/listings")"
+            fi
+        done
+    done
+}
+
 for load in "${loads[@]}"; do
+    if [[ $load == shared ]]; then
+        begin
+        measure_shared
+        clear_away
+        continue
+    fi
     case $load in
         one) shape=(--clients 1 --streams 1 --depth 1 --width 3 --files 500) ;;
         eight) shape=(--clients 8 --streams 1 --depth 0 --width 1 --files 500) ;;
@@ -178,7 +218,7 @@ for load in "${loads[@]}"; do
         tar) shape=(--clients 1 --streams 1 --depth 1 --width 19 --files 500 --unpack) ;;
         t1 | t2) shape=(--preset "$load") ;;
         *)
-            echo "there is no load $load: one, eight, medium, large, names, tar, t1, t2" >&2
+            echo "there is no load $load: one, eight, medium, large, names, tar, t1, t2, shared" >&2
             exit 64
             ;;
     esac

@@ -124,7 +124,7 @@ pub(super) async fn listen(shared: Arc<Shared>) {
 async fn follow(shared: &Shared, mut stream: Stream) -> Result<()> {
     shared.names.trust(true);
     // What was known is forgotten, whatever there was before.
-    stream.begun.iter().for_each(|begun| shared.word.hears(*begun));
+    shared.word.hears(stream.begun);
     shared.word.is_due();
     *shared.away_since.lock() = None;
     shared.tell(None);
@@ -173,7 +173,7 @@ impl Shared {
     /// What is known is believed no more, whatever changed up to a count; whoever listens is told.
     fn forget(&self, seq: Option<i64>) {
         self.names.hear();
-        seq.iter().for_each(|seq| self.word.hears(*seq));
+        self.word.hears(seq);
         self.tell(seq);
     }
 

@@ -13,6 +13,7 @@
 mod written;
 
 use super::voice::Voice;
+use holdfast_base::limits::PATH_DEPTH_MAX;
 use holdfast_base::{NodeId, NodeName};
 use holdfast_drive::{Entry, NodeKind};
 use parking_lot::Mutex;
@@ -438,13 +439,15 @@ impl Names {
         is_anew
     }
 
-    /// It waits for nobody to hear of changes.
-    pub(super) fn believe_loosely(&self) {
+    /// It waits for nobody to hear of changes. Answers whether that is new.
+    pub(super) fn believe_loosely(&self) -> bool {
         let mut known = self.known.lock();
-        if known.belief != Belief::Loose {
+        let is_new = known.belief != Belief::Loose;
+        if is_new {
             known.count += 1;
             known.belief = Belief::Loose;
         }
+        is_new
     }
 
     /// Whether what is known may be what was before a change that was answered.
@@ -474,6 +477,19 @@ impl Names {
     /// An entry as it was when it was last asked for.
     pub(super) fn entry_before(&self, node: NodeId) -> Option<Entry> {
         self.known.lock().of(node, |_| true).cloned()
+    }
+
+    /// A node and the folders above it, each as it was when it was last asked for.
+    pub(super) fn way_before(&self, node: NodeId) -> Vec<(NodeId, Option<Entry>)> {
+        let known = self.known.lock();
+        let mut way = Vec::new();
+        let mut next = Some(node);
+        while let Some(node) = next.filter(|_| way.len() <= PATH_DEPTH_MAX) {
+            let entry = known.of(node, |_| true).cloned();
+            next = entry.as_ref().and_then(|entry| entry.node.parent);
+            way.push((node, entry));
+        }
+        way
     }
 
     /// A member of a folder, or that there is none, as far as it is known.

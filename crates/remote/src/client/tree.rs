@@ -11,6 +11,7 @@ use super::{REPEATED_BYTES_MAX, Remote, Shared, again};
 use crate::wire::{self, Call, HOLD_MAX, LIST_MAX, Opened, Value};
 use async_trait::async_trait;
 use bytes::Bytes;
+use futures_util::future::join_all;
 use holdfast_base::limits::BLOCK_BYTES;
 use holdfast_base::{ByteRange, ContentId, Error, ErrorKind, NodeId, NodeName, Result};
 use holdfast_drive::posix_locks::Locking;
@@ -199,10 +200,22 @@ impl Tree for Remote {
         if !names.is_loose() {
             return self.entry(node).await;
         }
-        let found = self.ask_entry(node).await?;
-        if found.is_none() {
-            // Whoever asked looks for its name again.
-            names.forget();
+        // With the folders above it: another may have the name by which it was found.
+        let way: Vec<(NodeId, Option<Entry>)> = names.way_before(node);
+        let asked = join_all(way.iter().map(|(node, _)| self.ask_entry(*node))).await;
+        let mut found = None;
+        for (asked, (of, before)) in asked.into_iter().zip(&way) {
+            let now = asked?;
+            let is_there =
+                now.as_ref().is_some_and(|now| before.as_ref().is_none_or(|before| is_where_it_was(now, before)));
+            if !is_there {
+                // Whoever asked looks for its name again.
+                names.forget();
+                return Ok(None);
+            }
+            if *of == node {
+                found = now;
+            }
         }
         Ok(found)
     }
@@ -481,6 +494,11 @@ impl Shared {
         self.names.learn_page(mark, folder, after, &found, found.len() < limit);
         Ok(found)
     }
+}
+
+/// Whether a node has the name that it had. Of a file of several, that is not known.
+fn is_where_it_was(now: &Entry, before: &Entry) -> bool {
+    before.bond.is_some() || (now.node.parent, &now.node.name) == (before.node.parent, &before.node.name)
 }
 
 /// A folder's entry after a member of it changed: what the catalogue writes with that.

@@ -36,9 +36,9 @@ pub(super) struct Word {
 }
 
 impl Word {
-    /// All changes up to this count were heard of.
-    pub(super) fn hears(&self, seq: i64) {
-        self.heard.fetch_max(seq, Ordering::AcqRel);
+    /// All changes up to this count were heard of, if it is known.
+    pub(super) fn hears(&self, seq: Option<i64>) {
+        self.heard.fetch_max(seq.unwrap_or(0), Ordering::AcqRel);
     }
 
     pub(super) fn shown_by(&self, who: Weak<dyn Shows>) {
@@ -106,11 +106,19 @@ where
                     is_otherwise();
                 }
             }
-            Ok(Ok(None)) => names.believe_loosely(),
-            Ok(Err(error)) if wire::is_unknown(&error) => names.believe_loosely(),
+            Ok(Ok(None)) => is_loose(names),
+            Ok(Err(error)) if wire::is_unknown(&error) => is_loose(names),
             Ok(Err(error)) => tracing::debug!(%error, "the server was not told what was heard of"),
             Err(_) => {}
         }
+    }
+}
+
+fn is_loose(names: &Names) {
+    if names.believe_loosely() {
+        tracing::info!(
+            "the server answers changes before this mount has heard of them: it is asked whenever a file is opened"
+        );
     }
 }
 

@@ -97,7 +97,7 @@ async fn what_is_known_is_believed_while_the_servers_takes_this_mounts_word() {
     assert!(names.end_word(Some(Until::after(WHILE))), "another while");
     assert_eq!((names.begin_word(), names.begin_word()), (Say::Forgot, Say::Nothing), "nobody has asked for long");
     assert_eq!((known(), names.begin_word()), ((false, false), Say::Heard(false)), "somebody does");
-    names.believe_loosely();
+    assert!(names.believe_loosely() && !names.believe_loosely());
     learn();
     assert_eq!((known(), names.is_loose()), ((true, false), true), "that there is none is asked for each time");
     names.trust(true);

@@ -126,14 +126,13 @@ impl World {
         sleep_until(self.frozen_until.get()).await;
         let known = self.names.entry(NodeId(10 + FILES[file]));
         let believed = known.is_some();
-        let entry = match known {
-            Some(known) => known,
-            None => {
-                let mark = self.names.mark();
-                let entry = self.ask(file).await;
-                self.names.learn(mark, &entry);
-                entry
-            }
+        let entry = if let Some(known) = known {
+            known
+        } else {
+            let mark = self.names.mark();
+            let entry = self.ask(file).await;
+            self.names.learn(mark, &entry);
+            entry
         };
         let mut found = self.found.borrow_mut();
         found.opens += 1;
@@ -167,7 +166,7 @@ impl World {
                 asked = seq;
                 self.arrives().await;
                 self.names.hear();
-                self.word.hears(seq);
+                self.word.hears(Some(seq));
                 self.word.is_due();
             }
             bell.notified().await;
