@@ -131,6 +131,9 @@ pub trait Tree: Send + Sync + 'static {
     }
 }
 
+/// Longest that others wait until who shows something has taken it back: that may wait for what waits for those others.
+pub const TAKES_BACK: Duration = Duration::from_millis(250);
+
 /// Who shows what a tree answers to others, and has them believe it.
 #[async_trait]
 pub trait Shows: Send + Sync {

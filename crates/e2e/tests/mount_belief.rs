@@ -21,8 +21,8 @@ const QUIET: Duration = Duration::from_millis(2_300);
 const A_WHILE: Duration = Duration::from_millis(700);
 
 /// How often the kernel asked for names, listings and attributes.
-fn asked(net: &Net, mount: &Mount) -> Outcome<Vec<(String, u64)>> {
-    let output = net.rig.server.options().command()?.args(["mount", "status", "--json"]).arg(mount.at()).output()?;
+fn asked(net: &Net, at: &Path) -> Outcome<Vec<(String, u64)>> {
+    let output = net.rig.server.options().command()?.args(["mount", "status", "--json"]).arg(at).output()?;
     let status: Value = serde_json::from_slice(&output.stdout)?;
     let operations = status[0]["operations"].as_array().ok_or("no operations")?.iter();
     let about = |one: &&Value| ["lookup", "getattr", "readdir"].iter().any(|kind| one["operation"] == *kind);
@@ -48,9 +48,9 @@ fn asked_for_long(net: &Net, mount: &Mount, names: &[&str]) -> Outcome<[Vec<(Str
     let stat = |name: &&str| fs::symlink_metadata(mount.at().join(name)).is_ok();
     assert!(names.iter().all(stat));
     std::thread::sleep(A_WHILE);
-    let before = asked(net, mount)?;
+    let before = asked(net, mount.at())?;
     assert!(names.iter().all(stat));
-    Ok([before, asked(net, mount)?])
+    Ok([before, asked(net, mount.at())?])
 }
 
 /// What is changed, how, and how it is seen.
@@ -182,10 +182,10 @@ fn what_is_known_outlives_a_stream_of_changes_and_not_a_server() -> Outcome {
     assert!(look(two.at())? == names.len() && stat(&two));
     // Two streams later nobody has to ask: not the kernel, where it can be told to, and not the mount.
     let outlives = || -> Outcome<bool> {
-        let (before, calls) = (asked(&net, &two)?, net.calls()?);
+        let (before, calls) = (asked(&net, two.at())?, net.calls()?);
         std::thread::sleep(Duration::from_secs(22));
         assert!(stat(&two));
-        let is_asked = asked(&net, &two)? != before && kernel_can()?;
+        let is_asked = asked(&net, two.at())? != before && kernel_can()?;
         Ok(!is_asked && net.calls()? - calls < 10)
     };
     // A stream that is silent for three seconds, on a machine that does other things as well, ends what is known.
@@ -200,6 +200,30 @@ fn what_is_known_outlives_a_stream_of_changes_and_not_a_server() -> Outcome {
     let seen = || fs::read(two.at().join("f7")).is_ok_and(|found| found == b"changed while it was away");
     until("it is seen", SOON, seen)?;
     net.end([two])
+}
+
+/// So does a mount in the server's process, which is told of what others change there.
+#[test]
+fn the_servers_own_mount_believes_until_somebody_changes_something() -> Outcome {
+    let folder = tempfile::tempdir()?;
+    let (net, within) = Net::with_own_mount(folder.path())?;
+    let mut client = net.client();
+    client.mkcol(&format!("{HOME}/d"))?.expect_status(201)?;
+    for number in 0..200 {
+        client.put(&format!("{HOME}/d/f{number}"), b"here")?.expect_status(201)?;
+    }
+    std::thread::sleep(QUIET);
+    assert_eq!(look(&within)?, 201);
+    std::thread::sleep(A_WHILE);
+    let before = asked(&net, &within)?;
+    let stat = || (0..200).all(|number| fs::metadata(within.join(format!("d/f{number}"))).is_ok());
+    assert!(stat());
+    assert!(!kernel_can()? || asked(&net, &within)? == before, "{before:?}, {:?}", asked(&net, &within)?);
+    client.put(&format!("{HOME}/d/f7"), b"somebody changed it")?.expect_status(204)?;
+    assert_eq!(fs::metadata(within.join("d/f7"))?.len(), 19, "its size");
+    client.delete(&format!("{HOME}/d/f8"))?.expect_status(204)?;
+    assert!(!stat(), "one is gone");
+    net.end([])
 }
 
 /// By what a file is written, and how.

@@ -161,6 +161,17 @@ pub struct Change {
     pub by: u64,
 }
 
+/// A change, and what has to be known of it before it is told.
+#[derive(Debug, Clone)]
+pub struct Noted {
+    /// The change.
+    pub change: Change,
+    /// Which folders it is about.
+    pub touched: Touched,
+    /// The mount that made it ([`Guard::mount`]), or 0; also where that has to look again as all others do.
+    pub maker: u64,
+}
+
 /// Which folders a change was about.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Touched {

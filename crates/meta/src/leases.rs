@@ -12,9 +12,12 @@
 //! **Answers under way.** What is answered is read before it is written down that it was ([`Leases::grant`]), and what changed in between finds no lease. So
 //! who asks takes a [mark](Leases::mark) before, and the answer waits until the mount has heard of such a change.
 //!
+//! **Who never says anything** would hold up every change in a folder for four seconds again and again, with nothing more than the right to read it. So the mounts of an account
+//! of which one was given up twice within an hour believe nothing for a while, which grows each time.
+//!
 //! It is in the memory of one process, and of no use where several make changes.
 
-use crate::catalogue::{Change, Touched};
+use crate::catalogue::{Noted, Touched};
 use holdfast_base::{AccountId, NodeId, SpaceId};
 use parking_lot::Mutex;
 use std::collections::{HashMap, HashSet, VecDeque};
@@ -28,8 +31,13 @@ use tokio::time::{Instant, sleep_until};
 pub const TERM: Duration = Duration::from_secs(3);
 /// How long the words of a mount are taken that does not say that it heard of a change.
 pub const PATIENCE: Duration = Duration::from_secs(1);
-/// Mounts that are told at most; others believe nothing.
+/// Mounts that are told at most, and of an account; others believe nothing.
 const MOUNTS_MAX: usize = 1_024;
+const MOUNTS_OF_ACCOUNT_MAX: usize = 64;
+/// How long an account's mounts believe nothing after the second time that one of them had to be given up; it doubles with each, up to the longest. What was so long ago does not count.
+const SHUNNED: Duration = Duration::from_secs(10);
+const SHUNNED_MAX: Duration = Duration::from_mins(10);
+const REMEMBERED: Duration = Duration::from_hours(1);
 /// Folders of a mount at most, twice; beyond, it has to hear of each change of the space.
 const FOLDERS_MAX: usize = 8 << 10;
 /// Changes that are remembered for answers under way. An answer that took longer is one that others may have overtaken.
@@ -71,10 +79,26 @@ pub struct Leases {
     mounts: AtomicUsize,
 }
 
+impl State {
+    /// Whether one more mount may believe.
+    fn has_room(&mut self, of: &Mount, now: Instant) -> bool {
+        self.mounts.retain(|_, told| !told.is_over(now));
+        self.given_up.retain(|_, (at, _)| now < *at + REMEMBERED);
+        let is_shunned = self.given_up.get(&of.account).is_some_and(|(at, times)| {
+            let doublings = times.checked_sub(2);
+            doublings.is_some_and(|it| now < *at + SHUNNED.saturating_mul(1 << it.min(10)).min(SHUNNED_MAX))
+        });
+        let of_account = self.mounts.keys().filter(|mount| mount.account == of.account).count();
+        !is_shunned && self.mounts.len() < MOUNTS_MAX && of_account < MOUNTS_OF_ACCOUNT_MAX
+    }
+}
+
 #[derive(Debug, Default)]
 struct State {
     mounts: HashMap<Mount, Told>,
     recent: VecDeque<Recent>,
+    /// Accounts of which mounts were given up: when last, and how often.
+    given_up: HashMap<AccountId, (Instant, u32)>,
     /// What rings where a mount is to be asked for its word.
     bells: HashMap<Mount, Weak<Notify>>,
     /// Counts changes.
@@ -87,15 +111,14 @@ struct State {
 #[derive(Debug)]
 struct Recent {
     number: u64,
-    change: Change,
-    touched: Touched,
+    noted: Noted,
 }
 
 /// A mount that believes.
 #[derive(Debug)]
 struct Told {
     born: u64,
-    /// By which number it makes changes ([`Change::by`]).
+    /// By which number it makes changes ([`Noted::maker`]).
     voice: u64,
     /// Folders of which it was answered anything since its last word.
     folders: Folders,
@@ -173,7 +196,9 @@ impl Folders {
             (Self::All, Touched::Folders(_)) => {}
             (all, Touched::All) => *all = Self::default(),
             (Self::These(folders), Touched::Folders(touched)) => {
-                folders.retain(|folder| !touched.contains(folder));
+                for folder in touched {
+                    folders.remove(folder);
+                }
             }
         }
     }
@@ -274,14 +299,13 @@ impl Leases {
         let now = Instant::now();
         let mut state = self.state.lock();
         if state.mounts.get(&mount).is_none_or(|told| told.is_over(now)) {
-            state.mounts.retain(|_, told| !told.is_over(now));
-            if state.mounts.len() >= MOUNTS_MAX {
+            if !state.has_room(&mount, now) {
                 return false;
             }
             state.born += 1;
             let told = Told { word: number, ..Told::new(state.born, voice, seq, now) };
             state.mounts.insert(mount, told);
-            self.mounts.store(state.mounts.len(), Ordering::Release);
+            self.count(&state);
             return true;
         }
         let Some(told) = state.mounts.get_mut(&mount) else { return false };
@@ -308,9 +332,13 @@ impl Leases {
         is_taken
     }
 
-    /// A mount is gone in good order.
-    pub fn leave(&self, mount: Mount) {
-        self.remove(&mut self.state.lock(), mount);
+    /// A mount believes nothing any more. What was under way for so long that a later word came before it is not taken.
+    pub fn leave(&self, mount: Mount, number: u64) {
+        let mut state = self.state.lock();
+        if state.mounts.get(&mount).is_some_and(|told| told.word < number) {
+            state.mounts.remove(&mount);
+            self.count(&state);
+        }
     }
 
     fn give_up(&self, mount: Mount, born: u64) {
@@ -318,13 +346,16 @@ impl Leases {
         if state.mounts.get(&mount).is_some_and(|told| told.born == born && told.is_over(Instant::now())) {
             metrics::counter!("holdfast_leases_given_up_total").increment(1);
             tracing::info!(?mount, "a mount did not say that it heard of a change, and is not waited for any longer");
-            self.remove(&mut state, mount);
+            state.mounts.remove(&mount);
+            let given_up = state.given_up.entry(mount.account).or_insert((Instant::now(), 0));
+            *given_up = (Instant::now(), given_up.1.saturating_add(1));
+            self.count(&state);
         }
     }
 
-    fn remove(&self, state: &mut State, mount: Mount) {
-        state.mounts.remove(&mount);
+    fn count(&self, state: &State) {
         self.mounts.store(state.mounts.len(), Ordering::Release);
+        metrics::gauge!("holdfast_leases_mounts").set(state.mounts.len() as f64);
     }
 
     /// To be taken before what a mount is to be answered is read, or what it asks for under the number `voice` is changed.
@@ -351,10 +382,10 @@ impl Leases {
         let mut asked = Touched::default();
         asked.add(folders);
         let missed = recent.iter().rev().take_while(|recent| recent.number > since).filter(|recent| {
-            let Change { space, by, .. } = recent.change;
-            space == mount.space && (by == 0 || by != told.voice) && recent.touched.meets(&asked)
+            let Noted { change, touched, maker } = &recent.noted;
+            change.space == mount.space && (*maker == 0 || *maker != told.voice) && touched.meets(&asked)
         });
-        let mut missed = missed.map(|recent| recent.change.seq).max();
+        let mut missed = missed.map(|recent| recent.noted.change.seq).max();
         if *number - since > RECENT_MAX as u64 {
             // Which they were is not known any more.
             missed = Some(told.latest);
@@ -367,7 +398,7 @@ impl Leases {
     }
 
     /// A change is on disk, and nobody was told of it yet. Answers what is to be waited for before it is answered.
-    pub fn changed(self: &Arc<Self>, change: &Change, touched: &Touched) -> Option<Wait> {
+    pub fn changed(self: &Arc<Self>, noted: &Noted) -> Option<Wait> {
         if self.mounts.load(Ordering::Acquire) == 0 {
             return None;
         }
@@ -378,7 +409,8 @@ impl Leases {
         if recent.len() >= RECENT_MAX {
             recent.pop_front();
         }
-        recent.push_back(Recent { number: *number, change: *change, touched: touched.clone() });
+        recent.push_back(Recent { number: *number, noted: noted.clone() });
+        let Noted { change, touched, maker } = noted;
         let mut waits = Vec::new();
         for (mount, told) in mounts.iter_mut().filter(|(mount, _)| mount.space == change.space) {
             told.latest = change.seq;
@@ -397,11 +429,18 @@ impl Leases {
             } else {
                 continue;
             };
+            if *maker != 0 && *maker == told.voice {
+                // It has to look again, and has the answer to know that by.
+                continue;
+            }
             waits.push(Waited { mount: *mount, born: told.born, seq, said: told.said.subscribe() });
         }
         drop(state);
+        if waits.is_empty() {
+            return None;
+        }
         metrics::counter!("holdfast_leases_recalled_total").increment(waits.len() as u64);
-        (!waits.is_empty()).then(|| Wait { leases: self.clone(), mounts: waits })
+        Some(Wait { leases: self.clone(), mounts: waits })
     }
 
     /// Rings when a mount is to be asked for its word, for as long as it is kept.
@@ -424,11 +463,6 @@ impl Leases {
     /// Whether a mount hears of what it was answered about.
     pub fn has(&self, mount: Mount) -> bool {
         self.state.lock().mounts.get(&mount).is_some_and(|told| !told.is_over(Instant::now()))
-    }
-
-    /// Mounts that believe at present.
-    pub fn mounts(&self) -> usize {
-        self.mounts.load(Ordering::Acquire)
     }
 }
 

@@ -72,7 +72,7 @@ impl ServedMounts {
                     (target.display().to_string(), space.clone()),
                     drive.directory().scratch(),
                 );
-                let tree = drive.engine().tree(who.clone(), &space).await?;
+                let tree = drive.engine().own_tree(who.clone(), &space).await?;
                 Mounted::start(tree, &at, &options.followed())
             };
             match mounted.await {

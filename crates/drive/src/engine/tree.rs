@@ -2,6 +2,7 @@
 
 mod deferring;
 mod leases;
+mod own;
 
 use super::Engine;
 use super::access::Entered;
@@ -13,7 +14,7 @@ use super::store::{Around, Within};
 use super::target::Target;
 use super::upload::Ready;
 use crate::posix_locks::Locking;
-use crate::{Condition, Deferring, LeftOut, NewNode, OpenContent, Room, Save, SaveBody, SealedAhead, Tree};
+use crate::{Condition, Deferring, LeftOut, NewNode, OpenContent, Room, Save, SaveBody, SealedAhead, Shows, Tree};
 use async_trait::async_trait;
 use bytes::Bytes;
 use futures_util::{StreamExt, stream};
@@ -25,10 +26,11 @@ use holdfast_meta::{
     Posix, Rename, Renamed, Rewrite, Role, Standing, Unlink, XattrRule,
 };
 pub use leases::Believer;
+use own::Own;
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::ops::Range;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, OnceLock, Weak};
 use std::time::{Duration, Instant};
 use tokio::sync::broadcast;
 
@@ -47,6 +49,8 @@ struct EngineTree {
     /// What is handed over comes from another machine.
     far: bool,
     from: FarMount,
+    /// If it is shown by a mount in this process beside which others make changes.
+    own: Option<Arc<Own>>,
 }
 
 /// A mount on another machine.
@@ -63,15 +67,26 @@ pub struct FarMount {
 impl Engine {
     /// A space for a mount, with what the session may do there.
     pub async fn tree(&self, who: Arc<Session>, space: &str) -> Result<Arc<dyn Deferring>> {
-        self.tree_of(who, space, false, FarMount { voice: 0, bonds: true, number: 0 }).await
+        self.tree_of(who, space, false, FarMount { voice: 0, bonds: true, number: 0 }).await.map(|tree| tree as _)
+    }
+
+    /// The same for a mount in this process, whose kernel believes it until somebody else makes changes.
+    pub async fn own_tree(&self, who: Arc<Session>, space: &str) -> Result<Arc<dyn Deferring>> {
+        let (voice, number) = (random_number()?, random_number()?);
+        let mut tree = self.tree_of(who, space, false, FarMount { voice, bonds: true, number }).await?;
+        let own = tree.leases().map(|(leases, mount)| Own::start(leases.clone(), mount, voice));
+        if let Some(tree) = Arc::get_mut(&mut tree) {
+            tree.own = own;
+        }
+        Ok(tree)
     }
 
     /// The same for a mount on another machine.
     pub async fn far_tree(&self, who: Arc<Session>, space: &str, from: FarMount) -> Result<Arc<dyn Deferring>> {
-        self.tree_of(who, space, true, from).await
+        self.tree_of(who, space, true, from).await.map(|tree| tree as _)
     }
 
-    async fn tree_of(&self, who: Arc<Session>, space: &str, far: bool, from: FarMount) -> Result<Arc<dyn Deferring>> {
+    async fn tree_of(&self, who: Arc<Session>, space: &str, far: bool, from: FarMount) -> Result<Arc<EngineTree>> {
         let entered = self.enter(&who, space, Role::Reader).await?;
         if entered.view.is_some() {
             return Err(Error::new(
@@ -83,8 +98,13 @@ impl Engine {
         let entered = Mutex::new((Arc::new(entered), Instant::now()));
         let zeros = Arc::default();
         let space = space.to_owned();
-        Ok(Arc::new(EngineTree { engine: self.clone(), who, space, root, zeros, entered, far, from }))
+        Ok(Arc::new(EngineTree { engine: self.clone(), who, space, root, zeros, entered, far, from, own: None }))
     }
+}
+
+/// Random, and not 0, which is nobody.
+fn random_number() -> Result<u64> {
+    Ok(u64::from_ne_bytes(holdfast_seal::keys::random_bytes()?) | 1)
 }
 
 impl Engine {
@@ -449,7 +469,17 @@ impl Tree for EngineTree {
     }
 
     fn changes(&self) -> broadcast::Receiver<Change> {
-        self.engine.shared.catalogue.changes()
+        self.own.as_ref().map_or_else(|| self.engine.shared.catalogue.changes(), |own| own.changes())
+    }
+
+    fn unchanged(&self) -> Option<u64> {
+        self.own.as_ref()?.unchanged()
+    }
+
+    fn shown_by(&self, who: Weak<dyn Shows>) {
+        if let Some(own) = &self.own {
+            own.shown_by(who);
+        }
     }
 
     fn condition(&self) -> Condition {

@@ -330,7 +330,7 @@ fn run_one(ids: &PgIds<'_>, scope: Scope, job: &mut dyn Job, careful: bool) -> R
         ran = Ran::Failed(error);
     }
     match ran {
-        Ran::Well => return Ok(Some(tx.into_changes().into_iter().map(|(change, _)| change).collect())),
+        Ran::Well => return Ok(Some(tx.into_changes().into_iter().map(|noted| noted.change).collect())),
         Ran::Failed(error) if error.trouble != Trouble::Statement => return Err(broke(error.into())),
         Ran::Failed(_) if link.was_late() && !careful => return Err(Broke::Late),
         Ran::Refused | Ran::Failed(_) => link.forget(mark),

@@ -10,7 +10,7 @@ use super::slots;
 use super::tree_write::insert_node;
 use super::tx::Tx;
 use super::uploads::abandon;
-use crate::catalogue::{Change, Touched};
+use crate::catalogue::{Change, Noted, Touched};
 use crate::types::{Compression, NewSpace, Node, NodeKind, Retention, Space, SpaceChange, Usage};
 use holdfast_base::name::check_account_name;
 use holdfast_base::{AccountId, ContentId, Error, ErrorKind, NodeId, Result, SpaceId, Uid};
@@ -112,7 +112,8 @@ pub(super) fn insert_space(tx: &Tx<'_>, new: &NewRow<'_>) -> Done<SpaceId> {
     insert_node(tx, 0, &id.to_string(), &node)?;
     let sql = "INSERT INTO member (space_id, account_id, role, wrapped_key) VALUES (?1, ?2, 2, ?3)";
     sql::put(tx, sql, (id.0, new.owner.0, new.wrapped_key))?;
-    tx.changed(Change { space: id, since: 0, seq: 1, by: 0 }, Touched::All);
+    let change = Change { space: id, since: 0, seq: 1, by: 0 };
+    tx.changed(Noted { change, touched: Touched::All, maker: 0 });
     Ok(id)
 }
 

@@ -10,7 +10,7 @@ use super::query as sql;
 use super::seam::Link;
 use super::shares;
 use super::tx::Tx;
-use crate::catalogue::{Change, Guard, Touched};
+use crate::catalogue::{Change, Guard, Noted, Touched};
 use crate::types::{Account, Retention, Role, Space};
 use holdfast_base::size::format_bytes;
 use holdfast_base::{AccountId, Error, ErrorKind, NodeId, SpaceId};
@@ -39,6 +39,8 @@ pub(super) struct SpaceState {
     seq_before: i64,
     /// The mount that asks, or 0.
     by: u64,
+    /// The same, also where that has to look again.
+    maker: u64,
     touched: Touched,
 }
 
@@ -67,7 +69,7 @@ impl SpaceState {
         if disabled {
             return refuse(ErrorKind::Forbidden, "this account was disabled: ask an administrator");
         }
-        state.by = guard.mount;
+        (state.by, state.maker) = (guard.mount, guard.mount);
         Ok(state)
     }
 
@@ -113,6 +115,7 @@ impl SpaceState {
                 bonds: row.get(18)?,
                 before: used + reserved,
                 by: 0,
+                maker: 0,
                 touched: Touched::default(),
             };
             let disabled = row.get::<Option<bool>>(17)?.unwrap_or(false);
@@ -162,7 +165,7 @@ impl SpaceState {
         sql::put(tx, sql, sums)?;
         if self.seq != self.seq_before {
             let change = Change { space: self.id, since: self.seq_before, seq: self.seq, by: self.by };
-            tx.changed(change, self.touched.clone());
+            tx.changed(Noted { change, touched: self.touched.clone(), maker: self.maker });
         }
         Ok(())
     }

@@ -10,7 +10,7 @@
 use super::fault::Done;
 use super::query as sql;
 use super::seam::{Dialect, Each, EachOfMany, Link, Params, Value};
-use crate::catalogue::{Change, Touched};
+use crate::catalogue::Noted;
 use holdfast_base::{AccountId, SpaceId};
 use std::cell::RefCell;
 use std::ops::Range;
@@ -45,7 +45,7 @@ pub(crate) struct Tx<'c> {
     link: &'c dyn Link,
     ids: &'c dyn Ids,
     scope: Scope,
-    changes: RefCell<Vec<(Change, Touched)>>,
+    changes: RefCell<Vec<Noted>>,
 }
 
 impl<'c> Tx<'c> {
@@ -122,12 +122,12 @@ impl<'c> Tx<'c> {
     }
 
     /// Notes that a space counted a change, for those who follow it.
-    pub(crate) fn changed(&self, change: Change, touched: Touched) {
-        self.changes.borrow_mut().push((change, touched));
+    pub(crate) fn changed(&self, noted: Noted) {
+        self.changes.borrow_mut().push(noted);
     }
 
     /// What was noted, by an operation whose transaction is going to be committed.
-    pub(crate) fn into_changes(self) -> Vec<(Change, Touched)> {
+    pub(crate) fn into_changes(self) -> Vec<Noted> {
         self.changes.into_inner()
     }
 }

@@ -18,7 +18,7 @@ use super::counter::Counter;
 use super::fault::explain;
 use super::open::{Opener, Purpose};
 use super::wal::LogKeeper;
-use crate::catalogue::{Change, Touched};
+use crate::catalogue::{Change, Noted};
 use crate::leases::Leases;
 use crate::sql::fault::{Done, Fault, Trouble};
 use crate::sql::job::{Answered, BatchFailure, Job, Operation, Ran};
@@ -160,9 +160,6 @@ struct Worker {
     stopped: bool,
 }
 
-/// What an operation changed, and which folders that was about.
-type Noted = (Change, Touched);
-
 /// Changes of a batch, those of a space as one.
 type Changes = BTreeMap<SpaceId, Change>;
 
@@ -236,8 +233,8 @@ impl Worker {
         for (_, noted) in &mut batch {
             let noted = if failure.is_none() { std::mem::take(noted) } else { Vec::new() };
             // Before anybody hears of it: whoever did would ask again, and that would be forgotten with what it asked before.
-            waits.push(noted.iter().filter_map(|(change, touched)| self.leases.changed(change, touched)).collect());
-            for (change, _) in noted {
+            waits.push(noted.iter().filter_map(|noted| self.leases.changed(noted)).collect());
+            for Noted { change, .. } in noted {
                 changes.entry(change.space).and_modify(|all| *all = all.and(change)).or_insert(change);
             }
         }

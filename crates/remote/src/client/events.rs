@@ -108,6 +108,8 @@ pub(super) async fn listen(shared: Arc<Shared>) {
         };
         // What happens until the next stream is there is not known.
         shared.names.trust(false);
+        // Nobody need wait for what is not believed.
+        shared.word.is_due();
         shared.tell(None);
         if let Err(error) = heard {
             if let Some(layouts) = shared.layouts.get() {

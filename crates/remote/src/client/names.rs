@@ -402,20 +402,17 @@ impl Names {
         known.count += 1;
         known.told += 1;
         known.trusted = trusted;
-        if known.belief == Belief::Loose {
+        if trusted && known.belief == Belief::Loose {
             // The next server may be another.
             known.belief = Belief::None;
         }
     }
 
-    /// Answers what the server is to be told. That this mount has forgotten all is so because it did now; that it was told of anything since it last answered, and so forgot
-    /// all, may be so.
+    /// Answers what the server is to be told now. If that is that nothing is believed any more, it is so from here on.
     pub(super) fn begin_word(&self) -> Say {
         let mut known = self.known.lock();
         let forgot = known.word.take().is_some_and(|told| told != known.told);
-        if !known.trusted {
-            Say::Nothing
-        } else if known.used.elapsed() < IDLE {
+        if known.trusted && known.used.elapsed() < IDLE {
             Say::Heard(forgot)
         } else if known.belief == Belief::None {
             Say::Nothing

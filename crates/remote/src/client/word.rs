@@ -8,8 +8,8 @@ use super::Shared;
 use super::names::{Names, Say, Until};
 use crate::wire::{self, Call};
 use holdfast_base::Result;
-use holdfast_drive::Shows;
 use holdfast_drive::engine::BELIEF_TERM as TERM;
+use holdfast_drive::{Shows, TAKES_BACK};
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -18,8 +18,6 @@ use tokio::time::{sleep, timeout};
 
 /// Time between words that nobody waits for.
 const EVERY: Duration = Duration::from_secs(1);
-/// Longest that others wait until the kernel has taken something back.
-const TAKES_BACK: Duration = Duration::from_millis(250);
 /// Longest that the end waits for the server.
 const LEAVE: Duration = Duration::from_secs(1);
 
@@ -95,7 +93,7 @@ where
             Say::Nothing => continue,
             Say::Heard(forgot) => tell(Call::Heard(number, heard, forgot)),
             Say::Forgot => {
-                let _ = timeout(TERM, tell(Call::Forgot())).await;
+                let _ = timeout(TERM, tell(Call::Forgot(number))).await;
                 continue;
             }
         };
@@ -128,7 +126,7 @@ impl Shared {
         let left = timeout(LEAVE, async {
             *self.word.is_over.lock().await = true;
             self.names.trust(false);
-            self.link.ask_once::<Option<bool>>(&Call::Forgot()).await
+            self.link.ask_once::<Option<bool>>(&Call::Forgot(u64::MAX)).await
         });
         let left = left.await.is_ok_and(|left| left.is_ok());
         tracing::debug!(left, "nobody waits for this mount any more");

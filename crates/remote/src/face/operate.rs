@@ -7,8 +7,8 @@ use bytes::Bytes;
 use futures_util::StreamExt;
 use holdfast_base::limits::BLOCK_BYTES;
 use holdfast_base::{ByteRange, ContentId, Error, ErrorKind, NodeId, NodeName, Result, SpaceId};
+use holdfast_drive::engine::Word;
 use holdfast_drive::engine::far::HandedKeys;
-use holdfast_drive::engine::{Believer, Word};
 use holdfast_drive::{
     Applied, BATCH_CHANGES_MAX, Batch, ContentStream, Deferred, Durable, LeftOut, NodeKind, SaveBody,
 };
@@ -83,8 +83,10 @@ pub(super) async fn operate(seat: &Seat, call: Call, mut body: ContentStream) ->
         Call::Heard(number, seq, forgot) => {
             Ok(done(tree.believes().map(|believer| believer.hear(Word { number, seq, forgot }))))
         }
-        Call::Forgot() => {
-            tree.believes().iter().for_each(Believer::leave);
+        Call::Forgot(number) => {
+            if let Some(believer) = tree.believes() {
+                believer.leave(number);
+            }
             Ok(done(None::<bool>))
         }
         // Done before anything comes here.

@@ -173,8 +173,8 @@ calls! {
     /// The mount says what it has heard of, each time with a greater number: all changes up to this count; and whether it has forgotten all since the last such word was answered. Answers whether it may believe for
     /// [`TERM`](holdfast_drive::engine::BELIEF_TERM) from when it sent this; none if nobody waits for it to hear of changes.
     50 Heard(number: u64, seq: i64, forgot: bool);
-    /// The mount believes nothing any more. Answers none.
-    51 Forgot();
+    /// The mount believes nothing any more, by a number as above. Answers none.
+    51 Forgot(number: u64);
 }
 
 impl Call {

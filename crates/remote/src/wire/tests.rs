@@ -104,7 +104,7 @@ fn calls() -> Vec<Call> {
         Call::ApplyWith(SpaceId(5), batch_with_blocks(), Durable::Soon),
         Call::Answered(SpaceId(5), [9; 16], vec![1, u64::MAX]),
         Call::Heard(u64::MAX, 7, true),
-        Call::Forgot(),
+        Call::Forgot(9),
         Call::SavePart(save.clone(), vec![(0, 2), (3, u64::MAX)], vec![(4, 5)]),
         Call::Extend(save, (ContentId(4), ByteRange { start: 1 << 20, end: 5 << 20 })),
         Call::Locks(),

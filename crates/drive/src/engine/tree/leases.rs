@@ -21,9 +21,9 @@ impl Believer {
         self.leases.hear(self.mount, self.voice, word)
     }
 
-    /// It believes nothing any more.
-    pub fn leave(&self) {
-        self.leases.leave(self.mount);
+    /// It believes nothing any more: [`Leases::leave`].
+    pub fn leave(&self, number: u64) {
+        self.leases.leave(self.mount, number);
     }
 
     /// Whether it is asked for its word about whatever it was answered about.
@@ -67,7 +67,7 @@ impl Asking<'_> {
 }
 
 impl EngineTree {
-    fn leases(&self) -> Option<(&Arc<Leases>, Mount)> {
+    pub(super) fn leases(&self) -> Option<(&Arc<Leases>, Mount)> {
         let leases = self.engine.shared.catalogue.leases().filter(|_| self.from.number != 0)?;
         let mount =
             Mount { space: self.entered.lock().0.space.id, account: self.who.account, number: self.from.number };

@@ -8,8 +8,8 @@ use super::*;
 use crate::client::voice::Voice;
 use holdfast_base::{AccountId, ContentId, NodeId, SpaceId};
 use holdfast_drive::{Change, Entry, Node, NodeKind};
-use holdfast_meta::Touched;
 use holdfast_meta::leases::{Leases, Mount, Word as Lease};
+use holdfast_meta::{Noted, Touched};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use tokio::task::{LocalSet, spawn_local};
@@ -145,9 +145,9 @@ impl World {
         let seq = self.seq.get() + 1;
         self.seq.set(seq);
         self.there[file].set(seq);
+        let touched = Touched::Folders([NodeId(FILES[file])].into());
         let change = Change { space: SpaceId(1), since: seq - 1, seq, by: 0 };
-        let (began, wait) =
-            (Instant::now(), self.leases.changed(&change, &Touched::Folders([NodeId(FILES[file])].into())));
+        let (began, wait) = (Instant::now(), self.leases.changed(&Noted { change, touched, maker: 0 }));
         if let Some(wait) = wait {
             wait.over().await;
         }

@@ -1,0 +1,113 @@
+//! A mount in this process has leases as one on another machine has ([`Leases`]): what it shows is believed by the kernel, and taken back before a change of it
+//! is answered.
+
+use crate::Shows;
+use holdfast_meta::Change;
+use holdfast_meta::leases::{Leases, Mount, TERM, Word};
+use parking_lot::Mutex;
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+use tokio::sync::broadcast;
+use tokio::time::{Instant, timeout};
+
+/// Time between words that nobody waits for.
+const EVERY: Duration = Duration::from_secs(1);
+/// Changes that whoever listens may be behind.
+const CHANGES: usize = 64;
+
+/// What the mount has heard of.
+pub(super) struct Own {
+    pub(super) mount: Mount,
+    /// Under which number it makes changes.
+    pub(super) voice: u64,
+    leases: Arc<Leases>,
+    state: Mutex<State>,
+    changes: broadcast::Sender<Change>,
+    shown_by: Mutex<Option<Weak<dyn Shows>>>,
+}
+
+#[derive(Default)]
+struct State {
+    /// Grows whenever what was shown may not be so any more.
+    count: u64,
+    /// Until when it may be believed.
+    until: Option<Instant>,
+}
+
+impl Own {
+    /// From now on, within a tokio runtime.
+    pub(super) fn start(leases: Arc<Leases>, mount: Mount, voice: u64) -> Arc<Self> {
+        let (state, changes, shown_by) = (Mutex::default(), broadcast::Sender::new(CHANGES), Mutex::default());
+        let own = Arc::new(Self { mount, voice, leases, state, changes, shown_by });
+        tokio::spawn(listen(Arc::downgrade(&own)));
+        own
+    }
+
+    pub(super) fn shown_by(&self, who: Weak<dyn Shows>) {
+        *self.shown_by.lock() = Some(who);
+    }
+
+    pub(super) fn changes(&self) -> broadcast::Receiver<Change> {
+        self.changes.subscribe()
+    }
+
+    pub(super) fn unchanged(&self) -> Option<u64> {
+        let state = self.state.lock();
+        state.until.filter(|until| Instant::now() < *until).map(|_| state.count)
+    }
+
+    /// What was shown may not be so any more.
+    fn tell(&self, seq: i64) {
+        self.state.lock().count += 1;
+        // Nobody need listen.
+        let _ = self.changes.send(Change { space: self.mount.space, since: seq, seq, by: 0 });
+    }
+
+    async fn has_taken_back(&self) {
+        let who = self.shown_by.lock().as_ref().and_then(Weak::upgrade);
+        if let Some(who) = who {
+            let _ = timeout(crate::TAKES_BACK, who.has_taken_back()).await;
+        }
+    }
+
+    fn says(&self, word: Word) {
+        let until = Instant::now() + TERM;
+        if !self.leases.hear(self.mount, self.voice, word) {
+            if !self.leases.has(self.mount) {
+                // It is told of nothing, and has to look by itself.
+                self.tell(word.seq);
+            }
+            return;
+        }
+        let before = self.state.lock().until.replace(until);
+        if before.is_none_or(|before| before <= Instant::now()) {
+            // It may have been given up.
+            self.tell(word.seq);
+        }
+    }
+}
+
+impl Drop for Own {
+    fn drop(&mut self) {
+        self.leases.leave(self.mount, u64::MAX);
+    }
+}
+
+/// Hears of changes for as long as the mount is there.
+async fn listen(own: Weak<Own>) {
+    let Some(bell) = own.upgrade().map(|own| own.leases.bell(own.mount)) else { return };
+    let mut seq = 0;
+    for number in 1.. {
+        if number > 1 {
+            let _ = timeout(EVERY, bell.notified()).await;
+        }
+        let Some(own) = own.upgrade() else { return };
+        let owed = own.leases.owed(own.mount);
+        if let Some(owed) = owed {
+            seq = owed;
+            own.tell(seq);
+        }
+        own.has_taken_back().await;
+        own.says(Word { number, seq, forgot: owed.is_some() });
+    }
+}
