@@ -126,7 +126,7 @@ pub(super) async fn listen(shared: Arc<Shared>) {
 async fn follow(shared: &Shared, mut stream: Stream) -> Result<()> {
     shared.names.trust(true);
     // What was known is forgotten, whatever there was before.
-    shared.word.hears(stream.begun);
+    shared.word.begins(stream.begun);
     shared.word.is_due();
     *shared.away_since.lock() = None;
     shared.tell(None);

@@ -1,6 +1,6 @@
 //! Names and attributes that were asked before, or that this mount made.
 //!
-//! They are believed while the stream of changes is alive and the server takes this mount's word for what it has [heard of](super::word), and none of them any more after somebody else changed the space. A count grows each time;
+//! They are believed while the stream of changes is alive, and for sure while the server takes this mount's word for what it has [heard of](super::word): else whoever opens a file asks. None of them any more after somebody else changed the space. A count grows each time;
 //! an answer is remembered only if the count is what it was when the question was sent ([`Mark`]), so nothing of before a change is ever put back.
 //!
 //! What this mount changes, it knows by itself ([`Names::begin`]): when a change was answered, the answer is what is known. Two that overlap, and a question
@@ -83,7 +83,7 @@ pub(super) enum Say {
     Nothing,
     /// What was heard of, and whether all was forgotten since it last answered that.
     Heard(bool),
-    /// That nothing is believed any more.
+    /// That nothing is believed for sure any more.
     Forgot,
 }
 
@@ -101,7 +101,7 @@ impl Until {
         Self { awake: Instant::now() + time, started: since_start() + time }
     }
 
-    fn is_past(&self) -> bool {
+    fn is_past(self) -> bool {
         Instant::now() >= self.awake || since_start() >= self.started
     }
 }
@@ -111,20 +111,13 @@ fn since_start() -> Duration {
     Duration::try_from(rustix::time::clock_gettime(rustix::time::ClockId::Boottime)).unwrap_or(Duration::MAX)
 }
 
-/// For how long is believed what is known, while the stream of changes is alive.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Belief {
-    /// Others wait until this mount has heard of what they change.
-    Until(Until),
-    /// Nobody does.
-    Loose,
-    /// That is not known yet.
-    None,
-}
-
 struct Known {
+    /// The stream of changes is alive.
     trusted: bool,
-    belief: Belief,
+    /// Until when others wait for this mount to have heard of what they change, if they do.
+    until: Option<Until>,
+    /// Whether the server takes its word for that.
+    is_asked: bool,
     /// How often it was told that others changed something, or may have.
     told: u64,
     /// How often it was when the last word was answered; none while one is under way.
@@ -176,7 +169,8 @@ impl Known {
     fn new() -> Self {
         Self {
             trusted: false,
-            belief: Belief::None,
+            until: None,
+            is_asked: true,
             told: 0,
             word: None,
             used: Instant::now(),
@@ -238,19 +232,14 @@ impl Known {
         Mark { count: self.count, own: self.own, cleared: self.cleared }
     }
 
-    /// Whether anything is believed.
-    fn believes(&self) -> bool {
-        let believes = match self.belief {
-            Belief::Until(until) => !until.is_past(),
-            Belief::Loose => true,
-            Belief::None => false,
-        };
-        self.trusted && believes
+    /// Whether what is known may be what was before a change that was answered.
+    fn is_loose(&self) -> bool {
+        self.until.is_none_or(Until::is_past)
     }
 
     /// Whether what was learnt at this count is believed.
-    fn holds(&self, learnt: u64) -> bool {
-        learnt == self.count && self.believes()
+    const fn holds(&self, learnt: u64) -> bool {
+        learnt == self.count && self.trusted
     }
 
     /// Whether nobody changed what this is about since a mark, neither others nor this mount.
@@ -402,60 +391,53 @@ impl Names {
         known.count += 1;
         known.told += 1;
         known.trusted = trusted;
-        if trusted && known.belief == Belief::Loose {
-            // The next server may be another.
-            known.belief = Belief::None;
-        }
+        // The next server may be another.
+        known.is_asked |= trusted;
     }
 
-    /// Answers what the server is to be told now. If that is that nothing is believed any more, it is so from here on.
+    /// Answers what the server is to be told now. If that is that nothing is believed for sure any more, it is so from here on.
     pub(super) fn begin_word(&self) -> Say {
         let mut known = self.known.lock();
         let forgot = known.word.take().is_some_and(|told| told != known.told);
-        if known.trusted && known.used.elapsed() < IDLE {
+        if known.trusted && known.is_asked && known.used.elapsed() < IDLE {
             Say::Heard(forgot)
-        } else if known.belief == Belief::None {
-            Say::Nothing
-        } else {
-            known.belief = Belief::None;
+        } else if known.until.take().is_some() {
             Say::Forgot
+        } else {
+            Say::Nothing
         }
     }
 
     /// It has answered, and what is known may be believed until then, if it took that. Answers whether what was known before may not.
     pub(super) fn end_word(&self, until: Option<Until>) -> bool {
         let mut known = self.known.lock();
-        let is_anew = until.is_some() && !matches!(known.belief, Belief::Until(until) if !until.is_past());
+        let is_anew = until.is_some() && known.is_loose();
         if is_anew {
             // It may have given this mount up.
             known.count += 1;
             known.told += 1;
         }
-        known.belief = until.map_or(known.belief, Belief::Until);
+        known.until = until.or(known.until);
         known.word = Some(known.told);
         is_anew
     }
 
     /// It waits for nobody to hear of changes. Answers whether that is new.
-    pub(super) fn believe_loosely(&self) -> bool {
+    pub(super) fn is_not_asked(&self) -> bool {
         let mut known = self.known.lock();
-        let is_new = known.belief != Belief::Loose;
-        if is_new {
-            known.count += 1;
-            known.belief = Belief::Loose;
-        }
-        is_new
+        known.until = None;
+        std::mem::take(&mut known.is_asked)
     }
 
     /// Whether what is known may be what was before a change that was answered.
     pub(super) fn is_loose(&self) -> bool {
-        self.known.lock().belief == Belief::Loose
+        self.known.lock().is_loose()
     }
 
     /// The count of what others changed, while the stream of changes is alive.
     pub(super) fn unchanged(&self) -> Option<u64> {
         let known = self.known.lock();
-        known.believes().then_some(known.count)
+        known.trusted.then_some(known.count)
     }
 
     /// To be shown with what is learnt from a question that is sent after this.
@@ -495,7 +477,7 @@ impl Names {
         known.used = Instant::now();
         match known.member(folder, name, |learnt| known.holds(learnt)) {
             // It may be there by now, and nobody would ask for it.
-            Member::IsNone if known.belief == Belief::Loose => Member::Unknown,
+            Member::IsNone if known.is_loose() => Member::Unknown,
             member => member,
         }
     }

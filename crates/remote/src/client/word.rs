@@ -1,4 +1,4 @@
-//! Telling the server what was heard of, without which nothing is believed: the client's end of the leases ([`holdfast_drive::engine::Believer`]).
+//! Telling the server what was heard of, without which nothing is believed for sure: the client's end of the leases ([`holdfast_drive::engine::Believer`]).
 //!
 //! Each second, and at once where others wait for it, this mount says up to which of the space's changes it has heard of all. It may believe what it knows for [`TERM`] from when
 //! it *sent* such a word that the server took. If that is over before the next one was taken, the server may have given it up: then what was known before is forgotten
@@ -34,6 +34,11 @@ pub(super) struct Word {
 }
 
 impl Word {
+    /// All that was known is forgotten, with all changes up to this count; of a server that may be another.
+    pub(super) fn begins(&self, seq: Option<i64>) {
+        self.heard.store(seq.unwrap_or(0), Ordering::Release);
+    }
+
     /// All changes up to this count were heard of, if it is known.
     pub(super) fn hears(&self, seq: Option<i64>) {
         self.heard.fetch_max(seq.unwrap_or(0), Ordering::AcqRel);
@@ -104,16 +109,16 @@ where
                     is_otherwise();
                 }
             }
-            Ok(Ok(None)) => is_loose(names),
-            Ok(Err(error)) if wire::is_unknown(&error) => is_loose(names),
+            Ok(Ok(None)) => is_not_asked(names),
+            Ok(Err(error)) if wire::is_unknown(&error) => is_not_asked(names),
             Ok(Err(error)) => tracing::debug!(%error, "the server was not told what was heard of"),
             Err(_) => {}
         }
     }
 }
 
-fn is_loose(names: &Names) {
-    if names.believe_loosely() {
+fn is_not_asked(names: &Names) {
+    if names.is_not_asked() {
         tracing::info!(
             "the server answers changes before this mount has heard of them: it is asked whenever a file is opened"
         );

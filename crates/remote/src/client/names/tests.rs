@@ -62,46 +62,51 @@ fn nothing_is_believed_without_the_stream_of_changes() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_known_is_believed_while_the_servers_takes_this_mounts_word() {
+async fn what_is_known_is_believed_for_sure_while_the_server_takes_this_mounts_word() {
     const WHILE: Duration = Duration::from_secs(3);
     let (names, free) = (names(), NodeName::new("free").expect("name"));
     let learn = || {
         names.learn(names.mark(), &entry(7));
         names.learn_name(names.mark(), NodeId(1), &free, None);
     };
-    let known = || (names.entry(NodeId(7)).is_some(), names.lookup(NodeId(1), &free) == Member::IsNone);
+    // An entry, that a name is free, and that no open need ask.
+    let known = || {
+        let is_free = names.lookup(NodeId(1), &free) == Member::IsNone;
+        (names.entry(NodeId(7)).is_some(), is_free, !names.is_loose())
+    };
+    let (nothing, loosely, surely) = ((false, false, true), (true, false, false), (true, true, true));
     assert_eq!(names.begin_word(), Say::Nothing, "there is no stream of changes, and nothing is heard");
     names.trust(true);
     learn();
-    assert_eq!((known(), names.unchanged()), ((false, false), None), "it has not taken any yet");
-    assert_eq!(names.begin_word(), Say::Heard(false));
+    assert_eq!((known(), names.begin_word()), (loosely, Say::Heard(false)), "it has not taken any yet");
     assert!(names.end_word(Some(Until::after(WHILE))), "the first one");
-    assert_eq!(known(), (false, false), "it may have been another's answer");
+    assert_eq!(known(), nothing, "it waits for nobody because of what it answered before");
     learn();
-    assert_eq!(known(), (true, true));
+    assert_eq!(known(), surely);
     names.forget();
     assert_eq!(names.begin_word(), Say::Heard(false), "what it did itself");
     assert!(!names.end_word(None), "it was not taken");
     learn();
     names.hear();
-    assert_eq!((known(), names.begin_word()), ((false, false), Say::Heard(true)));
+    assert_eq!((known(), names.begin_word()), (nothing, Say::Heard(true)));
     assert_eq!(names.begin_word(), Say::Heard(false), "the last was not answered: what it did there is not known");
     learn();
-    assert!(!names.end_word(Some(Until::after(WHILE))) && known() == (true, true));
+    assert!(!names.end_word(Some(Until::after(WHILE))) && known() == surely);
     tokio::time::advance(WHILE).await;
-    assert_eq!((known(), names.unchanged()), ((false, false), None));
+    assert_eq!(known(), loosely);
     assert!(names.end_word(Some(Until::after(WHILE))), "after a while");
-    assert_eq!(known(), (false, false), "what was known before that is not believed again");
+    assert_eq!(known(), nothing, "what was known before that is not believed for sure");
     learn();
     tokio::time::advance(IDLE).await;
     assert!(names.end_word(Some(Until::after(WHILE))), "another while");
-    assert_eq!((names.begin_word(), names.begin_word()), (Say::Forgot, Say::Nothing), "nobody has asked for long");
-    assert_eq!((known(), names.begin_word()), ((false, false), Say::Heard(false)), "somebody does");
-    assert!(names.believe_loosely() && !names.believe_loosely());
     learn();
-    assert_eq!((known(), names.is_loose()), ((true, false), true), "that there is none is asked for each time");
+    tokio::time::advance(IDLE).await;
+    assert_eq!((names.begin_word(), names.begin_word()), (Say::Forgot, Say::Nothing), "nobody has asked for long");
+    assert_eq!((known(), names.begin_word()), (loosely, Say::Heard(false)), "somebody does");
+    assert!(names.is_not_asked() && !names.is_not_asked());
+    assert_eq!((known(), names.begin_word()), (loosely, Say::Nothing));
     names.trust(true);
-    assert!(!names.is_loose(), "the next server may be another");
+    assert_eq!(names.begin_word(), Say::Heard(false), "the next server may be another");
 }
 
 #[test]

@@ -124,7 +124,7 @@ impl World {
     async fn open(&self, file: usize) {
         let answered = self.answered[file].get();
         sleep_until(self.frozen_until.get()).await;
-        let known = self.names.entry(NodeId(10 + FILES[file]));
+        let known = self.names.entry(NodeId(10 + FILES[file])).filter(|_| !self.names.is_loose());
         let believed = known.is_some();
         let entry = if let Some(known) = known {
             known
