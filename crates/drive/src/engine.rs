@@ -59,7 +59,7 @@ use spill::Spill;
 use std::path::PathBuf;
 use std::sync::Arc;
 use tokio::sync::Semaphore;
-pub use tree::{Believer, FarMount};
+pub use tree::{Believer, MountName};
 pub use view::LINK_VIEW;
 use workers::Workers;
 

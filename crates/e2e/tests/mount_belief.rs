@@ -202,7 +202,35 @@ fn what_is_known_outlives_a_stream_of_changes_and_not_a_server() -> Outcome {
     net.end([two])
 }
 
-/// So does a mount in the server's process, which is told of what others change there.
+/// Who is answered about one folder is not disturbed by what others do in another.
+#[test]
+fn what_others_change_elsewhere_has_nobody_ask_again() -> Outcome {
+    let net = Net::new()?;
+    let mount = net.mount("mnt", &[])?;
+    let mut client = net.client();
+    for folder in ["here", "elsewhere"] {
+        client.mkcol(&format!("{HOME}/{folder}"))?.expect_status(201)?;
+    }
+    for number in 0..100 {
+        client.put(&format!("{HOME}/here/f{number}"), b"x")?.expect_status(201)?;
+    }
+    let stat = || (0..100).all(|number| fs::metadata(mount.at().join(format!("here/f{number}"))).is_ok());
+    std::thread::sleep(QUIET);
+    assert!(stat());
+    std::thread::sleep(A_WHILE);
+    let before = (asked(&net, mount.at())?, net.calls()?);
+    for number in 0..20 {
+        client.put(&format!("{HOME}/elsewhere/f{number}"), b"x")?.expect_status(201)?;
+        assert!(stat());
+    }
+    let now = (asked(&net, mount.at())?, net.calls()?);
+    assert!(now.1 - before.1 < 5 && (now.0 == before.0 || !kernel_can()?), "{before:?}, {now:?}");
+    client.put(&format!("{HOME}/here/f7"), b"longer")?.expect_status(204)?;
+    assert_eq!(fs::read(mount.at().join("here/f7"))?, b"longer");
+    net.end([mount])
+}
+
+/// A mount in the server's process is told of what others change there as well.
 #[test]
 fn the_servers_own_mount_believes_until_somebody_changes_something() -> Outcome {
     let folder = tempfile::tempdir()?;

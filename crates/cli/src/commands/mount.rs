@@ -231,6 +231,7 @@ async fn from_server(
             let journal = journals.join(format!("{server}-{space}"));
             if behind {
                 private_folder(&journal)?;
+                remote.answers_first();
             }
             remote.spool_in(&journal).await?;
             // On a slow network what waits there takes its time.

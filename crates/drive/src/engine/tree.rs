@@ -46,16 +46,16 @@ struct EngineTree {
     /// The id of a block of zeros, once somebody looked for holes.
     zeros: Arc<OnceLock<BlockId>>,
     entered: Mutex<(Arc<Entered>, Instant)>,
-    /// What is handed over comes from another machine.
+    /// Who asks is on another machine.
     far: bool,
-    from: FarMount,
+    from: MountName,
     /// If it is shown by a mount in this process beside which others make changes.
     own: Option<Arc<Own>>,
 }
 
-/// A mount on another machine.
+/// How a mount names itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct FarMount {
+pub struct MountName {
     /// A random number under which it makes changes, so that it knows its own ([`Change::by`]); 0 if it does not.
     pub voice: u64,
     /// Whether it knows that a file may have several names. To others each is a file.
@@ -67,13 +67,13 @@ pub struct FarMount {
 impl Engine {
     /// A space for a mount, with what the session may do there.
     pub async fn tree(&self, who: Arc<Session>, space: &str) -> Result<Arc<dyn Deferring>> {
-        self.tree_of(who, space, false, FarMount { voice: 0, bonds: true, number: 0 }).await.map(|tree| tree as _)
+        self.tree_of(who, space, false, MountName { voice: 0, bonds: true, number: 0 }).await.map(|tree| tree as _)
     }
 
     /// The same for a mount in this process, whose kernel believes it until somebody else makes changes.
     pub async fn own_tree(&self, who: Arc<Session>, space: &str) -> Result<Arc<dyn Deferring>> {
         let (voice, number) = (random_number()?, random_number()?);
-        let mut tree = self.tree_of(who, space, false, FarMount { voice, bonds: true, number }).await?;
+        let mut tree = self.tree_of(who, space, false, MountName { voice, bonds: true, number }).await?;
         let own = tree.leases().map(|(leases, mount)| Own::start(leases.clone(), mount, voice));
         if let Some(tree) = Arc::get_mut(&mut tree) {
             tree.own = own;
@@ -82,11 +82,11 @@ impl Engine {
     }
 
     /// The same for a mount on another machine.
-    pub async fn far_tree(&self, who: Arc<Session>, space: &str, from: FarMount) -> Result<Arc<dyn Deferring>> {
+    pub async fn far_tree(&self, who: Arc<Session>, space: &str, from: MountName) -> Result<Arc<dyn Deferring>> {
         self.tree_of(who, space, true, from).await.map(|tree| tree as _)
     }
 
-    async fn tree_of(&self, who: Arc<Session>, space: &str, far: bool, from: FarMount) -> Result<Arc<EngineTree>> {
+    async fn tree_of(&self, who: Arc<Session>, space: &str, far: bool, from: MountName) -> Result<Arc<EngineTree>> {
         let entered = self.enter(&who, space, Role::Reader).await?;
         if entered.view.is_some() {
             return Err(Error::new(

@@ -248,6 +248,12 @@ impl Remote {
         Ok(())
     }
 
+    /// Changes are answered before the server has them: that a name is free is believed then while the stream of changes is alive, though others may have
+    /// taken it a moment ago, as making files would wait for the server otherwise where it [waits for nobody](Names::is_loose).
+    pub fn answers_first(&self) {
+        self.shared.names.answers_first();
+    }
+
     /// What the space is called.
     pub fn space(&self) -> &str {
         &self.shared.hello.name

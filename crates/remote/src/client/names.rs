@@ -118,6 +118,8 @@ struct Known {
     until: Option<Until>,
     /// Whether the server takes its word for that.
     is_asked: bool,
+    /// That a name is free is believed in any case.
+    believes_free: bool,
     /// How often it was told that others changed something, or may have.
     told: u64,
     /// How often it was when the last word was answered; none while one is under way.
@@ -171,6 +173,7 @@ impl Known {
             trusted: false,
             until: None,
             is_asked: true,
+            believes_free: false,
             told: 0,
             word: None,
             used: Instant::now(),
@@ -385,6 +388,11 @@ impl Names {
         known.members.remove(&(folder, name.clone()));
     }
 
+    /// See [`Remote::answers_first`](super::Remote::answers_first).
+    pub(super) fn answers_first(&self) {
+        self.known.lock().believes_free = true;
+    }
+
     /// Whether the stream of changes is alive from now on.
     pub(super) fn trust(&self, trusted: bool) {
         let mut known = self.known.lock();
@@ -477,7 +485,7 @@ impl Names {
         known.used = Instant::now();
         match known.member(folder, name, |learnt| known.holds(learnt)) {
             // It may be there by now, and nobody would ask for it.
-            Member::IsNone if known.is_loose() => Member::Unknown,
+            Member::IsNone if known.is_loose() && !known.believes_free => Member::Unknown,
             member => member,
         }
     }

@@ -18,7 +18,7 @@ use futures_util::StreamExt;
 use holdfast_auth::Session;
 use holdfast_base::{ContentId, Error, ErrorKind, Result};
 use holdfast_drive::ContentStream;
-use holdfast_drive::engine::{Engine, FarMount};
+use holdfast_drive::engine::{Engine, MountName};
 use http::header::{ALLOW, CONTENT_TYPE, HeaderValue, RETRY_AFTER};
 use http::{HeaderMap, Method, Request, Response, StatusCode};
 use http_body::Body;
@@ -100,7 +100,7 @@ impl WireFace {
         }
         let space = space_of(request.uri().query())?.unwrap_or_else(|| who.name.clone());
         let headers = request.headers();
-        let mount = FarMount {
+        let mount = MountName {
             voice: number(headers, wire::MOUNT)?,
             bonds: headers.contains_key(wire::BONDS),
             number: number(headers, wire::BELIEVER)?,
@@ -122,7 +122,7 @@ impl WireFace {
         }
     }
 
-    async fn call<B>(&self, who: Arc<Session>, (space, mount): (&str, FarMount), body: B) -> Result<Response<Answer>>
+    async fn call<B>(&self, who: Arc<Session>, (space, mount): (&str, MountName), body: B) -> Result<Response<Answer>>
     where
         B: Body<Data = Bytes, Error = Error> + Send + Unpin + 'static,
     {
@@ -185,7 +185,7 @@ impl WireFace {
         }
     }
 
-    async fn seat(&self, who: Arc<Session>, space: &str, mount: FarMount) -> Result<Arc<seat::Seat>> {
+    async fn seat(&self, who: Arc<Session>, space: &str, mount: MountName) -> Result<Arc<seat::Seat>> {
         let known = self.0.seats.lock().find(&who, space, mount);
         let seat = if let Some(seat) = known {
             seat

@@ -3,7 +3,7 @@
 use super::{CONTENTS_MAX, SEAT_IDLE, SEATS_MAX};
 use holdfast_auth::Session;
 use holdfast_base::{ContentId, Error, Result};
-use holdfast_drive::engine::FarMount;
+use holdfast_drive::engine::MountName;
 use holdfast_drive::{Deferring, OpenContent};
 use parking_lot::Mutex;
 use std::collections::HashMap;
@@ -68,18 +68,18 @@ impl Seat {
 }
 
 /// What a seat is found by: session, space and mount.
-type Key = (usize, String, FarMount);
+type Key = (usize, String, MountName);
 
 /// All seats. Sign-in gives the same session to the same credential as long as that is valid.
 #[derive(Default)]
 pub(super) struct Seats(HashMap<Key, Arc<Seat>>);
 
-fn key(who: &Arc<Session>, space: &str, mount: FarMount) -> Key {
+fn key(who: &Arc<Session>, space: &str, mount: MountName) -> Key {
     (Arc::as_ptr(who).addr(), space.to_owned(), mount)
 }
 
 impl Seats {
-    pub(super) fn find(&self, who: &Arc<Session>, space: &str, mount: FarMount) -> Option<Arc<Seat>> {
+    pub(super) fn find(&self, who: &Arc<Session>, space: &str, mount: MountName) -> Option<Arc<Seat>> {
         self.0.get(&key(who, space, mount)).cloned()
     }
 
@@ -87,7 +87,7 @@ impl Seats {
     pub(super) fn take(
         &mut self,
         who: Arc<Session>,
-        (space, mount): (&str, FarMount),
+        (space, mount): (&str, MountName),
         tree: Arc<dyn Deferring>,
     ) -> Arc<Seat> {
         self.sweep();

@@ -7,7 +7,7 @@ use futures_util::{StreamExt, stream};
 use holdfast_base::{BlockId, ByteRange, ContentId, Error, ErrorKind, NodeId};
 use holdfast_blob::layer::Operation;
 use holdfast_blob::layer::fault::Fault;
-use holdfast_drive::engine::FarMount;
+use holdfast_drive::engine::MountName;
 use holdfast_drive::{
     Applied, Batch, Deferred, Deferring, Durable, LeftOut, NewAttributes, NewContent, NewEntry, NodeKind, Place,
     Rewrite, SaveBody, Tree, Unlink, Unsynced,
@@ -250,7 +250,7 @@ impl Stage {
         let (remote, local) = (spooling(&rig, folder.path()).await, rig.local().await);
         let far = rig
             .engine
-            .far_tree(rig.who.clone(), NAME, FarMount { voice: 0, bonds: true, number: 0 })
+            .far_tree(rig.who.clone(), NAME, MountName { voice: 0, bonds: true, number: 0 })
             .await
             .expect("opens");
         let one = put(&remote, &bytes(1, 3 * MIB)).await;

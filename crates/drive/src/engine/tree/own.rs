@@ -17,9 +17,9 @@ const CHANGES: usize = 64;
 
 /// What the mount has heard of.
 pub(super) struct Own {
-    pub(super) mount: Mount,
+    mount: Mount,
     /// Under which number it makes changes.
-    pub(super) voice: u64,
+    voice: u64,
     leases: Arc<Leases>,
     state: Mutex<State>,
     changes: broadcast::Sender<Change>,

@@ -105,6 +105,8 @@ async fn what_is_known_is_believed_for_sure_while_the_server_takes_this_mounts_w
     assert_eq!((known(), names.begin_word()), (loosely, Say::Heard(false)), "somebody does");
     assert!(names.is_not_asked() && !names.is_not_asked());
     assert_eq!((known(), names.begin_word()), (loosely, Say::Nothing));
+    names.answers_first();
+    assert_eq!(known(), (true, true, false), "making files waits for nobody");
     names.trust(true);
     assert_eq!(names.begin_word(), Say::Heard(false), "the next server may be another");
 }
