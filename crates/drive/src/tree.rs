@@ -15,6 +15,7 @@ use holdfast_meta::{
     Applied, Batch, Change, Durable, Entry, NewAttributes, NewContent, NewName, NodeKind, Posix, Rename, Renamed,
     Unlink, XattrRule,
 };
+use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::{Arc, Weak};
@@ -132,7 +133,26 @@ pub trait Tree: Send + Sync + 'static {
 }
 
 /// Longest that others wait until who shows something has taken it back: that may wait for what waits for those others.
-pub const TAKES_BACK: Duration = Duration::from_millis(250);
+const TAKES_BACK: Duration = Duration::from_millis(250);
+
+/// Who shows what a tree answers, if anybody does.
+#[derive(Default)]
+pub struct ShownBy(Mutex<Option<Weak<dyn Shows>>>);
+
+impl ShownBy {
+    /// From now on it is this.
+    pub fn set(&self, who: Weak<dyn Shows>) {
+        *self.0.lock() = Some(who);
+    }
+
+    /// Nobody believes any more what is not so; or does, because taking it back waits for what is under way in the same folder, which may wait for this.
+    pub async fn has_taken_back(&self) {
+        let who = self.0.lock().as_ref().and_then(Weak::upgrade);
+        if let Some(who) = who {
+            let _ = tokio::time::timeout(TAKES_BACK, who.has_taken_back()).await;
+        }
+    }
+}
 
 /// Who shows what a tree answers to others, and has them believe it.
 #[async_trait]

@@ -13,7 +13,7 @@
 //! who asks takes a [mark](Leases::mark) before, and the answer waits until the mount has heard of such a change.
 //!
 //! **Who never says anything** would hold up every change in a folder for four seconds again and again, with nothing more than the right to read it. So the mounts of an account
-//! of which one was given up twice within an hour believe nothing for a while, which grows each time.
+//! of which one was given up twice within an hour believe nothing for a while, which grows each time: no word of any of them is taken, so those that are there end as well.
 //!
 //! It is in the memory of one process, and of no use where several make changes.
 
@@ -80,16 +80,18 @@ pub struct Leases {
 }
 
 impl State {
-    /// Whether one more mount may believe.
-    fn has_room(&mut self, of: &Mount, now: Instant) -> bool {
-        self.mounts.retain(|_, told| !told.is_over(now));
-        self.given_up.retain(|_, (at, _)| now < *at + REMEMBERED);
-        let is_shunned = self.given_up.get(&of.account).is_some_and(|(at, times)| {
+    /// Whether no words of an account's mounts are taken.
+    fn is_shunned(&self, account: AccountId, now: Instant) -> bool {
+        self.given_up.get(&account).is_some_and(|(at, times)| {
             let doublings = times.checked_sub(2);
             doublings.is_some_and(|it| now < *at + SHUNNED.saturating_mul(1 << it.min(10)).min(SHUNNED_MAX))
-        });
+        })
+    }
+
+    /// Whether one more mount may believe.
+    fn has_room(&mut self, of: &Mount) -> bool {
         let of_account = self.mounts.keys().filter(|mount| mount.account == of.account).count();
-        !is_shunned && self.mounts.len() < MOUNTS_MAX && of_account < MOUNTS_OF_ACCOUNT_MAX
+        self.mounts.len() < MOUNTS_MAX && of_account < MOUNTS_OF_ACCOUNT_MAX
     }
 }
 
@@ -298,8 +300,11 @@ impl Leases {
     pub fn hear(&self, mount: Mount, voice: u64, Word { number, seq, forgot }: Word) -> bool {
         let now = Instant::now();
         let mut state = self.state.lock();
+        let is_shunned = state.is_shunned(mount.account, now);
         if state.mounts.get(&mount).is_none_or(|told| told.is_over(now)) {
-            if !state.has_room(&mount, now) {
+            state.mounts.retain(|_, told| !told.is_over(now));
+            state.given_up.retain(|_, (at, _)| now < *at + REMEMBERED);
+            if is_shunned || !state.has_room(&mount) {
                 return false;
             }
             state.born += 1;
@@ -322,7 +327,7 @@ impl Leases {
         while told.outstanding.front().is_some_and(|owed| owed.seq <= seq) {
             told.outstanding.pop_front();
         }
-        let is_taken = told.outstanding.front().is_none_or(|owed| now < owed.since + PATIENCE);
+        let is_taken = !is_shunned && told.outstanding.front().is_none_or(|owed| now < owed.since + PATIENCE);
         told.said.send_modify(|said| {
             said.heard = said.heard.max(seq);
             if is_taken {

@@ -478,7 +478,7 @@ impl Tree for EngineTree {
 
     fn shown_by(&self, who: Weak<dyn Shows>) {
         if let Some(own) = &self.own {
-            own.shown_by(who);
+            own.shown_by.set(who);
         }
     }
 

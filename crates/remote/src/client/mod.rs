@@ -48,6 +48,7 @@ mod target;
 mod tree;
 mod trial;
 mod voice;
+mod way;
 mod width;
 mod word;
 

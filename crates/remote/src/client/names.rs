@@ -10,12 +10,17 @@
 //! Of a folder whose members are all known, others are known not to be there. While the server does not answer, what was known last is better than
 //! nothing: then it is what is shown.
 
+mod changing;
+mod sure;
 mod written;
+
+pub(super) use changing::Changing;
+pub(super) use sure::{Say, Until};
 
 use super::voice::Voice;
 use holdfast_base::limits::PATH_DEPTH_MAX;
 use holdfast_base::{NodeId, NodeName};
-use holdfast_drive::{Entry, NodeKind};
+use holdfast_drive::Entry;
 use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -35,9 +40,6 @@ const FOLDERS_MAX: usize = 256;
 const MISSES: u32 = 3;
 /// Nodes of which it is remembered by which folder they were recalled: 32 MiB.
 const RECALLED_MAX: usize = 1 << 20;
-/// A mount of which nobody has asked anything for so long believes nothing any more, so that nobody waits for it, and it has nothing to say. Longer than the kernel
-/// believes.
-const IDLE: Duration = Duration::from_mins(2);
 /// Time between two such questions: in a space that others change all the time, each is soon worth nothing.
 const LIST_AGAIN: Duration = Duration::from_secs(2);
 
@@ -75,40 +77,6 @@ impl About {
 pub(super) struct Names {
     known: Mutex<Known>,
     voice: Arc<Voice>,
-}
-
-/// What the server is to be told.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Say {
-    Nothing,
-    /// What was heard of, and whether all was forgotten since it last answered that.
-    Heard(bool),
-    /// That nothing is believed for sure any more.
-    Forgot,
-}
-
-/// A time that comes, however long the machine sleeps until then, which its usual clock does not count.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Until {
-    awake: Instant,
-    /// Since the machine started.
-    started: Duration,
-}
-
-impl Until {
-    /// So long from now.
-    pub(super) fn after(time: Duration) -> Self {
-        Self { awake: Instant::now() + time, started: since_start() + time }
-    }
-
-    fn is_past(self) -> bool {
-        Instant::now() >= self.awake || since_start() >= self.started
-    }
-}
-
-fn since_start() -> Duration {
-    // Never fails: the clock is there (clock_gettime(2)).
-    Duration::try_from(rustix::time::clock_gettime(rustix::time::ClockId::Boottime)).unwrap_or(Duration::MAX)
 }
 
 struct Known {
@@ -233,11 +201,6 @@ impl Known {
 
     const fn mark(&self) -> Mark {
         Mark { count: self.count, own: self.own, cleared: self.cleared }
-    }
-
-    /// Whether what is known may be what was before a change that was answered.
-    fn is_loose(&self) -> bool {
-        self.until.is_none_or(Until::is_past)
     }
 
     /// Whether what was learnt at this count is believed.
@@ -388,11 +351,6 @@ impl Names {
         known.members.remove(&(folder, name.clone()));
     }
 
-    /// See [`Remote::answers_first`](super::Remote::answers_first).
-    pub(super) fn answers_first(&self) {
-        self.known.lock().believes_free = true;
-    }
-
     /// Whether the stream of changes is alive from now on.
     pub(super) fn trust(&self, trusted: bool) {
         let mut known = self.known.lock();
@@ -401,45 +359,6 @@ impl Names {
         known.trusted = trusted;
         // The next server may be another.
         known.is_asked |= trusted;
-    }
-
-    /// Answers what the server is to be told now. If that is that nothing is believed for sure any more, it is so from here on.
-    pub(super) fn begin_word(&self) -> Say {
-        let mut known = self.known.lock();
-        let forgot = known.word.take().is_some_and(|told| told != known.told);
-        if known.trusted && known.is_asked && known.used.elapsed() < IDLE {
-            Say::Heard(forgot)
-        } else if known.until.take().is_some() {
-            Say::Forgot
-        } else {
-            Say::Nothing
-        }
-    }
-
-    /// It has answered, and what is known may be believed until then, if it took that. Answers whether what was known before may not.
-    pub(super) fn end_word(&self, until: Option<Until>) -> bool {
-        let mut known = self.known.lock();
-        let is_anew = until.is_some() && known.is_loose();
-        if is_anew {
-            // It may have given this mount up.
-            known.count += 1;
-            known.told += 1;
-        }
-        known.until = until.or(known.until);
-        known.word = Some(known.told);
-        is_anew
-    }
-
-    /// It waits for nobody to hear of changes. Answers whether that is new.
-    pub(super) fn is_not_asked(&self) -> bool {
-        let mut known = self.known.lock();
-        known.until = None;
-        std::mem::take(&mut known.is_asked)
-    }
-
-    /// Whether what is known may be what was before a change that was answered.
-    pub(super) fn is_loose(&self) -> bool {
-        self.known.lock().is_loose()
     }
 
     /// The count of what others changed, while the stream of changes is alive.
@@ -572,62 +491,6 @@ impl Names {
         let mark = known.mark();
         drop(known);
         Changing { names: self, about, mark, before, settled: false }
-    }
-}
-
-/// A change of this mount. Dropped before it is settled, its end is not known.
-pub(super) struct Changing<'n> {
-    names: &'n Names,
-    about: Vec<About>,
-    mark: Mark,
-    before: Vec<Entry>,
-    settled: bool,
-}
-
-impl Changing<'_> {
-    /// A node of those it is about as it was before, if that is known.
-    pub(super) fn before(&self, node: NodeId) -> Option<&Entry> {
-        self.before.iter().find(|entry| entry.node.id == node)
-    }
-
-    /// The change was made or refused for certain, and this is what came of it, the last word of a node behind the others. Folders in `made` are
-    /// new, and empty.
-    pub(super) fn settle(self, entries: &[Entry], made: &[NodeId]) {
-        self.settle_with(entries, made, &[]);
-    }
-
-    /// The same, and these names are free after it.
-    pub(super) fn settle_with(mut self, entries: &[Entry], made: &[NodeId], free: &[(NodeId, NodeName)]) {
-        self.settled = true;
-        let names = self.names;
-        let mut known = names.known.lock();
-        // Where another change of this mount was under way at the same time, which came first is not known.
-        let learnt: Vec<u64> = entries.iter().map(|entry| known.learnt(self.mark, entry)).collect();
-        let is_known = |key: &(NodeId, NodeName)| known.is_since(self.mark, &About::Name(key.0, key.1.clone()));
-        let learnt_free: Vec<u64> = free.iter().map(|key| if is_known(key) { known.count } else { NEVER }).collect();
-        known.touch(&self.about);
-        known.doubt(&self.about);
-        for (key, learnt) in free.iter().zip(learnt_free) {
-            known.members.insert(key.clone(), (learnt, None));
-        }
-        for (entry, learnt) in entries.iter().zip(learnt) {
-            known.put(learnt, entry);
-            // What this mount made is known whole when the server is away, whether it is believed now or not.
-            if entry.node.kind == NodeKind::Folder && made.contains(&entry.node.id) {
-                known.complete.insert(entry.node.id, learnt);
-            }
-        }
-    }
-}
-
-impl Drop for Changing<'_> {
-    fn drop(&mut self) {
-        if !self.settled {
-            self.names.lost();
-            let mut known = self.names.known.lock();
-            known.touch(&self.about);
-            known.doubt(&self.about);
-        }
     }
 }
 

@@ -11,7 +11,6 @@ use super::{REPEATED_BYTES_MAX, Remote, Shared, again};
 use crate::wire::{self, Call, HOLD_MAX, LIST_MAX, Opened, Value};
 use async_trait::async_trait;
 use bytes::Bytes;
-use futures_util::future::join_all;
 use holdfast_base::limits::BLOCK_BYTES;
 use holdfast_base::{ByteRange, ContentId, Error, ErrorKind, NodeId, NodeName, Result};
 use holdfast_drive::posix_locks::Locking;
@@ -32,7 +31,7 @@ const RENAMES_MAX: u32 = 5;
 const RENAME_PAUSE: Duration = Duration::from_millis(200);
 
 impl Remote {
-    async fn ask<T: Value>(&self, call: Call) -> Result<T> {
+    pub(super) async fn ask<T: Value>(&self, call: Call) -> Result<T> {
         self.shared.link.ask(&call).await
     }
 
@@ -50,7 +49,11 @@ impl Remote {
     }
 
     /// The rest of what a question may be answered with: what was known last, once the server is away.
-    async fn or_before<T, F>(&self, ask: impl Future<Output = Result<T>>, before: impl Fn() -> F) -> Result<T>
+    pub(super) async fn or_before<T, F>(
+        &self,
+        ask: impl Future<Output = Result<T>>,
+        before: impl Fn() -> F,
+    ) -> Result<T>
     where
         F: Future<Output = Option<T>>,
     {
@@ -87,23 +90,8 @@ impl Remote {
         Arc::new(RemoteContent { shared: self.shared.clone(), id, facts, layout, reading })
     }
 
-    /// A node as the server has it, or as it was last.
-    async fn ask_entry(&self, node: NodeId) -> Result<Option<Entry>> {
-        let names = &self.shared.names;
-        let ask = async {
-            let mark = names.mark();
-            let found: Option<Entry> = self.ask(Call::Entry(node)).await?;
-            if let Some(found) = &found {
-                names.learn(mark, found);
-            }
-            Ok(found)
-        };
-        let before = || async move { self.entry_before(node).await.map(Some) };
-        self.or_before(ask, before).await
-    }
-
     /// A node as it was last, in memory or on the disk.
-    async fn entry_before(&self, node: NodeId) -> Option<Entry> {
+    pub(super) async fn entry_before(&self, node: NodeId) -> Option<Entry> {
         let (shared, names) = (&self.shared, &self.shared.names);
         if let Some(known) = names.entry_before(node) {
             return Some(known);
@@ -200,24 +188,7 @@ impl Tree for Remote {
         if !names.is_loose() {
             return self.entry(node).await;
         }
-        // With the folders above it: another may have the name by which it was found.
-        let way: Vec<(NodeId, Option<Entry>)> = names.way_before(node);
-        let asked = join_all(way.iter().map(|(node, _)| self.ask_entry(*node))).await;
-        let mut found = None;
-        for (asked, (of, before)) in asked.into_iter().zip(&way) {
-            let now = asked?;
-            let is_there =
-                now.as_ref().is_some_and(|now| before.as_ref().is_none_or(|before| is_where_it_was(now, before)));
-            if !is_there {
-                // Whoever asked looks for its name again.
-                names.forget();
-                return Ok(None);
-            }
-            if *of == node {
-                found = now;
-            }
-        }
-        Ok(found)
+        self.ask_way(node).await
     }
 
     async fn lookup(&self, folder: NodeId, name: &NodeName) -> Result<Option<Entry>> {
@@ -462,7 +433,7 @@ impl Tree for Remote {
     }
 
     fn shown_by(&self, who: Weak<dyn Shows>) {
-        self.shared.word.shown_by(who);
+        self.shared.word.shown_by.set(who);
     }
 
     async fn leave(&self) {
@@ -494,11 +465,6 @@ impl Shared {
         self.names.learn_page(mark, folder, after, &found, found.len() < limit);
         Ok(found)
     }
-}
-
-/// Whether a node has the name that it had. Of a file of several, that is not known.
-fn is_where_it_was(now: &Entry, before: &Entry) -> bool {
-    before.bond.is_some() || (now.node.parent, &now.node.name) == (before.node.parent, &before.node.name)
 }
 
 /// A folder's entry after a member of it changed: what the catalogue writes with that.

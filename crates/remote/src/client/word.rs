@@ -8,10 +8,10 @@ use super::Shared;
 use super::names::{Names, Say, Until};
 use crate::wire::{self, Call};
 use holdfast_base::Result;
+use holdfast_drive::ShownBy;
 use holdfast_drive::engine::BELIEF_TERM as TERM;
-use holdfast_drive::{Shows, TAKES_BACK};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
-use std::sync::{Arc, Weak};
 use std::time::Duration;
 use tokio::sync::{Mutex, Notify};
 use tokio::time::{sleep, timeout};
@@ -28,7 +28,7 @@ pub(super) struct Word {
     heard: AtomicI64,
     now: Notify,
     /// Who may have to take something back before that.
-    shown_by: parking_lot::Mutex<Option<Weak<dyn Shows>>>,
+    pub(super) shown_by: ShownBy,
     /// Whether there is nothing to be told any more. Held while anything is.
     is_over: Mutex<bool>,
 }
@@ -42,18 +42,6 @@ impl Word {
     /// All changes up to this count were heard of, if it is known.
     pub(super) fn hears(&self, seq: Option<i64>) {
         self.heard.fetch_max(seq.unwrap_or(0), Ordering::AcqRel);
-    }
-
-    pub(super) fn shown_by(&self, who: Weak<dyn Shows>) {
-        *self.shown_by.lock() = Some(who);
-    }
-
-    /// Nobody believes what is not so any more; or does, because taking it back waits for what is under way in the same folder, which may wait for this.
-    async fn has_taken_back(&self) {
-        let who = self.shown_by.lock().as_ref().and_then(Weak::upgrade);
-        if let Some(who) = who {
-            let _ = timeout(TAKES_BACK, who.has_taken_back()).await;
-        }
     }
 
     /// It is to be told at once.
@@ -92,7 +80,7 @@ where
             return;
         }
         let heard = word.heard.load(Ordering::Acquire);
-        word.has_taken_back().await;
+        word.shown_by.has_taken_back().await;
         let until = Until::after(TERM);
         let said = match names.begin_word() {
             Say::Nothing => continue,

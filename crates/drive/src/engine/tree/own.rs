@@ -1,7 +1,7 @@
 //! A mount in this process has leases as one on another machine has ([`Leases`]): what it shows is believed by the kernel, and taken back before a change of it
 //! is answered.
 
-use crate::Shows;
+use crate::ShownBy;
 use holdfast_meta::Change;
 use holdfast_meta::leases::{Leases, Mount, TERM, Word};
 use parking_lot::Mutex;
@@ -23,7 +23,7 @@ pub(super) struct Own {
     leases: Arc<Leases>,
     state: Mutex<State>,
     changes: broadcast::Sender<Change>,
-    shown_by: Mutex<Option<Weak<dyn Shows>>>,
+    pub(super) shown_by: ShownBy,
 }
 
 #[derive(Default)]
@@ -37,14 +37,10 @@ struct State {
 impl Own {
     /// From now on, within a tokio runtime.
     pub(super) fn start(leases: Arc<Leases>, mount: Mount, voice: u64) -> Arc<Self> {
-        let (state, changes, shown_by) = (Mutex::default(), broadcast::Sender::new(CHANGES), Mutex::default());
+        let (state, changes, shown_by) = (Mutex::default(), broadcast::Sender::new(CHANGES), ShownBy::default());
         let own = Arc::new(Self { mount, voice, leases, state, changes, shown_by });
         tokio::spawn(listen(Arc::downgrade(&own)));
         own
-    }
-
-    pub(super) fn shown_by(&self, who: Weak<dyn Shows>) {
-        *self.shown_by.lock() = Some(who);
     }
 
     pub(super) fn changes(&self) -> broadcast::Receiver<Change> {
@@ -61,13 +57,6 @@ impl Own {
         self.state.lock().count += 1;
         // Nobody need listen.
         let _ = self.changes.send(Change { space: self.mount.space, since: seq, seq, by: 0 });
-    }
-
-    async fn has_taken_back(&self) {
-        let who = self.shown_by.lock().as_ref().and_then(Weak::upgrade);
-        if let Some(who) = who {
-            let _ = timeout(crate::TAKES_BACK, who.has_taken_back()).await;
-        }
     }
 
     fn says(&self, word: Word) {
@@ -107,7 +96,7 @@ async fn listen(own: Weak<Own>) {
             seq = owed;
             own.tell(seq);
         }
-        own.has_taken_back().await;
+        own.shown_by.has_taken_back().await;
         own.says(Word { number, seq, forgot: owed.is_some() });
     }
 }

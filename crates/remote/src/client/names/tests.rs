@@ -1,6 +1,7 @@
+use super::sure::IDLE;
 use super::*;
 use holdfast_base::SpaceId;
-use holdfast_drive::Node;
+use holdfast_drive::{Node, NodeKind};
 
 fn entry(id: i64) -> Entry {
     let node = Node {

@@ -260,3 +260,15 @@ fn nobody_who_opens_after_a_change_was_answered_finds_what_was_before() {
     println!("{all:?}");
     assert!(all.changes > 10_000 && all.believed > 10_000 && all.opens - all.believed > 10_000, "{all:?}");
 }
+
+/// A server that was put back to what it was before counts from there, and must not be told that more was heard of.
+#[test]
+fn what_is_heard_of_another_server_is_what_that_counts() {
+    let word = Word::default();
+    word.begins(Some(900));
+    word.hears(Some(1_000));
+    word.hears(Some(990));
+    assert_eq!(word.heard.load(Ordering::Acquire), 1_000);
+    word.begins(Some(500));
+    assert_eq!(word.heard.load(Ordering::Acquire), 500);
+}
