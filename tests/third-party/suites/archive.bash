@@ -1,4 +1,4 @@
-# unzip and Python: archives past the bounds of the old format. More than 65,535 entries, and a file above 4 GiB with another behind it.
+# unzip and Python: archives past the bounds of the old format. More than 65,535 entries and, with ARCHIVE_LARGE=1, a file above 4 GiB with another behind it.
 
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/../lib/common.bash"
@@ -29,6 +29,8 @@ with zipfile.ZipFile(sys.argv[1]) as archive:
     assert archive.testzip() is None
 PY
 rm many.zip
+# Eight gibibytes go to and fro below.
+[[ ${ARCHIVE_LARGE:-} == 1 ]] || { finish; exit; }
 
 curl "${sign_in[@]}" -X MKCOL "$DAV/large"
 truncate -s "$large_bytes" zeros
