@@ -49,7 +49,7 @@ use ahead::Waiting;
 use budget::{Downloads, Uploads};
 use holdfast_base::{Clock, Result, Uid};
 use holdfast_blob::BlobStore;
-pub use holdfast_meta::leases::{TERM as BELIEF_TERM, Word};
+pub use holdfast_meta::leases::{Owed, TERM as BELIEF_TERM, Word};
 use holdfast_meta::{Catalogue, InstanceId, NewInstance, Pack};
 pub(crate) use packer::PackLease;
 use packer::{PackBounds, Packer};

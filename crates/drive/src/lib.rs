@@ -19,8 +19,8 @@ pub use holdfast_meta::{
     Entry, Expect, HITS_MAX, HeldUp, Leave, Lock, MANIFEST_CHUNK_BLOCKS, ManifestChunk, MediaGroup, NameTaken,
     NewAttributes, NewContent, NewEntry, NewName, Node, NodeKind, Place, Posix, Property, PropertyChange, Rename,
     Renamed, Retention, Rewrite, Role, SEARCHES_MAX, SMART_HITS_MAX, SearchQuery, Shared, Special, StagedBlock,
-    StagedRun, Standing, TAG_LIST_MAX, TAG_NAMESPACE, TAGS_MAX, Tag, TagChange, TagCount, Taken, TrashEntry, Unlink,
-    Usage, Version, WhichSearch, XATTRS_BYTES_MAX, XattrRule, entity_tag,
+    StagedRun, Standing, TAG_LIST_MAX, TAG_NAMESPACE, TAGS_MAX, Tag, TagChange, TagCount, Taken, Touched, TrashEntry,
+    Unlink, Usage, Version, WhichSearch, XATTRS_BYTES_MAX, XattrRule, entity_tag,
 };
 pub use tree::*;
 pub use types::*;

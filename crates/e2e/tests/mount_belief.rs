@@ -225,6 +225,15 @@ fn what_others_change_elsewhere_has_nobody_ask_again() -> Outcome {
     }
     let now = (asked(&net, mount.at())?, net.calls()?);
     assert!(now.1 - before.1 < 5 && (now.0 == before.0 || !kernel_can()?), "{before:?}, {now:?}");
+    // In a folder that it has looked at: of that one alone it asks again.
+    for number in 20..40 {
+        assert_eq!(fs::read_dir(mount.at().join("elsewhere"))?.count(), number);
+        let before = net.calls()?;
+        client.put(&format!("{HOME}/elsewhere/f{number}"), b"x")?.expect_status(201)?;
+        assert!(stat());
+        let now = net.calls()?;
+        assert!(now - before < 5, "{before}, {now}");
+    }
     client.put(&format!("{HOME}/here/f7"), b"longer")?.expect_status(204)?;
     assert_eq!(fs::read(mount.at().join("here/f7"))?, b"longer");
     net.end([mount])

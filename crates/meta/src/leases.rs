@@ -23,7 +23,7 @@ use parking_lot::Mutex;
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tokio::sync::{Notify, watch};
 use tokio::time::{Instant, sleep_until};
 
@@ -61,10 +61,21 @@ pub struct Mount {
 pub struct Word {
     /// Grows with each.
     pub number: u64,
-    /// The count of the space's changes up to which it has heard of all.
-    pub seq: i64,
+    /// Of all that it was asked about up to this number it has heard ([`Owed::ask`]); 0 if it was asked nothing.
+    pub heard: u64,
     /// Whether it has forgotten all since it was last answered, and so believes nothing of what it was answered before the word before this came.
     pub forgot: bool,
+}
+
+/// What a mount is to say that it has heard of.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Owed {
+    /// By which number it says so; each is greater than those before, also than those of a process before this.
+    pub ask: u64,
+    /// The count of the space's changes after them.
+    pub seq: i64,
+    /// Of which folders it is to believe nothing any more.
+    pub touched: Touched,
 }
 
 /// What had changed when a question came.
@@ -88,6 +99,13 @@ impl State {
         })
     }
 
+    /// The next number to be asked by.
+    fn next_ask(&mut self) -> u64 {
+        let micros = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |now| now.as_micros());
+        self.asks = u64::try_from(micros).unwrap_or(0).max(self.asks + 1);
+        self.asks
+    }
+
     /// Whether one more mount may believe.
     fn has_room(&mut self, of: &Mount) -> bool {
         let of_account = self.mounts.keys().filter(|mount| mount.account == of.account).count();
@@ -105,6 +123,8 @@ struct State {
     bells: HashMap<Mount, Weak<Notify>>,
     /// Counts changes.
     number: u64,
+    /// The last number that a mount was asked by.
+    asks: u64,
     /// Counts mounts, so that one that began anew is told from the one before.
     born: u64,
 }
@@ -128,7 +148,7 @@ struct Told {
     before: Folders,
     /// The count of the space's changes after the last one.
     latest: i64,
-    /// Changes that it has to hear of, in order.
+    /// What it has to hear of, in order.
     outstanding: VecDeque<Outstanding>,
     /// The number of its last word.
     word: u64,
@@ -139,12 +159,10 @@ struct Told {
 /// Changes within a [grain](GRAIN) of time.
 #[derive(Debug)]
 struct Outstanding {
-    /// The count of the last.
-    seq: i64,
     /// When the first was made.
     since: Instant,
-    /// What may still be believed until it hears of them.
-    touched: Touched,
+    /// What may still be believed until it hears of them, as the last was asked about.
+    owed: Owed,
 }
 
 /// Folders that a mount has leases of.
@@ -167,6 +185,11 @@ impl Folders {
             Touched::Folders(more) => self.extend(more.iter().copied()),
             Touched::All => *self = Self::All,
         }
+    }
+
+    /// What has to be taken back so that these are: all, of those that are too many to be counted.
+    fn with<'t>(&self, touched: &'t Touched) -> &'t Touched {
+        if matches!(self, Self::All) { &Touched::All } else { touched }
     }
 
     fn extend(&mut self, more: impl IntoIterator<Item = NodeId>) {
@@ -194,37 +217,31 @@ impl Folders {
 
     fn take_back(&mut self, touched: &Touched) {
         match (self, touched) {
-            // Of which it was not is not known.
-            (Self::All, Touched::Folders(_)) => {}
-            (all, Touched::All) => *all = Self::default(),
-            (Self::These(folders), Touched::Folders(touched)) => {
-                for folder in touched {
-                    folders.remove(folder);
-                }
-            }
+            (Self::These(folders), Touched::Folders(touched)) => folders.retain(|folder| !touched.contains(folder)),
+            (all, _) => *all = Self::default(),
         }
     }
 }
 
 #[derive(Debug, Clone, Copy)]
 struct Said {
-    /// Up to which count of the space's changes it has heard of all.
-    heard: i64,
+    /// Up to which of its asks it has heard of all.
+    heard: u64,
     /// When its last word came that was taken.
     taken: Instant,
 }
 
 impl Told {
-    fn new(born: u64, voice: u64, heard: i64, now: Instant) -> Self {
+    fn new(born: u64, voice: u64, now: Instant) -> Self {
         Self {
             born,
             voice,
             folders: Folders::default(),
             before: Folders::default(),
-            latest: heard,
+            latest: 0,
             outstanding: VecDeque::new(),
             word: 0,
-            said: watch::Sender::new(Said { heard, taken: now }),
+            said: watch::Sender::new(Said { heard: 0, taken: now }),
         }
     }
 
@@ -233,25 +250,26 @@ impl Told {
     }
 
     /// It has to hear of a change.
-    fn owes(&mut self, (seq, touched): (i64, &Touched), now: Instant, bell: Option<&Weak<Notify>>) {
+    fn owes(&mut self, owed: Owed, now: Instant, bell: Option<&Weak<Notify>>) {
         if let Some(bell) = bell.and_then(Weak::upgrade) {
             bell.notify_one();
         }
         match self.outstanding.back_mut() {
-            Some(last) if now < last.since + GRAIN => {
-                last.seq = last.seq.max(seq);
-                match touched {
-                    Touched::Folders(folders) => last.touched.add(folders.iter().copied()),
-                    Touched::All => last.touched = Touched::All,
-                }
-            }
-            _ => self.outstanding.push_back(Outstanding { seq, since: now, touched: touched.clone() }),
+            Some(last) if now < last.since + GRAIN => last.owed.take_in(&owed),
+            _ => self.outstanding.push_back(Outstanding { since: now, owed }),
         }
     }
 
-    /// The last change that it has to hear of before it believes nothing of these folders.
-    fn owed_of(&self, touched: &Touched) -> Option<i64> {
-        self.outstanding.iter().rev().find(|outstanding| outstanding.touched.meets(touched)).map(|it| it.seq)
+    /// By which number it was asked last of what it has to hear of before it believes nothing of these folders.
+    fn asked_of(&self, touched: &Touched) -> Option<u64> {
+        self.outstanding.iter().rev().map(|it| &it.owed).find(|owed| owed.touched.meets(touched)).map(|owed| owed.ask)
+    }
+}
+
+impl Owed {
+    fn take_in(&mut self, later: &Self) {
+        (self.ask, self.seq) = (later.ask, later.seq.max(self.seq));
+        self.touched.join(&later.touched);
     }
 }
 
@@ -268,18 +286,18 @@ pub struct Wait {
 struct Waited {
     mount: Mount,
     born: u64,
-    /// The count that it has to hear of.
-    seq: i64,
+    /// What it has to hear of.
+    ask: u64,
     said: watch::Receiver<Said>,
 }
 
 impl Wait {
     /// Waits until every mount that this is about has heard of the change, or believes nothing any more.
     pub async fn over(self) {
-        for Waited { mount, born, seq, mut said } in self.mounts {
+        for Waited { mount, born, ask, mut said } in self.mounts {
             loop {
                 let now = *said.borrow_and_update();
-                if now.heard >= seq {
+                if now.heard >= ask {
                     break;
                 }
                 tokio::select! {
@@ -297,7 +315,7 @@ impl Wait {
 impl Leases {
     /// A mount, which makes changes under the number `voice`, says what it has heard of. Answers whether that was taken: then it may believe for [`TERM`] from when it sent
     /// it. What was under way for so long that a later word came before it is not.
-    pub fn hear(&self, mount: Mount, voice: u64, Word { number, seq, forgot }: Word) -> bool {
+    pub fn hear(&self, mount: Mount, voice: u64, Word { number, heard, forgot }: Word) -> bool {
         let now = Instant::now();
         let mut state = self.state.lock();
         let is_shunned = state.is_shunned(mount.account, now);
@@ -308,7 +326,7 @@ impl Leases {
                 return false;
             }
             state.born += 1;
-            let told = Told { word: number, ..Told::new(state.born, voice, seq, now) };
+            let told = Told { word: number, ..Told::new(state.born, voice, now) };
             state.mounts.insert(mount, told);
             self.count(&state);
             return true;
@@ -324,12 +342,12 @@ impl Leases {
         } else {
             told.before.take_in(since);
         }
-        while told.outstanding.front().is_some_and(|owed| owed.seq <= seq) {
+        while told.outstanding.front().is_some_and(|it| it.owed.ask <= heard) {
             told.outstanding.pop_front();
         }
         let is_taken = !is_shunned && told.outstanding.front().is_none_or(|owed| now < owed.since + PATIENCE);
         told.said.send_modify(|said| {
-            said.heard = said.heard.max(seq);
+            said.heard = said.heard.max(heard);
             if is_taken {
                 said.taken = now;
             }
@@ -381,6 +399,7 @@ impl Leases {
     ) -> Option<Wait> {
         let now = Instant::now();
         let mut state = self.state.lock();
+        let ask = state.next_ask();
         let State { mounts, recent, number, bells, .. } = &mut *state;
         // Who does not say what it heard of believes nothing.
         let told = mounts.get_mut(&mount).filter(|told| !told.is_over(now))?;
@@ -396,9 +415,8 @@ impl Leases {
             missed = Some(told.latest);
         }
         told.folders.add(&asked);
-        let seq = missed.filter(|seq| told.said.borrow().heard < *seq)?;
-        told.owes((seq, &asked), now, bells.get(&mount));
-        let mounts = vec![Waited { mount, born: told.born, seq, said: told.said.subscribe() }];
+        told.owes(Owed { ask, seq: missed?, touched: asked }, now, bells.get(&mount));
+        let mounts = vec![Waited { mount, born: told.born, ask, said: told.said.subscribe() }];
         Some(Wait { leases: self.clone(), mounts })
     }
 
@@ -409,6 +427,7 @@ impl Leases {
         }
         let now = Instant::now();
         let mut state = self.state.lock();
+        let ask = state.next_ask();
         let State { mounts, recent, number, bells, .. } = &mut *state;
         *number += 1;
         if recent.len() >= RECENT_MAX {
@@ -423,14 +442,15 @@ impl Leases {
             if is_own || told.is_over(now) {
                 continue;
             }
-            let seq = if told.folders.has_any(touched) || told.before.has_any(touched) {
+            let ask = if told.folders.has_any(touched) || told.before.has_any(touched) {
+                let touched = told.before.with(told.folders.with(touched));
                 told.folders.take_back(touched);
                 told.before.take_back(touched);
-                told.owes((change.seq, touched), now, bells.get(mount));
-                change.seq
-            } else if let Some(seq) = told.owed_of(touched) {
+                told.owes(Owed { ask, seq: change.seq, touched: touched.clone() }, now, bells.get(mount));
+                ask
+            } else if let Some(ask) = told.asked_of(touched) {
                 // It was told, and may not have heard yet.
-                seq
+                ask
             } else {
                 continue;
             };
@@ -438,7 +458,7 @@ impl Leases {
                 // It has to look again, and has the answer to know that by.
                 continue;
             }
-            waits.push(Waited { mount: *mount, born: told.born, seq, said: told.said.subscribe() });
+            waits.push(Waited { mount: *mount, born: told.born, ask, said: told.said.subscribe() });
         }
         drop(state);
         if waits.is_empty() {
@@ -460,9 +480,16 @@ impl Leases {
         bell
     }
 
-    /// The count of the space's changes of which others wait for a mount to say that it has heard of them.
-    pub fn owed(&self, mount: Mount) -> Option<i64> {
-        self.state.lock().mounts.get(&mount)?.outstanding.back().map(|owed| owed.seq)
+    /// All that others wait for a mount to say that it has heard of, if it was asked about some of it after this number.
+    pub fn owed(&self, mount: Mount, after: u64) -> Option<Owed> {
+        let state = self.state.lock();
+        let outstanding = &state.mounts.get(&mount)?.outstanding;
+        let mut all = outstanding.back().filter(|last| last.owed.ask > after)?.owed.clone();
+        for earlier in outstanding.iter().rev().skip(1) {
+            all.seq = all.seq.max(earlier.owed.seq);
+            all.touched.join(&earlier.owed.touched);
+        }
+        Some(all)
     }
 
     /// Whether a mount hears of what it was answered about.

@@ -176,6 +176,13 @@ impl Touched {
             *self = Self::All;
         }
     }
+
+    pub(crate) fn join(&mut self, other: &Self) {
+        match other {
+            Self::Folders(folders) => self.add(folders.iter().copied()),
+            Self::All => *self = Self::All,
+        }
+    }
 }
 
 impl Default for Touched {

@@ -25,10 +25,18 @@ fn of(folders: impl IntoIterator<Item = i64>) -> Touched {
     Touched::Folders(folders.into_iter().map(NodeId).collect::<BTreeSet<_>>())
 }
 
-/// The next word of a mount.
+/// The next word of a mount: it has heard of what it was asked about up to this change.
 fn hears(leases: &Leases, mount: Mount, seq: i64, forgot: bool) -> bool {
-    let number = leases.state.lock().mounts.get(&mount).map_or(0, |told| told.word) + 1;
-    leases.hear(mount, 10 * mount.number, Word { number, seq, forgot })
+    let word = leases.state.lock().mounts.get(&mount).map(|told| {
+        let asked = told.outstanding.iter().map(|it| &it.owed).filter(|owed| owed.seq <= seq);
+        Word { number: told.word + 1, heard: asked.map(|owed| owed.ask).max().unwrap_or(0), forgot }
+    });
+    leases.hear(mount, 10 * mount.number, word.unwrap_or(Word { number: 1, heard: 0, forgot }))
+}
+
+/// Up to which change it is to hear of all.
+fn owed(leases: &Leases, mount: Mount) -> Option<i64> {
+    leases.owed(mount, 0).map(|owed| owed.seq)
 }
 
 fn grant(leases: &Arc<Leases>, mount: Mount, folder: i64) {
@@ -68,18 +76,21 @@ async fn who_was_told_of_a_folder_is_waited_for_once() {
     assert!(changed(&leases, elsewhere, Touched::All).is_none(), "another space");
     let mut wait = Box::pin(changed(&leases, by(20, 4), of([5, 6])).expect("one was told").over());
     assert!(waits(&mut wait).await);
-    assert_eq!((leases.owed(ONE), leases.owed(OTHER)), (Some(4), None));
+    assert_eq!((owed(&leases, ONE), owed(&leases, OTHER)), (Some(4), None));
     let mut next = Box::pin(changed(&leases, by(20, 5), of([5])).expect("it has not heard of it yet").over());
     assert!(changed(&leases, by(20, 6), of([7])).is_none(), "nor was it told of this");
     assert!(hears(&leases, ONE, 3, false) && waits(&mut wait).await, "that is of before");
     assert!(hears(&leases, ONE, 4, true) && !waits(&mut wait).await && !waits(&mut next).await);
-    assert_eq!(leases.owed(ONE), None);
+    assert_eq!(owed(&leases, ONE), None);
     assert!(changed(&leases, by(20, 7), of([5])).is_none(), "it was told once, and believes nothing of it");
     grant(&leases, ONE, 5);
     assert!(changed(&leases, by(0, 8), Touched::All).is_some(), "it asked again");
     assert!(hears(&leases, ONE, 8, true) && hears(&leases, OTHER, 8, true));
     assert!(changed(&leases, by(0, 9), Touched::All).is_none(), "each was told of it");
-    assert!(!leases.hear(ONE, 10, Word { number: 3, seq: 9, forgot: true }), "a word from before the last one");
+    assert!(
+        !leases.hear(ONE, 10, Word { number: 3, heard: u64::MAX, forgot: true }),
+        "a word from before the last one"
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -129,7 +140,7 @@ async fn an_answer_waits_until_its_mount_has_heard_of_what_it_missed() {
     let mut wait = Box::pin(leases.grant(ONE, [NodeId(5)], mark).expect("what is read may be of before").over());
     assert!(waits(&mut wait).await);
     bell.notified().await;
-    assert_eq!(leases.owed(ONE), Some(1));
+    assert_eq!(owed(&leases, ONE), Some(1));
     assert!(hears(&leases, ONE, 1, true) && !waits(&mut wait).await);
     let mark = leases.mark(ONE, 10);
     assert!(changed(&leases, by(10, 2), Touched::All).is_none());
@@ -157,10 +168,38 @@ async fn what_a_mount_has_forgotten_is_not_waited_for() {
         grant(&leases, ONE, folder);
     }
     assert!(changed(&leases, by(0, 3), of([7])).is_some(), "too many to be counted: it hears of all");
+    assert_eq!(leases.owed(ONE, 0).map(|owed| owed.touched), Some(Touched::All), "and forgets all");
     assert!(hears(&leases, ONE, 3, true));
-    assert!(changed(&leases, by(0, 4), of([7])).is_some(), "of since its last word");
-    assert!(hears(&leases, ONE, 4, true));
-    assert!(changed(&leases, by(0, 5), of([7])).is_none());
+    assert!(changed(&leases, by(0, 4), of([7])).is_none());
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_hears_of_a_folder_goes_on_believing_of_others_and_is_told_of_all_that_it_has_not_heard_of() {
+    let leases = Arc::<Leases>::default();
+    let what = |after: u64| leases.owed(ONE, after).map(|owed| (owed.seq, owed.touched));
+    assert!(hears(&leases, ONE, 0, false));
+    let mark = leases.mark(ONE, 10);
+    for folder in 5..8 {
+        grant(&leases, ONE, folder);
+    }
+    let mut first = Box::pin(changed(&leases, by(0, 1), of([5])).expect("was told").over());
+    let asked = leases.owed(ONE, 0).expect("is asked").ask;
+    assert_eq!((what(0), what(asked)), (Some((1, of([5]))), None));
+    advance(GRAIN).await;
+    // Of before that, and asked about after it: heard of by the first number alone, the answer would be believed.
+    assert!(changed(&leases, by(0, 2), of([9])).is_none());
+    let mut answer = Box::pin(leases.grant(ONE, [NodeId(9)], mark).expect("it missed one").over());
+    assert_eq!(what(asked), Some((2, of([5, 9]))));
+    let word = Word { number: 2, heard: asked, forgot: false };
+    assert!(leases.hear(ONE, 10, word) && !waits(&mut first).await && waits(&mut answer).await);
+    assert_eq!(what(0), Some((2, of([9]))));
+    assert!(hears(&leases, ONE, 2, false) && !waits(&mut answer).await);
+    // It was told of one, and is waited for because of the others.
+    assert!(changed(&leases, by(0, 3), of([5])).is_none());
+    assert!(changed(&leases, by(0, 4), of([6, 7])).is_some());
+    assert_eq!(what(0), Some((4, of([6, 7]))));
+    assert!(changed(&leases, by(0, 5), of([9])).is_some(), "within the same moment");
+    assert_eq!(what(0), Some((5, of([6, 7, 9]))));
 }
 
 #[tokio::test(start_paused = true)]

@@ -7,7 +7,7 @@ use super::Shared;
 use crate::wire::{self, ANSWER_BYTES_MAX, EVENTS_LAST, Event};
 use bytes::BytesMut;
 use futures_util::StreamExt;
-use holdfast_base::{Error, Result};
+use holdfast_base::{Error, NodeId, Result};
 use holdfast_drive::Change;
 use http_body_util::BodyStream;
 use hyper::body::Incoming;
@@ -82,18 +82,19 @@ impl Stream {
             Event::Own(seq) if self.voice == shared.voice.now() => self.told = self.told.max(Some(seq)),
             // Nothing of what is known.
             Event::Past(seq) => self.told = self.told.max(Some(seq)),
-            Event::Asked(seq) => {
+            Event::Asked(ask, seq, folders) => {
                 self.told = self.told.max(Some(seq));
-                shared.forget(Some(seq));
+                shared.forget(folders.as_deref(), Some(seq));
+                shared.word.hears(ask);
                 shared.word.is_due();
             }
             Event::Changed(seq) | Event::Own(seq) => {
                 self.told = self.told.max(Some(seq));
-                shared.forget(Some(seq));
+                shared.forget(None, Some(seq));
             }
             Event::Gap => {
                 self.told = None;
-                shared.forget(None);
+                shared.forget(None, None);
             }
         }
     }
@@ -126,7 +127,7 @@ pub(super) async fn listen(shared: Arc<Shared>) {
 async fn follow(shared: &Shared, mut stream: Stream) -> Result<()> {
     shared.names.trust(true);
     // What was known is forgotten, whatever there was before.
-    shared.word.begins(stream.begun);
+    shared.word.begins();
     shared.word.is_due();
     *shared.away_since.lock() = None;
     shared.tell(None);
@@ -157,7 +158,7 @@ async fn follow(shared: &Shared, mut stream: Stream) -> Result<()> {
         }
         let Some(next) = next else { return Ok(()) };
         if !stream.reaches(&next) {
-            shared.forget(None);
+            shared.forget(None, None);
         }
         stream = next;
     }
@@ -172,10 +173,9 @@ async fn of(stream: &mut Option<Stream>, shared: &Shared) -> Result<Option<Event
 }
 
 impl Shared {
-    /// What is known is believed no more, whatever changed up to a count; whoever listens is told.
-    fn forget(&self, seq: Option<i64>) {
-        self.names.hear();
-        self.word.hears(seq);
+    /// What is known of these folders, or of all, is believed no more, whatever changed up to a count; whoever listens is told.
+    fn forget(&self, folders: Option<&[NodeId]>, seq: Option<i64>) {
+        self.names.hear(folders);
         self.tell(seq);
     }
 

@@ -1,7 +1,7 @@
 //! Names and attributes that were asked before, or that this mount made.
 //!
-//! They are believed while the stream of changes is alive, and for sure while the server takes this mount's word for what it has [heard of](super::word): else whoever opens a file asks. None of them any more after somebody else changed the space. A count grows each time;
-//! an answer is remembered only if the count is what it was when the question was sent ([`Mark`]), so nothing of before a change is ever put back.
+//! They are believed while the stream of changes is alive, and for sure while the server takes this mount's word for what it has [heard of](super::word): else whoever opens a file asks. None of a folder any more after somebody else changed anything in it, and none at all where it is not known in which. A count grows each time;
+//! an answer is remembered only if nothing of its folder was changed since the question was sent ([`Mark`]), so nothing of before a change is ever put back.
 //!
 //! What this mount changes, it knows by itself ([`Names::begin`]): when a change was answered, the answer is what is known. Two that overlap, and a question
 //! that was under way meanwhile, leave nothing behind: which came first is not known. A change whose end is not known is treated as somebody else's,
@@ -20,7 +20,7 @@ pub(super) use sure::{Say, Until};
 use super::voice::Voice;
 use holdfast_base::limits::PATH_DEPTH_MAX;
 use holdfast_base::{NodeId, NodeName};
-use holdfast_drive::Entry;
+use holdfast_drive::{Entry, NodeKind};
 use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -40,6 +40,8 @@ const FOLDERS_MAX: usize = 256;
 const MISSES: u32 = 3;
 /// Nodes of which it is remembered by which folder they were recalled: 32 MiB.
 const RECALLED_MAX: usize = 1 << 20;
+/// Folders of which it is remembered when others changed them; at this many, all may have been.
+const CHANGED_MAX: usize = 8 << 10;
 /// Time between two such questions: in a space that others change all the time, each is soon worth nothing.
 const LIST_AGAIN: Duration = Duration::from_secs(2);
 
@@ -95,6 +97,10 @@ struct Known {
     /// When anything was asked here last.
     used: Instant,
     count: u64,
+    /// The count when all was forgotten last.
+    forgotten: u64,
+    /// Folders that others changed since, each with the count of that.
+    changed_by_others: HashMap<NodeId, u64>,
     /// Own changes that began or ended.
     own: u64,
     /// For each place, the last of those.
@@ -146,6 +152,8 @@ impl Known {
             word: None,
             used: Instant::now(),
             count: 0,
+            forgotten: 0,
+            changed_by_others: HashMap::new(),
             own: 0,
             changed: vec![0; PLACES],
             cleared: 0,
@@ -203,21 +211,42 @@ impl Known {
         Mark { count: self.count, own: self.own, cleared: self.cleared }
     }
 
-    /// Whether what was learnt at this count is believed.
-    const fn holds(&self, learnt: u64) -> bool {
-        learnt == self.count && self.trusted
+    /// All that is known is believed no more.
+    fn forget(&mut self) {
+        self.count += 1;
+        self.forgotten = self.count;
+        self.changed_by_others.clear();
     }
 
-    /// Whether nobody changed what this is about since a mark, neither others nor this mount.
-    fn is_since(&self, mark: Mark, about: &About) -> bool {
-        self.holds(mark.count) && self.changed[about.place()] <= mark.own
+    /// The count since which nothing of a folder has changed.
+    fn since(&self, folder: NodeId) -> u64 {
+        self.changed_by_others.get(&folder).map_or(self.forgotten, |changed| self.forgotten.max(*changed))
     }
 
-    /// A member of a folder, of what was learnt at counts that are good.
-    fn member(&self, folder: NodeId, name: &NodeName, good: impl Fn(u64) -> bool) -> Member {
+    /// Whether what was learnt of a folder at this count is believed.
+    fn holds(&self, learnt: u64, folder: NodeId) -> bool {
+        self.trusted && learnt != NEVER && learnt >= self.since(folder)
+    }
+
+    /// The same of an entry, which changes with its folder and, if it is one, with its members.
+    fn holds_entry(&self, learnt: u64, entry: &Entry) -> bool {
+        let own = (entry.node.kind == NodeKind::Folder).then_some(entry.node.id);
+        let of = entry.node.parent.into_iter().chain(own).map(|folder| self.since(folder)).max();
+        self.trusted && learnt != NEVER && learnt >= of.unwrap_or(self.forgotten)
+    }
+
+    /// Whether this mount has not changed what this is about since a mark.
+    fn is_own_since(&self, mark: Mark, about: &About) -> bool {
+        self.changed[about.place()] <= mark.own
+    }
+
+    /// A member of a folder, of what is believed or of all that is known.
+    fn member(&self, folder: NodeId, name: &NodeName, is_believed: bool) -> Member {
+        let good = |learnt: u64| !is_believed || self.holds(learnt, folder);
         match self.members.get(&(folder, name.clone())) {
             Some((learnt, Some(node))) if good(*learnt) => {
-                let entry = self.entries.get(node).filter(|(learnt, _)| good(*learnt));
+                let entry = self.entries.get(node);
+                let entry = entry.filter(|(learnt, entry)| !is_believed || self.holds_entry(*learnt, entry));
                 entry.map_or(Member::Unknown, |(_, entry)| Member::Is(entry.clone()))
             }
             Some((learnt, None)) if good(*learnt) => Member::IsNone,
@@ -226,10 +255,11 @@ impl Known {
         }
     }
 
-    /// What was learnt of a node, or of a file by its number, at counts that are good.
-    fn of(&self, node: NodeId, good: impl Fn(u64) -> bool) -> Option<&Entry> {
+    /// What was learnt of a node, or of a file by its number: what is believed, or all that is known.
+    fn of(&self, node: NodeId, is_believed: bool) -> Option<&Entry> {
         let ids = std::iter::once(node).chain(self.numbers.get(&node).copied());
-        let mut found = ids.filter_map(|id| self.entries.get(&id)).filter(|(learnt, _)| good(*learnt));
+        let found = ids.filter_map(|id| self.entries.get(&id));
+        let mut found = found.filter(|(learnt, entry)| !is_believed || self.holds_entry(*learnt, entry));
         found.find(|(_, entry)| entry.node.id == node || entry.number() == node).map(|(_, entry)| entry)
     }
 
@@ -249,24 +279,15 @@ impl Known {
         }
     }
 
-    /// The count at which an answer is learnt; none if this mount changed what it is about meanwhile. What others may have changed meanwhile is good
-    /// enough for when the server is away.
-    fn at(&self, mark: Mark, about: &About) -> Option<u64> {
-        let at = if self.holds(mark.count) { mark.count } else { NEVER };
-        (self.changed[about.place()] <= mark.own).then_some(at)
-    }
-
-    /// Whether what is learnt at a count may take the place of what is there: not of what is believed, if it is not.
-    fn may_replace(&self, there: Option<u64>, at: u64) -> bool {
-        at != NEVER || !there.is_some_and(|learnt| self.holds(learnt))
-    }
-
+    /// Remembers an answer, unless this mount changed what it is about meanwhile. What others may have changed meanwhile is good enough for when the server is away, but
+    /// takes no place of what is believed.
     fn learn(&mut self, mark: Mark, entry: &Entry) {
-        let at = self.at(mark, &About::Entry(entry.node.id));
-        let there = self.entries.get(&entry.node.id).map(|(learnt, _)| *learnt);
-        if let Some(at) = at.filter(|at| self.may_replace(there, *at)) {
+        let is_of_now = self.holds_entry(mark.count, entry);
+        let is_better =
+            || !self.entries.get(&entry.node.id).is_some_and(|(learnt, there)| self.holds_entry(*learnt, there));
+        if self.is_own_since(mark, &About::Entry(entry.node.id)) && (is_of_now || is_better()) {
             self.make_room();
-            self.keep(at, entry);
+            self.keep(if is_of_now { self.count } else { NEVER }, entry);
         }
     }
 
@@ -274,20 +295,28 @@ impl Known {
         if let Some(entry) = found {
             self.learn(mark, entry);
         }
-        let (key, at) = ((folder, name.clone()), self.at(mark, &About::Name(folder, name.clone())));
-        let there = self.members.get(&key).map(|(learnt, _)| *learnt);
-        if let Some(at) = at.filter(|at| self.may_replace(there, *at)) {
+        let (key, is_of_now) = ((folder, name.clone()), self.holds(mark.count, folder));
+        let is_better = || !self.members.get(&key).is_some_and(|(learnt, _)| self.holds(*learnt, folder));
+        if self.is_own_since(mark, &About::Name(folder, name.clone())) && (is_of_now || is_better()) {
             self.make_room();
             self.learnt_of(folder, found.is_none().then_some(name));
-            self.members.insert(key, (at, found.map(|entry| entry.node.id)));
+            self.members.insert(key, (if is_of_now { self.count } else { NEVER }, found.map(|entry| entry.node.id)));
         }
+    }
+
+    /// The count at which it is learnt what a name is after a change of this mount.
+    fn learnt_name(&self, mark: Mark, folder: NodeId, name: &NodeName) -> u64 {
+        let is_known = self.holds(mark.count, folder) && self.is_own_since(mark, &About::Name(folder, name.clone()));
+        if is_known { self.count } else { NEVER }
     }
 
     /// The count at which what came of a change is learnt.
     fn learnt(&self, mark: Mark, entry: &Entry) -> u64 {
         let name = entry.node.parent.zip(NodeName::new(&entry.node.name).ok());
-        let name = name.is_none_or(|(folder, name)| self.is_since(mark, &About::Name(folder, name)));
-        if name && self.is_since(mark, &About::Entry(entry.node.id)) { self.count } else { NEVER }
+        let is_known = name.is_none_or(|(folder, name)| self.learnt_name(mark, folder, &name) != NEVER)
+            && self.holds_entry(mark.count, entry)
+            && self.is_own_since(mark, &About::Entry(entry.node.id));
+        if is_known { self.count } else { NEVER }
     }
 
     /// What this is about is to be asked for.
@@ -326,16 +355,23 @@ impl Names {
     /// Something changed here: what is known is believed no more, except while the server is away.
     pub(super) fn forget(&self) {
         let mut known = self.known.lock();
-        known.count += 1;
+        known.forget();
         known.changes += 1;
     }
 
-    /// The same by somebody else.
-    pub(super) fn hear(&self) {
+    /// The same by somebody else; in these folders alone, if they are known.
+    pub(super) fn hear(&self, folders: Option<&[NodeId]>) {
         let mut known = self.known.lock();
-        known.count += 1;
         known.changes += 1;
-        known.told += 1;
+        let folders = folders.filter(|folders| known.changed_by_others.len() + folders.len() <= CHANGED_MAX);
+        let Some(folders) = folders else {
+            known.forget();
+            known.told += 1;
+            return;
+        };
+        known.count += 1;
+        let count = known.count;
+        known.changed_by_others.extend(folders.iter().map(|folder| (*folder, count)));
     }
 
     /// A change of this mount has an end that is not known: it may happen yet, and is somebody else's then.
@@ -354,7 +390,7 @@ impl Names {
     /// Whether the stream of changes is alive from now on.
     pub(super) fn trust(&self, trusted: bool) {
         let mut known = self.known.lock();
-        known.count += 1;
+        known.forget();
         known.told += 1;
         known.trusted = trusted;
         // The next server may be another.
@@ -377,12 +413,12 @@ impl Names {
     pub(super) fn entry(&self, node: NodeId) -> Option<Entry> {
         let mut known = self.known.lock();
         known.used = Instant::now();
-        known.of(node, |learnt| known.holds(learnt)).cloned()
+        known.of(node, true).cloned()
     }
 
     /// An entry as it was when it was last asked for.
     pub(super) fn entry_before(&self, node: NodeId) -> Option<Entry> {
-        self.known.lock().of(node, |_| true).cloned()
+        self.known.lock().of(node, false).cloned()
     }
 
     /// A node and the folders above it, each as it was when it was last asked for.
@@ -391,7 +427,7 @@ impl Names {
         let mut way = Vec::new();
         let mut next = Some(node);
         while let Some(node) = next.filter(|_| way.len() <= PATH_DEPTH_MAX) {
-            let entry = known.of(node, |_| true).cloned();
+            let entry = known.of(node, false).cloned();
             next = entry.as_ref().and_then(|entry| entry.node.parent);
             way.push((node, entry));
         }
@@ -402,7 +438,7 @@ impl Names {
     pub(super) fn lookup(&self, folder: NodeId, name: &NodeName) -> Member {
         let mut known = self.known.lock();
         known.used = Instant::now();
-        match known.member(folder, name, |learnt| known.holds(learnt)) {
+        match known.member(folder, name, true) {
             // It may be there by now, and nobody would ask for it.
             Member::IsNone if known.is_loose() && !known.believes_free => Member::Unknown,
             member => member,
@@ -418,7 +454,7 @@ impl Names {
             // All members were listed later, and it was not among them.
             return Member::IsNone;
         }
-        known.member(folder, name, |_| true)
+        known.member(folder, name, false)
     }
 
     /// Remembers an entry.
@@ -450,9 +486,8 @@ impl Names {
             known.learn_name(mark, folder, &name, Some(entry));
             to = Some(name);
         }
-        let Some(begun) = begun.filter(|begun| known.holds(begun.count) && known.cleared == begun.cleared) else {
-            return;
-        };
+        let is_whole = |begun: &Mark| known.holds(begun.count, folder) && known.cleared == begun.cleared;
+        let Some(begun) = begun.filter(is_whole) else { return };
         if last {
             known.complete.insert(folder, begun.count);
         } else if let Some(to) = to {
@@ -469,7 +504,7 @@ impl Names {
         if known.missed.len() >= FOLDERS_MAX {
             known.missed.clear();
         }
-        let count = known.count;
+        let count = known.since(folder);
         let missed = known.missed.entry(folder).or_default();
         *missed = if missed.0 == count { (count, missed.1.saturating_add(1)) } else { (count, 1) };
         let is_time = missed.1 == MISSES && known.list_again <= Instant::now();
@@ -486,7 +521,8 @@ impl Names {
             About::Entry(node) => known.entries.get(node),
             About::Name(..) => None,
         });
-        let before = entries.filter(|(learnt, _)| known.holds(*learnt)).map(|(_, entry)| entry.clone()).collect();
+        let before = entries.filter(|(learnt, entry)| known.holds_entry(*learnt, entry));
+        let before = before.map(|(_, entry)| entry.clone()).collect();
         known.touch(&about);
         let mark = known.mark();
         drop(known);

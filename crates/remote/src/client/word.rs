@@ -1,6 +1,6 @@
 //! Telling the server what was heard of, without which nothing is believed for sure: the client's end of the leases ([`holdfast_drive::engine::Believer`]).
 //!
-//! Each second, and at once where others wait for it, this mount says up to which of the space's changes it has heard of all. It may believe what it knows for [`TERM`] from when
+//! Each second, and at once where others wait for it, this mount says up to which number it has heard of all that it was asked about. It may believe what it knows for [`TERM`] from when
 //! it *sent* such a word that the server took. If that is over before the next one was taken, the server may have given it up: then what was known before is forgotten
 //! first. A server that nobody's word makes wait (it is older than that, or one of several nodes) says so, and then files are asked about whenever they are opened.
 
@@ -11,7 +11,7 @@ use holdfast_base::Result;
 use holdfast_drive::ShownBy;
 use holdfast_drive::engine::BELIEF_TERM as TERM;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use tokio::sync::{Mutex, Notify};
 use tokio::time::{sleep, timeout};
@@ -24,8 +24,8 @@ const LEAVE: Duration = Duration::from_secs(1);
 /// What is to be told.
 #[derive(Default)]
 pub(super) struct Word {
-    /// Up to which count all changes were heard of.
-    heard: AtomicI64,
+    /// Up to which number all was heard of that the server asked about.
+    heard: AtomicU64,
     now: Notify,
     /// Who may have to take something back before that.
     pub(super) shown_by: ShownBy,
@@ -34,14 +34,14 @@ pub(super) struct Word {
 }
 
 impl Word {
-    /// All that was known is forgotten, with all changes up to this count; of a server that may be another.
-    pub(super) fn begins(&self, seq: Option<i64>) {
-        self.heard.store(seq.unwrap_or(0), Ordering::Release);
+    /// All that was known is forgotten, and the server may be another, which has asked nothing yet.
+    pub(super) fn begins(&self) {
+        self.heard.store(0, Ordering::Release);
     }
 
-    /// All changes up to this count were heard of, if it is known.
-    pub(super) fn hears(&self, seq: Option<i64>) {
-        self.heard.fetch_max(seq.unwrap_or(0), Ordering::AcqRel);
+    /// What the server asked about with this number is forgotten.
+    pub(super) fn hears(&self, ask: u64) {
+        self.heard.fetch_max(ask, Ordering::AcqRel);
     }
 
     /// It is to be told at once.

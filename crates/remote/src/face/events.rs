@@ -13,8 +13,8 @@ use crate::wire::{self, Event};
 use bytes::Bytes;
 use futures_util::{Stream, stream};
 use holdfast_base::{Error, Result, SpaceId};
-use holdfast_drive::Change;
-use holdfast_drive::engine::Believer;
+use holdfast_drive::engine::{Believer, Owed};
+use holdfast_drive::{Change, Touched};
 use http_body::Frame;
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -35,8 +35,8 @@ struct Listener {
     changes: broadcast::Receiver<Change>,
     stopping: watch::Receiver<bool>,
     believer: Option<(Believer, Arc<Notify>)>,
-    /// The count that it was last asked for its word about.
-    asked: i64,
+    /// By which number it was asked for its word last.
+    asked: u64,
     /// The count of changes that it need not be told of, if that is not told yet.
     past: Option<i64>,
     is_over: bool,
@@ -87,8 +87,8 @@ impl Listener {
             if self.is_over {
                 return None;
             }
-            if let Some(seq) = self.owed() {
-                return Some(Event::Asked(seq));
+            if let Some(asked) = self.owed() {
+                return Some(asked);
             }
             let rings = async {
                 match &self.believer {
@@ -123,12 +123,16 @@ impl Listener {
         }
     }
 
-    /// The count that others wait for it to have heard of, if it was not asked yet.
-    fn owed(&mut self) -> Option<i64> {
+    /// What others wait for it to have heard of, if it was not asked yet.
+    fn owed(&mut self) -> Option<Event> {
         let (believer, _) = self.believer.as_ref()?;
-        let seq = believer.owed().filter(|seq| *seq > self.asked)?;
-        self.asked = seq;
-        Some(seq)
+        let Owed { ask, seq, touched } = believer.owed(self.asked)?;
+        self.asked = ask;
+        let folders = match touched {
+            Touched::Folders(folders) => Some(folders.into_iter().collect()),
+            Touched::All => None,
+        };
+        Some(Event::Asked(ask, seq, folders))
     }
 
     /// Of changes that wait, one stands for all.

@@ -80,8 +80,8 @@ pub(super) async fn operate(seat: &Seat, call: Call, mut body: ContentStream) ->
         }
         Call::Locks() => tree.has_locks().await.map(done),
         Call::Operations() => Ok(done(Call::LAST)),
-        Call::Heard(number, seq, forgot) => {
-            Ok(done(tree.believes().map(|believer| believer.hear(Word { number, seq, forgot }))))
+        Call::Heard(number, heard, forgot) => {
+            Ok(done(tree.believes().map(|believer| believer.hear(Word { number, heard, forgot }))))
         }
         Call::Forgot(number) => {
             if let Some(believer) = tree.believes() {

@@ -170,16 +170,16 @@ calls! {
     48 ApplyWith(space: SpaceId, batch: Batch, durable: Durable);
     /// Which changes of a journal the space has, by their numbers, as many as a batch has at most; answers true or false for each.
     49 Answered(space: SpaceId, journal: [u8; 16], numbers: Vec<u64>);
-    /// The mount says what it has heard of, each time with a greater number: all changes up to this count; and whether it has forgotten all since the last such word was answered. Answers whether it may believe for
-    /// [`TERM`](holdfast_drive::engine::BELIEF_TERM) from when it sent this; none if nobody waits for it to hear of changes.
-    50 Heard(number: u64, seq: i64, forgot: bool);
-    /// The mount believes nothing any more, by a number as above. Answers none.
+    /// The mount believes nothing any more, by a number as of [`Self::Heard`]. Answers none.
     51 Forgot(number: u64);
+    /// The mount says what it has heard of, each time with a greater number: all up to this [`Event::Asked`]; and whether it has forgotten all since the last such word was answered. Answers whether it may believe for
+    /// [`TERM`](holdfast_drive::engine::BELIEF_TERM) from when it sent this; none if nobody waits for it to hear of changes.
+    52 Heard(number: u64, asked: u64, forgot: bool);
 }
 
 impl Call {
     /// The number of the last operation.
-    pub const LAST: u64 = 51;
+    pub const LAST: u64 = 52;
     /// That of [`Self::Answered`]: a server that knows it takes what waits in a spool.
     pub(crate) const ANSWERED: u64 = 49;
 }
@@ -300,7 +300,7 @@ record! {
 }
 
 /// What a client that listens is told.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Event {
     /// Nothing happened, and the server is there.
     Beat,
@@ -311,8 +311,8 @@ pub enum Event {
     /// The same as [`Self::Changed`], by the mount that listens and nobody else; and at the beginning of a stream, with the count after which no change is
     /// missed.
     Own(i64),
-    /// The same as [`Self::Changed`], and others wait for the mount's word that it has heard of it ([`Call::Heard`]).
-    Asked(i64),
+    /// The same as [`Self::Changed`], in these folders if it names any; and others wait for the mount's word that it has heard of it ([`Call::Heard`]), by the first number.
+    Asked(u64, i64, Option<Vec<NodeId>>),
     /// A sign of life, with the count of changes of which none was about anything that the mount was answered about since it was last told of one.
     Past(i64),
 }
@@ -324,18 +324,30 @@ impl Value for Event {
             Self::Changed(seq) => (1_u64, Some(*seq)).put(out),
             Self::Gap => (2_u64, None::<i64>).put(out),
             Self::Own(seq) => (3_u64, Some(*seq)).put(out),
-            Self::Asked(seq) => (4_u64, Some(*seq)).put(out),
             Self::Past(seq) => (5_u64, Some(*seq)).put(out),
+            Self::Asked(ask, seq, folders) => {
+                out.array(2);
+                6_u64.put(out);
+                out.array(3);
+                ask.put(out);
+                seq.put(out);
+                folders.put(out);
+            }
         }
     }
 
     fn get(from: &mut Reader<'_>) -> Result<Self> {
-        match <(u64, Option<i64>)>::get(from)? {
+        from.array_of(2)?;
+        let number = u64::get(from)?;
+        if number == 6 {
+            let (ask, seq, folders) = Value::get(from)?;
+            return Ok(Self::Asked(ask, seq, folders));
+        }
+        match (number, Option::get(from)?) {
             (0, None) => Ok(Self::Beat),
             (1, Some(seq)) => Ok(Self::Changed(seq)),
             (2, None) => Ok(Self::Gap),
             (3, Some(seq)) => Ok(Self::Own(seq)),
-            (4, Some(seq)) => Ok(Self::Asked(seq)),
             (5, Some(seq)) => Ok(Self::Past(seq)),
             _ => Err(unknown()),
         }

@@ -170,8 +170,9 @@ fn the_bytes_of_version_1_stay_what_they_are() {
     assert_eq!(hex(&frame(&Call::Hello())), "000000028100");
     assert_eq!(hex(&frame(&Call::Lookup(NodeId(300), name("ab")))), "00000008830219012c626162");
     assert_eq!(hex(&frame(&Event::Changed(5))), "00000003820105");
-    assert_eq!(hex(&frame(&Event::Asked(5))), "00000003820405");
     assert_eq!(hex(&frame(&Event::Past(5))), "00000003820505");
+    assert_eq!(hex(&frame(&Event::Asked(7, 5, Some(vec![NodeId(3)])))), "0000000782068307058103");
+    assert_eq!(hex(&frame(&Event::Asked(7, 5, None))), "000000068206830705f6");
     let entry = Entry {
         node: Node {
             id: NodeId(2),

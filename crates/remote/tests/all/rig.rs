@@ -182,7 +182,7 @@ async fn serve(face: WireFace, who: Arc<Session>, harm: Arc<Harm>) -> SocketAddr
 /// Whether a call begins with this that says what a mount has heard of: each says so every second, whatever else it does.
 fn is_word(first: &Result<Frame<Bytes>, hyper::Error>) -> bool {
     let call = first.as_ref().ok().and_then(Frame::data_ref);
-    call.and_then(|call| call.get(5..7)).is_some_and(|number| matches!(number, [0x18, 50]))
+    call.and_then(|call| call.get(5..7)).is_some_and(|number| matches!(number, [0x18, 52]))
 }
 
 /// A call as a server sees it that knows the operations below this number: the others are none.

@@ -2,7 +2,7 @@
 
 use super::EngineTree;
 use holdfast_base::NodeId;
-use holdfast_meta::leases::{Leases, Mark, Mount, Word};
+use holdfast_meta::leases::{Leases, Mark, Mount, Owed, Word};
 use holdfast_meta::{Entry, NodeKind};
 use std::sync::Arc;
 use tokio::sync::Notify;
@@ -36,9 +36,9 @@ impl Believer {
         self.leases.bell(self.mount)
     }
 
-    /// The count that others wait for.
-    pub fn owed(&self) -> Option<i64> {
-        self.leases.owed(self.mount)
+    /// What others wait for: [`Leases::owed`].
+    pub fn owed(&self, after: u64) -> Option<Owed> {
+        self.leases.owed(self.mount, after)
     }
 }
 

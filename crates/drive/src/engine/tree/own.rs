@@ -59,19 +59,19 @@ impl Own {
         let _ = self.changes.send(Change { space: self.mount.space, since: seq, seq, by: 0 });
     }
 
-    fn says(&self, word: Word) {
+    fn says(&self, word: Word, seq: i64) {
         let until = Instant::now() + TERM;
         if !self.leases.hear(self.mount, self.voice, word) {
             if !self.leases.has(self.mount) {
                 // It is told of nothing, and has to look by itself.
-                self.tell(word.seq);
+                self.tell(seq);
             }
             return;
         }
         let before = self.state.lock().until.replace(until);
         if before.is_none_or(|before| before <= Instant::now()) {
             // It may have been given up.
-            self.tell(word.seq);
+            self.tell(seq);
         }
     }
 }
@@ -85,18 +85,18 @@ impl Drop for Own {
 /// Hears of changes for as long as the mount is there.
 async fn listen(own: Weak<Own>) {
     let Some(bell) = own.upgrade().map(|own| own.leases.bell(own.mount)) else { return };
-    let mut seq = 0;
+    let (mut heard, mut seq) = (0, 0);
     for number in 1.. {
         if number > 1 {
             let _ = timeout(EVERY, bell.notified()).await;
         }
         let Some(own) = own.upgrade() else { return };
-        let owed = own.leases.owed(own.mount);
-        if let Some(owed) = owed {
-            seq = owed;
+        let owed = own.leases.owed(own.mount, heard);
+        if let Some(owed) = &owed {
+            (heard, seq) = (owed.ask, owed.seq);
             own.tell(seq);
         }
         own.shown_by.has_taken_back().await;
-        own.says(Word { number, seq, forgot: owed.is_some() });
+        own.says(Word { number, heard, forgot: owed.is_some() }, seq);
     }
 }

@@ -1,6 +1,6 @@
 //! Changes of this mount: what is known once they have ended.
 
-use super::{About, Mark, NEVER, Names};
+use super::{About, Mark, Names};
 use holdfast_base::{NodeId, NodeName};
 use holdfast_drive::{Entry, NodeKind};
 
@@ -32,8 +32,8 @@ impl Changing<'_> {
         let mut known = names.known.lock();
         // Where another change of this mount was under way at the same time, which came first is not known.
         let learnt: Vec<u64> = entries.iter().map(|entry| known.learnt(self.mark, entry)).collect();
-        let is_known = |key: &(NodeId, NodeName)| known.is_since(self.mark, &About::Name(key.0, key.1.clone()));
-        let learnt_free: Vec<u64> = free.iter().map(|key| if is_known(key) { known.count } else { NEVER }).collect();
+        let learnt_free: Vec<u64> =
+            free.iter().map(|(folder, name)| known.learnt_name(self.mark, *folder, name)).collect();
         known.touch(&self.about);
         known.doubt(&self.about);
         for (key, learnt) in free.iter().zip(learnt_free) {

@@ -74,7 +74,7 @@ impl Names {
         let is_anew = until.is_some() && known.is_loose();
         if is_anew {
             // It may have given this mount up.
-            known.count += 1;
+            known.forget();
             known.told += 1;
         }
         known.until = until.or(known.until);

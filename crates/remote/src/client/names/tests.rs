@@ -88,7 +88,7 @@ async fn what_is_known_is_believed_for_sure_while_the_server_takes_this_mounts_w
     assert_eq!(names.begin_word(), Say::Heard(false), "what it did itself");
     assert!(!names.end_word(None), "it was not taken");
     learn();
-    names.hear();
+    names.hear(None);
     assert_eq!((known(), names.begin_word()), (nothing, Say::Heard(true)));
     assert_eq!(names.begin_word(), Say::Heard(false), "the last was not answered: what it did there is not known");
     learn();
@@ -124,6 +124,63 @@ fn an_answer_from_before_a_change_is_not_put_back() {
     assert_eq!((names.entry(NodeId(7)), names.lookup(NodeId(1), &name)), (None, Member::Unknown));
     names.learn_name(names.mark(), NodeId(1), &name, None);
     assert_eq!(names.lookup(NodeId(1), &name), Member::IsNone, "that there is none is known, too");
+}
+
+#[test]
+fn what_others_change_in_a_folder_is_forgotten_of_that_folder_alone() {
+    let names = names();
+    believe(&names);
+    let (a, none) = (NodeName::new("a").expect("name"), NodeName::new("none").expect("name"));
+    let within = |id: i64, folder: i64, kind| {
+        let mut entry = entry(id);
+        (entry.node.parent, entry.node.kind) = (Some(NodeId(folder)), kind);
+        entry
+    };
+    let (one, other, folder) = (entry(7), within(8, 2, NodeKind::File), within(2, 1, NodeKind::Folder));
+    let learn = |mark: Mark| {
+        names.learn_page(mark, NodeId(1), None, std::slice::from_ref(&one), true);
+        names.learn_page(mark, NodeId(2), None, std::slice::from_ref(&other), true);
+        names.learn(mark, &folder);
+    };
+    // A file of each folder, that there is no other, and the second folder itself, which is in the first.
+    let known = || {
+        let is_known = |id| names.entry(NodeId(id)).is_some();
+        let whole = |folder| names.lookup(NodeId(folder), &none) == Member::IsNone;
+        [is_known(7), whole(1), is_known(8), whole(2), is_known(2)]
+    };
+    let before = names.mark();
+    learn(before);
+    assert_eq!(known(), [true; 5]);
+    let unchanged = names.unchanged();
+    names.hear(Some(&[NodeId(2)]));
+    assert_eq!(known(), [true, true, false, false, false], "a folder changes with its members");
+    assert_ne!(names.unchanged(), unchanged, "and whoever believes what was shown is told");
+    learn(before);
+    assert_eq!(known(), [true, true, false, false, false], "what was asked before says nothing of it");
+    assert_eq!(names.begin_word(), Say::Heard(false), "there is more that is known");
+    learn(names.mark());
+    names.hear(Some(&[NodeId(1)]));
+    assert_eq!(known(), [false, false, true, true, false]);
+    assert_eq!(names.list_before(NodeId(1), None, 9), Some(vec![one.clone()]), "for when the server is away");
+    // What comes late of a folder that is known whole is one of its members.
+    let late = names.mark();
+    names.hear(Some(&[NodeId(3)]));
+    learn(names.mark());
+    names.learn_name(late, NodeId(1), &a, Some(&one));
+    assert_eq!((known(), names.list_before(NodeId(1), None, 9)), ([true; 5], Some(vec![one.clone()])));
+    // One's own change in a folder that others changed something in meanwhile is asked for, in another one it is known.
+    let changes = [names.begin(about(7, &a)), names.begin(vec![About::Entry(NodeId(8))])];
+    names.hear(Some(&[NodeId(1)]));
+    let [here, there] = changes;
+    here.settle(std::slice::from_ref(&one), &[]);
+    there.settle(std::slice::from_ref(&other), &[]);
+    assert_eq!(known(), [false, false, true, true, false]);
+    // So many that they are not counted.
+    learn(names.mark());
+    assert!(!names.end_word(Some(Until::after(Duration::from_mins(1)))));
+    let many: Vec<NodeId> = (100..).take(CHANGED_MAX).map(NodeId).collect();
+    names.hear(Some(&many));
+    assert_eq!((known(), names.begin_word()), ([false; 5], Say::Heard(true)), "nothing is known");
 }
 
 #[test]

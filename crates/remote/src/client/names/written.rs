@@ -39,7 +39,7 @@ impl Names {
         if let Some(folder) = entry.node.parent {
             known.learnt_of(folder, None);
         }
-        if !known.entries.get(&entry.node.id).is_some_and(|(learnt, _)| known.holds(*learnt)) {
+        if !known.entries.get(&entry.node.id).is_some_and(|(learnt, there)| known.holds_entry(*learnt, there)) {
             known.put(NEVER, entry);
         }
     }
