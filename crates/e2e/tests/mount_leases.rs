@@ -124,6 +124,11 @@ fn open_at_once(writers: &mut [(&str, Writer<'_>)], (reader, at): (&str, &Path),
                 }
                 let before = fs::read(&file).ok();
                 assert_eq!(before.is_some(), round > 0, "{by} {way:?} {reader} {round}");
+                // Its name came with a list.
+                if round % 2 == 1 {
+                    let listed: Vec<_> = fs::read_dir(at.join(&folder))?.map(|entry| entry?.metadata()).collect();
+                    assert!(listed.into_iter().all(|metadata| metadata.is_ok()), "{by} {way:?} {reader} {round}");
+                }
                 let content = format!("{round} ").repeat(1 + round * 7_919 % 5_000);
                 let began = Instant::now();
                 writer.change(way, (&folder, round), content.as_bytes())?;
@@ -134,6 +139,18 @@ fn open_at_once(writers: &mut [(&str, Writer<'_>)], (reader, at): (&str, &Path),
             }
         }
         println!("{by} to {reader}: {} changes, the longest took {longest:?}", rounds * WAYS.len());
+    }
+    Ok(())
+}
+
+/// Makes a file, which gets another name elsewhere at once, and another file its own.
+fn make_and_rotate(writer: &mut Writer<'_>, (reader, at): (&str, &Path), rounds: usize) -> Outcome {
+    for round in 0..rounds {
+        let name = format!("made-{reader}-{round}");
+        fs::write(at.join(&name), b"mine")?;
+        writer.rename(&name, &format!("{name}.1"))?;
+        writer.write(&name, b"another")?;
+        assert_eq!(String::from_utf8_lossy(&fs::read(at.join(&name))?), "another", "{reader} {round}");
     }
     Ok(())
 }
@@ -150,6 +167,10 @@ fn who_opens_a_file_after_its_writer_was_answered_finds_what_was_written() -> Ou
     let mut writers = [("mount", Writer::Mount(one.at())), ("dav", Writer::Dav(net.client()))];
     open_at_once(&mut writers, ("two", two.at()), rounds())?;
     open_at_once(&mut writers, ("within", &within), rounds().div_ceil(2))?;
+    for (_, writer) in &mut writers {
+        make_and_rotate(writer, ("within", &within), rounds())?;
+    }
+    make_and_rotate(&mut Writer::Dav(net.client()), ("one", one.at()), rounds())?;
     net.end([one, two])
 }
 
@@ -168,6 +189,7 @@ fn so_does_who_is_far_away() -> Outcome {
     let mut writers = [("mount", Writer::Mount(one.at())), ("dav", Writer::Dav(net.client()))];
     let (near, far) = (far(&net, "near", Duration::from_millis(5))?, far(&net, "far", Duration::from_millis(100))?);
     open_at_once(&mut writers, ("near", near.at()), rounds().div_ceil(4))?;
+    make_and_rotate(&mut Writer::Dav(net.client()), ("near", near.at()), rounds())?;
     open_at_once(&mut writers, ("far", far.at()), rounds().div_ceil(8))?;
     net.end([one, near, far])
 }

@@ -8,7 +8,7 @@
 //! **No answer is overlooked.** Who answers takes the tree's number before it asks ([`Belief::turn`]), and what it told is written down after the answer is out,
 //! with that number. A change comes before that, and then the number is another one by then; or after, and then it is written down when the change is heard of.
 //! Where others wait until this mount has heard of what they change, they wait for this, too ([`Shows`]). So a name that cannot be taken back is not believed at all where others make
-//! changes, but for those in listings and of files that were made here, which are believed for a short while.
+//! changes.
 //!
 //! What programs here change the kernel knows by itself: it takes nothing from an answer that was under way meanwhile. So nothing is told for long of what was known
 //! before its request came: not of what an open file was when it was last looked at, nor of a page of a listing that an earlier request had read.
@@ -153,6 +153,11 @@ impl Belief {
     /// How long is believed what cannot be taken back.
     pub(crate) const fn short(&self) -> Duration {
         self.short
+    }
+
+    /// The same of a name.
+    pub(crate) const fn short_of_name(&self) -> Duration {
+        if self.is_kept { Duration::ZERO } else { self.short }
     }
 
     /// The kernel can be told to ask again about names.
@@ -342,14 +347,14 @@ impl Turn<'_> {
     pub(crate) fn name(&mut self, folder: INodeNo, name: &OsStr, shown: &Shown) -> (Duration, Duration) {
         match self.told(shown, Some((folder, name))) {
             LONG => (LONG, LONG),
-            short if self.belief.is_kept => (short, Duration::ZERO),
-            short => (short, short),
+            short => (short, self.belief.short_of_name()),
         }
     }
 
-    /// The same of a member that was asked for at another number of the tree, or of none.
+    /// The same of a member that was asked for at another number of the tree, or of none. There is one time for both.
     pub(crate) fn member(&mut self, asked: Option<u64>, name: (INodeNo, &OsStr), shown: &Shown) -> Duration {
-        if asked == self.at { self.told(shown, Some(name)) } else { self.belief.short }
+        let believed = if asked == self.at { self.told(shown, Some(name)) } else { self.belief.short };
+        if believed == LONG { LONG } else { self.belief.short_of_name() }
     }
 
     /// How long an inode's attributes are believed.

@@ -256,8 +256,8 @@ impl Filesystem for Face {
         match self.now(op, self.core.create(parent, name, maker(request, mode, 0), flags)) {
             Ok((attributes, handle)) => {
                 let how = self.opened(flags)(0);
-                // It is open.
-                reply.created(&self.core.belief.short(), &attributes, GENERATION, FileHandle(handle), how);
+                // It is open. There is one time for its name and its attributes.
+                reply.created(&self.core.belief.short_of_name(), &attributes, GENERATION, FileHandle(handle), how);
             }
             Err(error) => reply.error(error),
         }

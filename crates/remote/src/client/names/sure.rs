@@ -1,6 +1,7 @@
 //! For how long what is known is believed for sure: see [`super::super::word`].
 
-use super::{Known, Names};
+use super::Names;
+use super::known::Known;
 use std::time::Duration;
 use tokio::time::Instant;
 
