@@ -1,6 +1,6 @@
 //! The stream of changes of a space.
 //!
-//! It tells that something changed, not what: whoever listens forgets what it believes, unless the change was its own. Between changes there is a sign of life every
+//! It tells that something changed, and of what others wait for, in which folders: whoever listens forgets what it believes of those, or all, unless the change was its own. Between changes there is a sign of life every
 //! [`BEAT`], so that a client knows within a few seconds that it can no longer believe anything. It ends by itself after [`LASTS`], and
 //! the client has asked for another by then: so a credential that was revoked is found out, and a balancer gets its chance. The first event says what the count
 //! of the space's changes is, so a client that listens to both knows that it missed none.
