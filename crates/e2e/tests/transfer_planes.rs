@@ -197,6 +197,31 @@ fn a_push_goes_on_by_tcp_when_datagrams_no_longer_pass() -> Outcome {
     })
 }
 
+#[test]
+fn a_push_that_crawls_by_tcp_goes_on_by_quic_when_datagrams_pass_again() -> Outcome {
+    as_root("a_push_that_crawls_by_tcp_goes_on_by_quic_when_datagrams_pass_again", || {
+        let far = Far::new(Impairments { loss: Loss::Random(Chance::percent(16.0)), ..link(20, DELAY) })?;
+        for host in [far.wan.near(), far.wan.far()] {
+            host.set_congestion("cubic")?;
+        }
+        far.wan.treat(Datagrams::Drop);
+        let bytes = 32 * MIB;
+        let file = far.make("file", bytes)?;
+        let push = far.start(&["push", &shown(&file), &far.url("")])?;
+        // Some of it goes by TCP, and QUIC has had its time.
+        far.until_came(Direction::ToFar, 300_000)?;
+        std::thread::sleep(Duration::from_secs(11));
+        far.wan.treat(Datagrams::Pass);
+        let ended = push.end()?;
+        assert_eq!(network(&ended), is("quic", "faster", false), "{ended}");
+        let [_, to_far] = far.came();
+        assert!(to_far.udp.bytes > to_far.tcp.bytes, "{to_far:?}");
+        let (_, back) = pull(&far, "file", "back", &["--plane", "quic"])?;
+        expect_same(&file, &back)?;
+        end(far)
+    })
+}
+
 /// A link that slows down datagrams alone.
 fn slowing() -> Outcome<Far> {
     let far = Far::new(link(100, DELAY))?;

@@ -1,16 +1,18 @@
 //! An upload's entries in one part after another, where its way changes in between.
 
 use super::pool::Pool;
-use super::pools::{Pools, Seat};
+use super::pools::Pools;
 use super::space::Sending;
 use crate::wire::Sent;
 use futures_util::stream::BoxStream;
 use futures_util::{Stream, StreamExt, stream};
 use holdfast_base::limits::BLOCK_BYTES;
 use holdfast_base::{Error, Result};
-use parking_lot::Mutex;
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use tokio::sync::watch;
+use tokio::time::timeout;
 
 /// Entries of an upload that parts take from.
 struct Source {
@@ -24,21 +26,19 @@ struct Source {
 struct Part {
     source: Arc<Source>,
     pools: Arc<Pools>,
-    seat: Arc<Seat>,
-    /// Where the next one goes.
-    next: Arc<Mutex<Option<Seat>>>,
+    /// Whether it is to end.
+    leaves: watch::Receiver<bool>,
 }
 
 impl Part {
-    async fn next(&self) -> Option<Sending> {
+    async fn next(&mut self) -> Option<Sending> {
+        let waits = self.pools.wait_for_source();
         let mut entries = self.source.entries.lock().await;
         tokio::select! {
             biased;
-            seat = self.pools.left(&self.seat) => {
-                *self.next.lock() = Some(seat);
-                None
-            }
+            _ = self.leaves.wait_for(|leaves| *leaves) => None,
             entry = entries.next() => {
+                drop(waits);
                 if entry.is_some() {
                     self.source.taken.fetch_add(1, Ordering::Relaxed);
                 } else {
@@ -50,11 +50,12 @@ impl Part {
     }
 
     fn entries(self) -> BoxStream<'static, Sending> {
-        stream::unfold(self, |part| async move { part.next().await.map(|entry| (entry, part)) }).boxed()
+        stream::unfold(self, |mut part| async move { part.next().await.map(|entry| (entry, part)) }).boxed()
     }
 }
 
-/// Sends entries from this byte of an upload on; `by` sends a part, by this pool, from this byte on.
+/// Sends entries from this byte of an upload on; `by` sends a part, by this pool, from this byte on. What does not leave a way in time that is no longer the best is broken
+/// off there, and so is all.
 pub(super) async fn send<F: Future<Output = Result<Sent>>>(
     pools: &Arc<Pools>,
     mut offset: u64,
@@ -63,11 +64,21 @@ pub(super) async fn send<F: Future<Output = Result<Sent>>>(
 ) -> Result<Sent> {
     let (entries, taken) = (tokio::sync::Mutex::new(entries.boxed()), AtomicU64::new(0));
     let source = Arc::new(Source { entries, taken, has_ended: AtomicBool::new(false) });
-    let mut seat = Arc::new(pools.seat());
+    let _waits = pools.wait();
+    let mut seat = pools.seat();
     loop {
-        let next = Arc::new(Mutex::new(None));
-        let part = Part { source: source.clone(), pools: pools.clone(), seat: seat.clone(), next: next.clone() };
-        let answer = by(seat.pool.clone(), offset, part.entries()).await?;
+        let leave = watch::Sender::new(false);
+        let part = Part { source: source.clone(), pools: pools.clone(), leaves: leave.subscribe() };
+        let (mut sending, mut next) = (pin!(by(seat.pool.clone(), offset, part.entries())), None);
+        let answer = tokio::select! {
+            biased;
+            answer = &mut sending => answer,
+            (other, time) = pools.left(&seat) => {
+                next = Some(other);
+                leave.send_replace(true);
+                timeout(time, sending).await.unwrap_or_else(|_| Err(Error::unavailable("it was too slow, and goes on by another transport")))
+            }
+        }?;
         if source.has_ended.load(Ordering::Relaxed) || answer.waits || answer.node.is_some() {
             return Ok(answer);
         }
@@ -76,7 +87,7 @@ pub(super) async fn send<F: Future<Output = Result<Sent>>>(
         if answer.offset != offset {
             return Err(Error::unavailable("the server has not all that it was sent of a part"));
         }
-        let other = next.lock().take();
-        seat = Arc::new(other.unwrap_or_else(|| pools.seat()));
+        // It may have been found by now that the other is no better.
+        seat = next.map_or_else(|| pools.seat(), |next| pools.other(&next).unwrap_or(next));
     }
 }

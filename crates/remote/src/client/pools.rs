@@ -8,7 +8,7 @@ use super::Plane;
 use super::pool::Pool;
 use parking_lot::RwLock;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicIsize, AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep, sleep_until};
@@ -22,6 +22,10 @@ const PARTS: usize = 1;
 const LATE: Duration = Duration::from_secs(3);
 /// Between two looks for a place in a trial.
 const LOOK: Duration = Duration::from_millis(100);
+/// How long a part may take to leave a transport that is no longer used.
+const LEAVES: Duration = Duration::from_secs(30);
+/// After so long what is asked is asked by the other transport as well, during a trial.
+const ASKED: Duration = Duration::from_secs(1);
 
 /// What was found out about a transport.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -41,6 +45,8 @@ pub(super) struct Trial {
     pub(super) pool: Arc<Pool>,
     /// How long a block may take.
     pub(super) patience: Duration,
+    /// How long a part may take to come to it from where it is.
+    leaves: Duration,
     began: Instant,
     blocks: AtomicUsize,
     parts: AtomicUsize,
@@ -66,7 +72,7 @@ impl std::ops::Deref for Place {
 /// Where a part of an upload goes.
 pub(super) struct Seat {
     pub(super) pool: Arc<Pool>,
-    _in_trial: Option<InTrial>,
+    in_trial: Option<InTrial>,
 }
 
 /// A part's place in a trial.
@@ -78,6 +84,22 @@ impl Drop for InTrial {
     }
 }
 
+/// Counts for as long as it is kept.
+pub(super) struct Counted<'p>(&'p AtomicIsize, isize);
+
+impl<'p> Counted<'p> {
+    fn new(count: &'p AtomicIsize, by: isize) -> Self {
+        count.fetch_add(by, Ordering::Relaxed);
+        Self(count, by)
+    }
+}
+
+impl Drop for Counted<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(self.1, Ordering::Relaxed);
+    }
+}
+
 /// The pools of a space.
 pub(super) struct Pools {
     used: RwLock<Arc<Pool>>,
@@ -86,6 +108,8 @@ pub(super) struct Pools {
     changed: watch::Sender<()>,
     /// Bytes of content that were moved, by whichever transport.
     moved: AtomicU64,
+    /// Pieces of work that wait for a transport, at this moment.
+    waiting: AtomicIsize,
     verdict: watch::Sender<Option<(Plane, Verdict)>>,
 }
 
@@ -96,6 +120,7 @@ impl Pools {
             trial: RwLock::default(),
             changed: watch::Sender::new(()),
             moved: AtomicU64::new(0),
+            waiting: AtomicIsize::new(0),
             verdict: watch::Sender::new(None),
         })
     }
@@ -131,10 +156,30 @@ impl Pools {
         self.moved.load(Ordering::Relaxed)
     }
 
-    /// Some of what is moved goes by this one as well, until [`Self::end_trial`].
-    pub(super) fn begin_trial(&self, pool: Arc<Pool>, patience: Duration) {
-        let trial =
-            Trial { pool, patience, began: Instant::now(), blocks: AtomicUsize::new(0), parts: AtomicUsize::new(0) };
+    /// Bytes of these that arrived, as far as it is known.
+    pub(super) fn arrived(&self) -> u64 {
+        self.moved().saturating_sub(self.used().queued())
+    }
+
+    /// Content waits for a transport, as long as this is kept.
+    pub(super) fn wait(&self) -> Counted<'_> {
+        Counted::new(&self.waiting, 1)
+    }
+
+    /// As long as this is kept, content that [waits](Self::wait) does so for its source.
+    pub(super) fn wait_for_source(&self) -> Counted<'_> {
+        Counted::new(&self.waiting, -1)
+    }
+
+    /// Whether any content waits for a transport.
+    pub(super) fn is_waiting(&self) -> bool {
+        self.waiting.load(Ordering::Relaxed) > 0
+    }
+
+    /// Some of what is moved goes by this one as well, until [`Self::end_trial`]: blocks may take `patience` there, and a part `leaves` to come.
+    pub(super) fn begin_trial(&self, pool: Arc<Pool>, patience: Duration, leaves: Duration) {
+        let (began, blocks, parts) = (Instant::now(), AtomicUsize::new(0), AtomicUsize::new(0));
+        let trial = Trial { pool, patience, leaves, began, blocks, parts };
         *self.trial.write() = Some(Arc::new(trial));
         self.changed.send_replace(());
     }
@@ -170,6 +215,19 @@ impl Pools {
         }
     }
 
+    /// Waits for a trial in which to ask what was asked by the usual transport a while ago, and answers by which.
+    pub(super) async fn also_asked(&self) -> Arc<Pool> {
+        sleep(ASKED).await;
+        let mut changed = self.changed.subscribe();
+        loop {
+            if let Some(trial) = self.trial.read().as_ref() {
+                return trial.pool.clone();
+            }
+            // Its sender is here.
+            let _ = changed.changed().await;
+        }
+    }
+
     /// Waits until another pool than this one has been used for a while.
     pub(super) async fn long_left(&self, pool: &Arc<Pool>) {
         let mut changed = self.changed.subscribe();
@@ -182,29 +240,31 @@ impl Pools {
 
     /// Where a part that begins now goes.
     pub(super) fn seat(&self) -> Seat {
-        self.seat_in_trial().unwrap_or_else(|| Seat { pool: self.used(), _in_trial: None })
+        self.seat_in_trial().unwrap_or_else(|| Seat { pool: self.used(), in_trial: None })
     }
 
     fn seat_in_trial(&self) -> Option<Seat> {
         let trial = self.trial.read().clone()?;
         let place = InTrial(trial.clone());
         let has_room = trial.parts.fetch_add(1, Ordering::Relaxed) < PARTS;
-        has_room.then(|| Seat { pool: trial.pool.clone(), _in_trial: Some(place) })
+        has_room.then(|| Seat { pool: trial.pool.clone(), in_trial: Some(place) })
     }
 
-    /// Waits until a part had better go on by another way, and answers which.
-    pub(super) async fn left(&self, seat: &Seat) -> Seat {
+    /// Waits until a part had better go on by another way, and answers which, and how long it may take to leave the one it goes by.
+    pub(super) async fn left(&self, seat: &Seat) -> (Seat, Duration) {
         let mut changed = self.changed.subscribe();
         loop {
             if let Some(other) = self.other(seat) {
-                return other;
+                let leaves = other.in_trial.as_ref().map_or(LEAVES, |InTrial(trial)| trial.leaves);
+                return (other, leaves);
             }
             // Its sender is here.
             let _ = changed.changed().await;
         }
     }
 
-    fn other(&self, seat: &Seat) -> Option<Seat> {
+    /// The better way of a part than this one, if there is one.
+    pub(super) fn other(&self, seat: &Seat) -> Option<Seat> {
         let is_tried = self.trial.read().as_ref().is_some_and(|trial| Arc::ptr_eq(&trial.pool, &seat.pool));
         if is_tried {
             return None;
@@ -236,8 +296,9 @@ mod tests {
         let pools = Pools::new(usual.clone());
         let (one, two) = (pools.seat(), pools.seat());
         assert!(is(&one, &usual) && pools.left(&one).now_or_never().is_none());
-        pools.begin_trial(other.clone(), Duration::from_secs(2));
-        let moved = pools.left(&one).now_or_never().expect("it is wanted in the trial");
+        pools.begin_trial(other.clone(), Duration::from_secs(2), Duration::from_secs(5));
+        let (moved, time) = pools.left(&one).now_or_never().expect("it is wanted in the trial");
+        assert_eq!(time, Duration::from_secs(5));
         assert!(is(&moved, &other) && pools.left(&moved).now_or_never().is_none());
         assert!(pools.left(&two).now_or_never().is_none(), "one is enough");
         assert!(is(&pools.seat(), &usual), "also of those that begin");
@@ -247,16 +308,16 @@ mod tests {
         assert!(is(&moved, &other));
         // No faster: it comes back.
         pools.end_trial();
-        let back = pools.left(&moved).now_or_never().expect("the trial is over");
+        let (back, _) = pools.left(&moved).now_or_never().expect("the trial is over");
         assert!(is(&back, &usual) && pools.left(&back).now_or_never().is_none());
         drop((moved, back));
         // Faster: it stays, and the rest comes.
-        pools.begin_trial(other.clone(), Duration::from_secs(2));
-        let tried = pools.left(&one).now_or_never().expect("it is wanted in the trial");
+        pools.begin_trial(other.clone(), Duration::from_secs(2), Duration::from_secs(5));
+        let (tried, _) = pools.left(&one).now_or_never().expect("it is wanted in the trial");
         pools.switch(other.clone());
         pools.end_trial();
         assert!(is(&tried, &other) && pools.left(&tried).now_or_never().is_none());
-        assert!(is(&pools.left(&two).now_or_never().expect("it is faster there"), &other));
+        assert!(is(&pools.left(&two).now_or_never().expect("it is faster there").0, &other));
         assert!(is(&pools.seat(), &other));
     }
 

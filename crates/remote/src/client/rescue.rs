@@ -6,10 +6,8 @@
 //! What was under way is not waited for: blocks are asked for again by the other, and an upload goes on at what the server has.
 
 use super::Plane;
-use super::pool::Pool;
 use super::pools::{Pools, Verdict};
-use super::trial::Ways;
-use holdfast_base::Result;
+use super::trial::Reach;
 use std::sync::Weak;
 use std::time::Duration;
 use tokio::time::sleep;
@@ -24,18 +22,17 @@ const SPEAKS: Duration = Duration::from_secs(1);
 const LOOK: Duration = Duration::from_millis(250);
 
 /// Looks for a way that is not silent, and uses that from now on; answers which it is, or none if there is no other.
-pub(super) async fn choose_again(pools: &Weak<Pools>, ways: &Ways) -> Option<Plane> {
+pub(super) async fn choose_again(pools: &Weak<Pools>, ways: &impl Reach) -> Option<Plane> {
     tracing::info!("the plane of QUIC is silent: both transports are tried anew");
-    let (quic, tcp) = (ways.pool(Plane::Quic).ok()?, ways.pool(Plane::Tcp).ok()?);
     let by_tcp = async {
-        answers(&tcp).await?;
+        let tcp = ways.connect(Plane::Tcp).await?;
         sleep(GRACE).await;
-        Ok::<_, holdfast_base::Error>(())
+        Ok::<_, holdfast_base::Error>(tcp)
     };
     let either = async {
         tokio::select! {
-            Ok(()) = answers(&quic) => Some(&quic),
-            Ok(()) = by_tcp => Some(&tcp),
+            Ok(quic) = ways.connect(Plane::Quic) => Some(quic),
+            Ok(tcp) = by_tcp => Some(tcp),
             else => None,
         }
     };
@@ -46,17 +43,12 @@ pub(super) async fn choose_again(pools: &Weak<Pools>, ways: &Ways) -> Option<Pla
     }?;
     let pools = pools.upgrade()?;
     let plane = found.plane();
-    found.begin();
-    pools.switch(found.clone()).give_up();
+    pools.switch(found).give_up();
     tracing::info!(?plane, "what is left goes by this");
     if plane == Plane::Tcp {
         pools.tell(plane, Verdict::Left);
     }
     Some(plane)
-}
-
-async fn answers(pool: &Pool) -> Result<()> {
-    pool.at(0).ask_hello().await
 }
 
 /// Waits until the connection that there is speaks again, nobody needs it, or it is dropped.

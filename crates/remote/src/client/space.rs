@@ -145,11 +145,26 @@ impl Space {
 
     /// Asks what can be asked twice.
     async fn ask<T: wire::Value>(&self, call: &Call) -> Result<T> {
+        let pools = &self.0.pools;
         loop {
-            let pool = self.0.pools.used();
+            let pool = pools.used();
             let link = pool.link();
-            if let Some(answer) = pool.unless_given_up(link.ask(call)).await {
-                return answer;
+            let by_other = async {
+                loop {
+                    let other = pools.also_asked().await;
+                    if let Some(answer) = other.unless_given_up(other.link().ask_once(call)).await.and_then(Result::ok)
+                    {
+                        return answer;
+                    }
+                }
+            };
+            tokio::select! {
+                biased;
+                answer = pool.unless_given_up(link.ask(call)) => if let Some(answer) = answer {
+                    return answer;
+                },
+                answer = by_other => return Ok(answer),
+                () = pools.long_left(&pool) => {}
             }
         }
     }
@@ -240,6 +255,7 @@ impl Space {
             moved();
         };
         let pools = &self.0.pools;
+        let _waits = pools.wait();
         let try_at = async |place: Place| {
             let link = place.pool.link();
             let tried = link.fetch_once(&whole, |bytes| told(&place.pool, bytes));
@@ -319,6 +335,7 @@ impl Space {
     ) -> Result<(NodeId, i64)> {
         let file = Put { entry: entry.0, ..file };
         let frame = wire::frame(&if tags.is_empty() { Call::Put(file) } else { Call::PutTagged(file, shown(tags)) });
+        let _waits = self.0.pools.wait();
         let place = self.0.pools.place();
         let pool = place.as_ref().map_or_else(|| self.0.pools.used(), |place| place.pool.clone());
         let link = pool.link();

@@ -15,6 +15,7 @@ use super::{Options, Plane};
 use holdfast_auth::Secret;
 use holdfast_base::Result;
 use holdfast_base::limits::BLOCK_BYTES;
+use std::collections::VecDeque;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 use tokio::time::{Instant, sleep, timeout};
@@ -26,15 +27,18 @@ const AFTER: Duration = Duration::from_secs(15);
 const AGAIN: (u32, Duration) = (4, Duration::from_mins(16));
 /// Between two looks at a transfer.
 const LOOK: Duration = Duration::from_secs(1);
-/// Looks that the rate before is of. What a slow plane brings comes in whole blocks, seconds apart.
-const LOOKS: u32 = 8;
-/// After so many looks at which nothing had moved it was a pause.
+/// Looks that the rate before is of, or of so many, if that is more: where much is lost, it comes in bursts.
+const LOOKS: (usize, usize) = (8, 30);
+/// After so many looks at which nothing had arrived, and nothing was waited for, it was a pause.
 const PAUSE: u32 = 10;
 /// The other transport finds its rate in so many round trips, or this time.
 const ROUNDS: u32 = 10;
 const TAKES: (Duration, Duration) = (Duration::from_secs(2), Duration::from_secs(10));
 /// What is judged of a trial is half of this, or of the time that the other took to find its rate.
 const JUDGED: Duration = Duration::from_secs(4);
+/// A part of an upload that is to be tried has such a share of the time before, within these bounds, to end at a whole block. What has not arrived by then is broken off: a transfer that crawls would
+/// be over before it does, and what is lost by that grows more slowly than the time between trials.
+const LEAVES: (u32, Duration, Duration) = (4, TAKES.1, Duration::from_mins(4));
 /// Between two looks whether anything has come to it.
 const COMES: Duration = Duration::from_millis(50);
 /// How long it may take to answer at all.
@@ -55,21 +59,30 @@ pub(super) struct Ways {
     pub(super) token: Secret,
 }
 
-impl Ways {
-    pub(super) fn pool(&self, plane: Plane) -> Result<Arc<Pool>> {
-        Pool::new(&Options { plane, ..self.options.clone() }, self.connections, &self.token)
+/// Reaches a server by either transport.
+pub(super) trait Reach: Sync {
+    /// Connections on which the server has answered.
+    fn connect(&self, plane: Plane) -> impl Future<Output = Result<Arc<Pool>>> + Send;
+}
+
+impl Reach for Ways {
+    async fn connect(&self, plane: Plane) -> Result<Arc<Pool>> {
+        let pool = Pool::new(&Options { plane, ..self.options.clone() }, self.connections, &self.token)?;
+        pool.at(0).ask_hello().await?;
+        pool.begin();
+        Ok(pool)
     }
 }
 
 /// Looks after the transport of a space until it is dropped: looks for the other when the one in use falls silent, and tries it when a transfer is long, later if the one
 /// in use is `known` to be the better one.
-pub(super) async fn keep(pools: Weak<Pools>, ways: Ways, known: bool) {
+pub(super) async fn keep(pools: Weak<Pools>, ways: impl Reach, known: bool) {
     let mut after = if known { later(AFTER) } else { AFTER };
     let mut course = Course::default();
     loop {
         sleep(LOOK).await;
         let Some(all) = pools.upgrade() else { return };
-        let (silence, moved) = (all.used().silence(), all.moved());
+        let (silence, arrived, waits) = (all.used().silence(), all.arrived(), all.is_waiting());
         drop(all);
         if silence.is_some_and(|silence| silence >= SILENT) {
             // What is found may be no more than a way round for a while.
@@ -77,9 +90,9 @@ pub(super) async fn keep(pools: Weak<Pools>, ways: Ways, known: bool) {
                 after = AFTER;
             }
             course = Course::default();
-        } else if let Some(before) = course.look(Instant::now(), moved, after) {
+        } else if let Some(before) = course.look(Instant::now(), (arrived, waits), after) {
             // Nothing more is to be done where it ends early.
-            let _ = try_other(&pools, &ways, before).await;
+            let _ = try_other(&pools, &ways, (before, after)).await;
             (course, after) = (Course::default(), later(after));
         }
     }
@@ -94,32 +107,39 @@ fn later(after: Duration) -> Duration {
 struct Course {
     /// Since when it goes without a pause.
     since: Option<Instant>,
-    /// Looks at which nothing had moved, up to now.
+    /// Looks at which nothing had arrived that nobody waited for, up to now.
     still: u32,
-    moved: u64,
+    arrived: u64,
     /// Bytes of the last looks.
-    last: Vec<u64>,
+    last: VecDeque<u64>,
 }
 
 impl Course {
-    /// What was moved so far; answers bytes a second of a transfer that has been going for so long.
-    fn look(&mut self, now: Instant, moved: u64, after: Duration) -> Option<f64> {
-        let bytes = moved.saturating_sub(std::mem::replace(&mut self.moved, moved));
-        self.still = if bytes == 0 { self.still + 1 } else { 0 };
-        if self.still >= PAUSE || (bytes == 0 && self.since.is_none()) {
-            (self.since, self.last) = (None, Vec::new());
+    /// What arrived so far, and whether any content waits for the transport now; answers bytes a second of a transfer that has been going for so long. Where much is lost a connection over TCP may
+    /// bring nothing for a minute: as long as it is waited for, that is no pause.
+    fn look(&mut self, now: Instant, (arrived, waits): (u64, bool), after: Duration) -> Option<f64> {
+        let bytes = arrived.saturating_sub(std::mem::replace(&mut self.arrived, arrived));
+        let is_still = bytes == 0 && !waits;
+        self.still = if is_still { self.still + 1 } else { 0 };
+        if self.still >= PAUSE || (is_still && self.since.is_none()) {
+            (self.since, self.last) = (None, VecDeque::new());
             return None;
         }
         let since = *self.since.get_or_insert(now);
-        self.last.push(bytes);
-        let lately = self.last.iter().rev().take(LOOKS as usize);
-        let is_long = now - since >= after && self.last.len() >= LOOKS as usize;
-        is_long.then(|| lately.sum::<u64>() as f64 / (LOOK * LOOKS).as_secs_f64())
+        self.last.push_front(bytes);
+        self.last.truncate(LOOKS.1);
+        let is_long = now - since >= after && self.last.len() >= LOOKS.0;
+        // What comes in bursts is not judged by the silence between them.
+        let rate = |looks: usize| {
+            let looks = looks.min(self.last.len());
+            self.last.iter().take(looks).sum::<u64>() as f64 / (LOOK.as_secs_f64() * looks as f64)
+        };
+        is_long.then(|| rate(LOOKS.0).max(rate(LOOKS.1)))
     }
 }
 
-/// Tries the other transport beside one that moves `before` bytes a second. Nothing is done if the pools are dropped meanwhile.
-async fn try_other(pools: &Weak<Pools>, ways: &Ways, before: f64) -> Option<()> {
+/// Tries the other transport beside one that moved `before` bytes a second for `long`. Nothing is done if the pools are dropped meanwhile.
+async fn try_other(pools: &Weak<Pools>, ways: &impl Reach, (before, long): (f64, Duration)) -> Option<()> {
     let used = pools.upgrade()?.used();
     let plane = if used.plane() == Plane::Quic { Plane::Tcp } else { Plane::Quic };
     let rtt = used.network().map(|network| network.rtt).unwrap_or_default();
@@ -129,35 +149,39 @@ async fn try_other(pools: &Weak<Pools>, ways: &Ways, before: f64) -> Option<()> 
         tracing::debug!(?takes, before, "the other transport is not tried: it would hold this one up");
         return None;
     }
-    let found = run(pools, (plane, ways), before, takes).await?;
+    let leaves = (long / LEAVES.0).clamp(LEAVES.1, LEAVES.2);
+    let found = run(pools, (plane, ways), before, (takes, leaves)).await?;
     tracing::info!(?plane, ?found, "the other transport was tried");
     pools.upgrade()?.tell(plane, found);
     Some(())
 }
 
-async fn run(pools: &Weak<Pools>, (plane, ways): (Plane, &Ways), before: f64, takes: Duration) -> Option<Verdict> {
-    let pool = ways.pool(plane).ok()?;
-    let connected = timeout(CONNECTS, pool.at(0).ask_hello()).await;
-    if !matches!(connected, Ok(Ok(()))) {
+async fn run(
+    pools: &Weak<Pools>,
+    (plane, ways): (Plane, &impl Reach),
+    before: f64,
+    (takes, leaves): (Duration, Duration),
+) -> Option<Verdict> {
+    let Ok(Ok(pool)) = timeout(CONNECTS, ways.connect(plane)).await else {
         return Some(Verdict::Blocked);
-    }
-    pool.begin();
-    let patience = takes.max(Duration::from_secs_f64((2.0 * BLOCK_BYTES as f64 / before).min(TAKES.1.as_secs_f64())));
-    pools.upgrade()?.begin_trial(pool.clone(), patience);
-    // A part of an upload comes to it when what it has on its way by the first has arrived. Then it finds its rate, and then it is looked what moves in all, and what by it.
+    };
+    let a_block = (2.0 * BLOCK_BYTES as f64 / before.max(1.0)).min(TAKES.1.as_secs_f64());
+    let patience = takes.max(Duration::from_secs_f64(a_block));
+    pools.upgrade()?.begin_trial(pool.clone(), patience, leaves);
+    // A part of an upload comes to it when what it has on its way by the first has arrived, or was broken off. Then it finds its rate, and then it is looked what moves in all, and what by it.
     let comes = async {
         while pool.bytes() == 0 {
             sleep(COMES).await;
         }
     };
-    let has_come = timeout(TAKES.1, comes).await.is_ok();
+    let has_come = timeout(leaves + TAKES.1, comes).await.is_ok();
     sleep(if has_come { takes } else { Duration::ZERO }).await;
     let mut found = Verdict::Same;
     let is_hopeless = |bytes: u64, time: Duration| (bytes as f64) < HOPELESS * before * time.as_secs_f64();
     let mut hopeless = is_hopeless(pool.bytes(), takes);
     if !hopeless {
         // What it was only given counts for neither.
-        let look = || Some([pools.upgrade()?.moved().saturating_sub(pool.queued()), pool.bytes()]);
+        let look = || Some([pools.upgrade()?.arrived().saturating_sub(pool.queued()), pool.bytes()]);
         let (began, time) = (look()?, takes.max(JUDGED) / 2);
         sleep(time).await;
         let now = look()?;
@@ -197,45 +221,4 @@ fn judge(before: f64, all: f64, by_other: f64) -> Verdict {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_other_transport_is_faster_only_where_more_moves_in_all() {
-        for (before, all, by_other, found) in [
-            // Both share a link that is full.
-            (10.0, 10.0, 6.0, Verdict::Same),
-            (10.0, 10.5, 9.0, Verdict::Same),
-            // It adds a little of its own, and would be slower alone.
-            (10.0, 14.0, 4.0, Verdict::Same),
-            // It brings nothing, where much is lost.
-            (10.0, 9.0, 0.1, Verdict::Same),
-            // Datagrams are slowed down, and TCP is not.
-            (1.0, 9.0, 8.5, Verdict::Faster),
-            // One file is pushed, and all of it goes by the other.
-            (1.0, 9.0, 9.0, Verdict::Faster),
-            (10.0, 11.0, 11.0, Verdict::Same),
-        ] {
-            assert_eq!(judge(before, all, by_other), found, "{before} {all} {by_other}");
-        }
-    }
-
-    #[test]
-    fn trials_come_ever_later_and_do_not_end() {
-        let times = std::iter::successors(Some(AFTER), |after| Some(later(*after)));
-        assert_eq!(times.take(6).map(|time| time.as_secs()).collect::<Vec<_>>(), [15, 60, 240, 960, 960, 960]);
-    }
-
-    #[test]
-    fn a_transfer_is_long_when_it_went_for_a_while_without_a_pause() {
-        let (mut course, begin) = (Course::default(), Instant::now());
-        let mut moved = 0;
-        for second in 1..80_u32 {
-            // Blocks of a slow plane come now and then, and for half a minute none do.
-            moved += if second % 4 == 1 && !(30..60).contains(&second) { 4_000 } else { 0 };
-            let found = course.look(begin + LOOK * second, moved, AFTER);
-            assert_eq!(found.is_some(), (16..39).contains(&second) || second >= 76, "{second}");
-            assert!(second != 25 || found == Some(1_000.0), "{found:?}");
-        }
-    }
-}
+mod tests;
