@@ -41,6 +41,8 @@ const JUDGED: Duration = Duration::from_secs(4);
 const LEAVES: (u32, Duration, Duration) = (4, TAKES.1, Duration::from_mins(4));
 /// Between two looks whether anything has come to it.
 const COMES: Duration = Duration::from_millis(50);
+/// Less than that is the head of a request.
+const COME_BYTES: f64 = 1024.0;
 /// How long it may take to answer at all.
 const CONNECTS: Duration = Duration::from_secs(10);
 /// Blocks that a reader has ahead, and so how long it can wait for one of them.
@@ -169,8 +171,9 @@ async fn run(
     let patience = takes.max(Duration::from_secs_f64(a_block));
     pools.upgrade()?.begin_trial(pool.clone(), patience, leaves);
     // A part of an upload comes to it when what it has on its way by the first has arrived, or was broken off. Then it finds its rate, and then it is looked what moves in all, and what by it.
+    let enough = (HOPELESS * before).max(COME_BYTES);
     let comes = async {
-        while pool.bytes() == 0 {
+        while (pool.bytes() as f64) < enough {
             sleep(COMES).await;
         }
     };

@@ -14,7 +14,7 @@ use super::operate::done;
 use crate::wire::LANE_HEAD_BYTES;
 use bytes::{Bytes, BytesMut};
 use futures_util::{StreamExt, stream};
-use holdfast_base::{Error, Result, Uid};
+use holdfast_base::{Error, ErrorKind, Result, Uid};
 use holdfast_drive::ContentStream;
 use holdfast_drive::engine::sealed::ENTRY_BYTES_MAX;
 use parking_lot::Mutex;
@@ -241,7 +241,7 @@ impl Entries {
     async fn head(&mut self) -> Result<Option<(u64, usize)>> {
         while self.buffer.len() < LANE_HEAD_BYTES {
             match self.body.next().await {
-                Some(piece) => self.buffer.extend_from_slice(&piece?),
+                Some(piece) => self.buffer.extend_from_slice(&piece.map_err(broke_off)?),
                 None if self.buffer.is_empty() => return Ok(None),
                 None => return Err(cut()),
             }
@@ -259,7 +259,7 @@ impl Entries {
     async fn piece(&mut self, left: usize) -> Result<Bytes> {
         while self.buffer.is_empty() {
             match self.body.next().await {
-                Some(piece) => self.buffer.extend_from_slice(&piece?),
+                Some(piece) => self.buffer.extend_from_slice(&piece.map_err(broke_off)?),
                 None => return Err(cut()),
             }
         }
@@ -269,7 +269,15 @@ impl Entries {
 }
 
 fn cut() -> Error {
-    Error::invalid("a lane ends within an entry")
+    Error::unavailable("a lane broke off within an entry")
+}
+
+/// A body that broke off is its client's fault. This one's is not to blame for the part, whose other connections are as they were: it can be tried again.
+fn broke_off(error: Error) -> Error {
+    if error.kind() == ErrorKind::InvalidInput {
+        return Error::unavailable(format!("a lane broke off: {}", error.message())).with_source(error);
+    }
+    error
 }
 
 #[cfg(test)]
