@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use holdfast_e2e::Outcome;
 use holdfast_e2e::care::{expect_clean, reclaim};
-use holdfast_e2e::closed::{check, close, write_until_it_ends};
+use holdfast_e2e::closed::{check, close, since, write_until_it_ends};
 use holdfast_e2e::filesystem::{errno, operations_until_it_ends, same_but_for};
 use holdfast_e2e::knob::knob;
 use holdfast_e2e::mounted::{Ground, Mount};
@@ -28,7 +28,7 @@ fn every_file_that_was_closed_is_whole_after_any_number_of_kills() -> Outcome {
     let mut random = Prng::new(knob("HOLDFAST_MOUNT_SEED", 11_u64));
     for round in 0..knob("HOLDFAST_MOUNT_ROUNDS", 30_u64) {
         let mount = ground.mount(&["--write-behind"])?;
-        check(mount.at(), &closed)?;
+        check(mount.at(), &closed, since(round))?;
         let at = mount.at().to_owned();
         // Whoever begins late finds the folder below.
         let mounted = fs::metadata(&at)?.dev();
@@ -47,7 +47,7 @@ fn every_file_that_was_closed_is_whole_after_any_number_of_kills() -> Outcome {
         closed.extend(written.into_inner()?);
     }
     assert!(closed.len() > 1_000, "only {} files were written", closed.len());
-    ground.with(|at| check(at, &closed))
+    ground.with(|at| check(at, &closed, 0))
 }
 
 /// `HOLDFAST_MOUNT_ROUNDS` kills, at whatever moment, under random operations that are done in a native folder as well.

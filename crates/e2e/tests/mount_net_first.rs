@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use holdfast_e2e::Outcome;
 use holdfast_e2e::care::expect_clean;
-use holdfast_e2e::closed::{check, close, content, write_until_it_ends};
+use holdfast_e2e::closed::{check, close, content, since, write_until_it_ends};
 use holdfast_e2e::filesystem::{
     behaves, errno, operations_are_the_same, operations_until_it_ends, same_but_for, same_trees,
 };
@@ -108,7 +108,7 @@ fn every_file_that_was_closed_is_whole_after_any_number_of_kills_of_mount_and_se
     let mut random = Prng::new(knob("HOLDFAST_MOUNT_SEED", 11_u64));
     for round in 0..knob("HOLDFAST_MOUNT_NET_ROUNDS", 12_u64) {
         let mount = net.mount_first("mnt", &[])?;
-        check(mount.at(), &closed)?;
+        check(mount.at(), &closed, since(round))?;
         let at = mount.at().to_owned();
         // Whoever begins late finds the folder below.
         let mounted = fs::metadata(&at)?.dev();
@@ -137,7 +137,7 @@ fn every_file_that_was_closed_is_whole_after_any_number_of_kills_of_mount_and_se
     println!("{} files were closed", closed.len());
     assert!(closed.len() > 200, "only {} files were written", closed.len());
     let mount = net.mount_first("mnt", &[])?;
-    check(mount.at(), &closed)?;
+    check(mount.at(), &closed, 0)?;
     net.end([mount])
 }
 
