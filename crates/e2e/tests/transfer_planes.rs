@@ -197,23 +197,39 @@ fn a_push_goes_on_by_tcp_when_datagrams_no_longer_pass() -> Outcome {
     })
 }
 
+/// Begins a transfer by TCP where much is lost, with datagrams dropped until QUIC has had its time; answers how it ended.
+fn begin_by_tcp(far: &Far, way: Direction, words: &[&str]) -> Outcome<Value> {
+    for host in [far.wan.near(), far.wan.far()] {
+        host.set_congestion("cubic")?;
+    }
+    far.wan.treat(Datagrams::Drop);
+    let moving = far.start(words)?;
+    far.until_came(way, 300_000)?;
+    std::thread::sleep(Duration::from_secs(11));
+    far.wan.treat(Datagrams::Pass);
+    moving.end()
+}
+
 #[test]
 fn a_push_that_crawls_by_tcp_goes_on_by_quic_when_datagrams_pass_again() -> Outcome {
     as_root("a_push_that_crawls_by_tcp_goes_on_by_quic_when_datagrams_pass_again", || {
         let far = Far::new(Impairments { loss: Loss::Random(Chance::percent(16.0)), ..link(20, DELAY) })?;
-        for host in [far.wan.near(), far.wan.far()] {
-            host.set_congestion("cubic")?;
-        }
-        far.wan.treat(Datagrams::Drop);
         let file = far.make("file", 48 * MIB)?;
-        let push = far.start(&["push", &shown(&file), &far.url("")])?;
-        // Some of it goes by TCP, and QUIC has had its time.
-        far.until_came(Direction::ToFar, 300_000)?;
-        std::thread::sleep(Duration::from_secs(11));
-        far.wan.treat(Datagrams::Pass);
-        let ended = push.end()?;
+        let ended = begin_by_tcp(&far, Direction::ToFar, &["push", &shown(&file), &far.url("")])?;
         assert_eq!(network(&ended), is("quic", "faster", false), "{ended}");
         assert!(far.fetch("file")? == std::fs::read(&file)?, "another content arrived");
+        end(far)
+    })
+}
+
+#[test]
+fn a_pull_that_crawls_by_tcp_goes_on_by_quic_when_datagrams_pass_again() -> Outcome {
+    as_root("a_pull_that_crawls_by_tcp_goes_on_by_quic_when_datagrams_pass_again", || {
+        let far = Far::new(Impairments { loss: Loss::Random(Chance::percent(16.0)), ..link(20, DELAY) })?;
+        let (file, to) = (far.stock("file", 48 * MIB)?, far.rig.scratch().join("back"));
+        let ended = begin_by_tcp(&far, Direction::ToNear, &["pull", &far.url("file"), &shown(&to)])?;
+        assert_eq!(network(&ended), is("quic", "faster", false), "{ended}");
+        expect_same(&file, &to.join("file"))?;
         end(far)
     })
 }
