@@ -62,8 +62,10 @@ lint: web/dist/index.html ## Formatting, lints, documentation, licences
 	npm run --prefix web check
 	@scripts/need.sh cc cargo-deny
 	cargo fmt --all --check
-	$(if $(RUSTC_WORKSPACE_WRAPPER),,cargo clippy --profile ci --locked --workspace --all-targets -- -D warnings)
+ifndef RUSTC_WORKSPACE_WRAPPER
+	cargo clippy --profile ci --locked --workspace --all-targets -- -D warnings
 	RUSTDOCFLAGS="-D warnings -A rustdoc::private_intra_doc_links" cargo doc --profile ci --locked --workspace --no-deps --document-private-items
+endif
 	cargo deny --locked check bans licenses sources
 
 pictures: build ## Take the pictures of the documentation anew, in Chromium
