@@ -177,7 +177,16 @@ async fn run(
             sleep(COMES).await;
         }
     };
-    let has_come = timeout(leaves + TAKES.1, comes).await.is_ok();
+    // Whoever falls silent meanwhile is left, which is not for a trial to do.
+    let falls_silent = async {
+        while pools.upgrade().is_some_and(|all| all.used().silence().is_none_or(|silence| silence < SILENT)) {
+            sleep(LOOK).await;
+        }
+    };
+    let has_come = tokio::select! {
+        come = timeout(leaves + TAKES.1, comes) => come.is_ok(),
+        () = falls_silent => false,
+    };
     sleep(if has_come { takes } else { Duration::ZERO }).await;
     let mut found = Verdict::Same;
     let is_hopeless = |bytes: u64, time: Duration| (bytes as f64) < HOPELESS * before * time.as_secs_f64();
