@@ -33,7 +33,7 @@ run: build ## Build and serve a drive on this machine; HOLDFAST_DATA names its f
 # What is tested is linted as it is compiled. Tools are fetched meanwhile, and what other lints compile they compile while suites wait for something.
 test: export RUSTC_WORKSPACE_WRAPPER := $(CURDIR)/scripts/rustc-lint
 test: web/dist/index.html ## Everything that must hold: lints, docs, licences, tests, third-party suites
-	@scripts/need.sh cc
+	@scripts/need.sh cc clippy-driver
 	@$(MAKE) --no-print-directory tools & tools=$$!; failed=0; cargo test --profile ci --locked --workspace --no-run || failed=1; wait $$tools; exit $$failed
 	node scripts/suites.mjs all short web lint
 
@@ -60,7 +60,7 @@ test-fast: web/dist/index.html ## The tests alone, in the dev profile
 
 lint: web/dist/index.html ## Formatting, lints, documentation, licences
 	npm run --prefix web check
-	@scripts/need.sh cc cargo-deny
+	@scripts/need.sh cc cargo-deny clippy-driver rustfmt
 	cargo fmt --all --check
 ifndef RUSTC_WORKSPACE_WRAPPER
 	cargo clippy --profile ci --locked --workspace --all-targets -- -D warnings

@@ -35,6 +35,14 @@ for tool in "$@"; do
         fi
         continue
     fi
+    # A small installation of Rust has neither. rustup stands in for what it has not, so the name alone says nothing.
+    if [[ $tool == clippy-driver || $tool == rustfmt ]]; then
+        if ! "$tool" --version >/dev/null 2>&1 && ! rustup component add "${tool%-driver}"; then
+            echo "need: please install the component ${tool%-driver} of Rust" >&2
+            exit 69
+        fi
+        continue
+    fi
     # fsx and pjdfstest try a mounted drive.
     if [[ $tool == cargo-* || $tool == fsx || $tool == pjdfstest ]]; then
         if ! command -v "$tool" >/dev/null && [[ ! -x ${CARGO_HOME:-$HOME/.cargo}/bin/$tool ]]; then
