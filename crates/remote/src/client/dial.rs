@@ -218,6 +218,14 @@ impl Dial {
         self.origin().map_or(0, |origin| origin.carried())
     }
 
+    /// Whether the other end has not all that the connection was given, as far as it told.
+    pub(super) fn carries(&self) -> bool {
+        if let Some(Watched::Quic(seen, _)) = self.seen.lock().as_ref() {
+            return !seen.borrow().idle;
+        }
+        self.queued() > 0
+    }
+
     /// The connection over TCP, while there is one.
     fn origin(&self) -> Option<Arc<Origin>> {
         match self.seen.lock().as_ref()? {

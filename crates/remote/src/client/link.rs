@@ -462,6 +462,11 @@ impl Link {
         self.dial.network()
     }
 
+    /// See [`Dial::carries`].
+    pub(super) fn carries(&self) -> bool {
+        self.dial.carries()
+    }
+
     /// Bytes that were written and whose arrival is not known ([`Dial::queued`]).
     pub(super) fn queued(&self) -> u64 {
         self.dial.queued()

@@ -12,7 +12,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use tokio::sync::watch;
-use tokio::time::timeout;
+use tokio::time::sleep;
 
 /// Entries of an upload that parts take from.
 struct Source {
@@ -55,12 +55,13 @@ impl Part {
 }
 
 /// Sends entries from this byte of an upload on; `by` sends a part, by this pool, from this byte on. What does not leave a way in time that is no longer the best is broken
-/// off there, and so is all.
-pub(super) async fn send<F: Future<Output = Result<Sent>>>(
+/// off there, and so is all, unless it is the server that takes its time: `behind` waits until it is the pool.
+pub(super) async fn send<F: Future<Output = Result<Sent>>, B: Future<Output = ()>>(
     pools: &Arc<Pools>,
     mut offset: u64,
     entries: impl Stream<Item = Sending> + Send + 'static,
     by: impl Fn(Arc<Pool>, u64, BoxStream<'static, Sending>) -> F,
+    behind: impl Fn(Arc<Pool>) -> B,
 ) -> Result<Sent> {
     let (entries, taken) = (tokio::sync::Mutex::new(entries.boxed()), AtomicU64::new(0));
     let source = Arc::new(Source { entries, taken, has_ended: AtomicBool::new(false) });
@@ -76,7 +77,15 @@ pub(super) async fn send<F: Future<Output = Result<Sent>>>(
             (other, time) = pools.left(&seat) => {
                 next = Some(other);
                 leave.send_replace(true);
-                timeout(time, sending).await.unwrap_or_else(|_| Err(Error::unavailable("it was too slow, and goes on by another transport")))
+                let too_slow = async {
+                    sleep(time).await;
+                    behind(seat.pool.clone()).await;
+                };
+                tokio::select! {
+                    biased;
+                    answer = sending => answer,
+                    () = too_slow => Err(Error::unavailable("it was too slow, and goes on by another transport")),
+                }
             }
         }?;
         if source.has_ended.load(Ordering::Relaxed) || answer.waits || answer.node.is_some() {

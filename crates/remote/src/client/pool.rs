@@ -21,6 +21,9 @@ use tokio::time::{Instant, sleep};
 /// The round trip while none is known.
 const RTT_UNKNOWN: Duration = Duration::from_millis(100);
 
+/// Looks running at which a connection had something on its way, and the time between them: a ping alone is there sooner.
+const BEHIND: (u32, Duration) = (3, Duration::from_secs(1));
+
 /// Connections.
 pub(super) struct Pool {
     plane: Plane,
@@ -154,6 +157,18 @@ impl Pool {
     /// Bytes that were given to connections and have not arrived, as far as it is known.
     pub(super) fn queued(&self) -> u64 {
         self.lines.iter().map(|line| line.link.queued()).sum()
+    }
+
+    /// Waits until one of the connections has something on its way for a while: who waits for it then waits for the network, and not for what the server does
+    /// with all that it has.
+    pub(super) async fn behind(&self) {
+        let mut looks = vec![0; self.lines.len()];
+        while looks.iter().all(|looks| *looks < BEHIND.0) {
+            sleep(BEHIND.1).await;
+            for (line, looks) in self.lines.iter().zip(&mut looks) {
+                *looks = if line.link.carries() { *looks + 1 } else { 0 };
+            }
+        }
     }
 
     /// How the network is, as far as it is known.

@@ -24,7 +24,7 @@ use holdfast_drive::{
 use http_body::Frame;
 use http_body_util::{BodyExt, StreamBody};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicU32, Ordering};
 use tokio::sync::{Semaphore, watch};
 use tokio::time::timeout;
 
@@ -33,6 +33,9 @@ pub(super) const PIECE_BYTES: usize = 64 << 10;
 
 /// The last operation of servers that join lanes, at least ([`Call::Lane`]).
 const LANES_FROM: u64 = 44;
+
+/// So many parts running have to have had a lane that found no part to join before they go over one connection: a lane may have been there long before its first.
+const APART: u32 = 2;
 
 /// What is told that something left.
 type Told = Arc<dyn Fn() + Send + Sync>;
@@ -43,8 +46,8 @@ pub struct Space(Arc<Inner>);
 
 struct Inner {
     pools: Arc<Pools>,
-    /// Whether the server joins lanes.
-    has_lanes: AtomicBool,
+    /// Parts running of which a lane did not come to where the first was; from [`APART`] on, none has any.
+    apart: AtomicU32,
     /// One part at a time goes in lanes: what waits in a connection for its turn must not hold up what another part waits for.
     lanes: Semaphore,
     /// Records whose answers broke off.
@@ -106,9 +109,10 @@ impl Space {
         if let Some(seen) = &seen {
             seen.contents.iter().try_for_each(|content| sealing.look_at(content))?;
         }
-        let (has_lanes, lanes) = (AtomicBool::new(knows >= LANES_FROM), Semaphore::new(1));
+        let apart = AtomicU32::new(if knows >= LANES_FROM { 0 } else { APART });
+        let lanes = Semaphore::new(1);
         let (pools, broken) = (Pools::new(pool), Broken::default());
-        Ok((Self(Arc::new(Inner { pools, has_lanes, lanes, broken, hello, sealing })), seen))
+        Ok((Self(Arc::new(Inner { pools, apart, lanes, broken, hello, sealing })), seen))
     }
 
     /// What it is called.
@@ -366,7 +370,7 @@ impl Space {
                 sent.unwrap_or_else(|| Err(given_up()))
             }
         };
-        parts::send(&self.0.pools, offset, entries, by).await
+        parts::send(&self.0.pools, offset, entries, by, |pool| async move { pool.behind().await }).await
     }
 
     /// A part, over all connections of a pool if no other part goes so.
@@ -379,14 +383,19 @@ impl Space {
     ) -> Result<Sent> {
         let moved = self.counted(pool, moved);
         let alone = self.0.lanes.try_acquire().ok();
-        if alone.is_some() && pool.is_wide() && self.0.has_lanes.load(Ordering::Relaxed) {
+        if alone.is_some() && pool.is_wide() && self.0.apart.load(Ordering::Relaxed) < APART {
             let sent = lanes::send(pool, (upload, offset), entries, Arc::new(moved)).await;
+            if sent.is_ok() {
+                self.0.apart.store(0, Ordering::Relaxed);
+            }
             return sent.map_err(|failed| match failed {
                 lanes::Failed::Part(error) => error,
                 lanes::Failed::Lane(error) => {
-                    // Not all of them reach one node, perhaps: the next try goes over one.
-                    tracing::info!(%error, "a part of an upload goes over one connection from now on");
-                    self.0.has_lanes.store(false, Ordering::Relaxed);
+                    // Each time: not all connections reach one node, it seems. Of one that only ended there is a new one at the next try.
+                    if error.kind() == ErrorKind::NotFound && self.0.apart.fetch_add(1, Ordering::Relaxed) + 1 == APART
+                    {
+                        tracing::info!(%error, "uploads go over one connection from now on");
+                    }
                     Error::unavailable(error.message())
                 }
             });

@@ -93,9 +93,8 @@ pub(super) async fn keep(pools: Weak<Pools>, ways: impl Reach, known: bool) {
             }
             course = Course::default();
         } else if let Some(before) = course.look(Instant::now(), (arrived, waits), after) {
-            // Nothing more is to be done where it ends early.
-            let _ = try_other(&pools, &ways, (before, after)).await;
-            (course, after) = (Course::default(), later(after));
+            let found = try_other(&pools, &ways, (before, after)).await;
+            (course, after) = (Course::default(), if found == Some(Verdict::Left) { AFTER } else { later(after) });
         }
     }
 }
@@ -140,8 +139,8 @@ impl Course {
     }
 }
 
-/// Tries the other transport beside one that moved `before` bytes a second for `long`. Nothing is done if the pools are dropped meanwhile.
-async fn try_other(pools: &Weak<Pools>, ways: &impl Reach, (before, long): (f64, Duration)) -> Option<()> {
+/// Tries the other transport beside one that moved `before` bytes a second for `long`; answers what was found, if it came to an end.
+async fn try_other(pools: &Weak<Pools>, ways: &impl Reach, (before, long): (f64, Duration)) -> Option<Verdict> {
     let used = pools.upgrade()?.used();
     let plane = if used.plane() == Plane::Quic { Plane::Tcp } else { Plane::Quic };
     let rtt = used.network().map(|network| network.rtt).unwrap_or_default();
@@ -155,7 +154,7 @@ async fn try_other(pools: &Weak<Pools>, ways: &impl Reach, (before, long): (f64,
     let found = run(pools, (plane, ways), before, (takes, leaves)).await?;
     tracing::info!(?plane, ?found, "the other transport was tried");
     pools.upgrade()?.tell(plane, found);
-    Some(())
+    Some(found)
 }
 
 async fn run(
@@ -167,7 +166,9 @@ async fn run(
     let Ok(Ok(pool)) = timeout(CONNECTS, ways.connect(plane)).await else {
         return Some(Verdict::Blocked);
     };
-    let a_block = (2.0 * BLOCK_BYTES as f64 / before.max(1.0)).min(TAKES.1.as_secs_f64());
+    // Also where nothing came, what brings nothing is hopeless.
+    let before = before.max(1.0);
+    let a_block = (2.0 * BLOCK_BYTES as f64 / before).min(TAKES.1.as_secs_f64());
     let patience = takes.max(Duration::from_secs_f64(a_block));
     pools.upgrade()?.begin_trial(pool.clone(), patience, leaves);
     // A part of an upload comes to it when what it has on its way by the first has arrived, or was broken off. Then it finds its rate, and then it is looked what moves in all, and what by it.
@@ -185,7 +186,11 @@ async fn run(
     };
     let has_come = tokio::select! {
         come = timeout(leaves + TAKES.1, comes) => come.is_ok(),
-        () = falls_silent => false,
+        () = falls_silent => {
+            pools.upgrade()?.end_trial();
+            pool.give_up();
+            return None;
+        }
     };
     sleep(if has_come { takes } else { Duration::ZERO }).await;
     let mut found = Verdict::Same;
@@ -193,21 +198,24 @@ async fn run(
     let mut hopeless = is_hopeless(pool.bytes(), takes);
     if !hopeless {
         // What it was only given counts for neither.
-        let look = || Some([pools.upgrade()?.arrived().saturating_sub(pool.queued()), pool.bytes()]);
-        let (began, time) = (look()?, takes.max(JUDGED) / 2);
+        let look = || {
+            let all = pools.upgrade()?;
+            Some(([all.arrived().saturating_sub(pool.queued()), pool.bytes()], all.used().silence()))
+        };
+        let ((began, _), time) = (look()?, takes.max(JUDGED) / 2);
         sleep(time).await;
-        let now = look()?;
+        let (now, silence) = look()?;
         let [all, by_it] = [0, 1].map(|index| now[index].saturating_sub(began[index]));
         hopeless = is_hopeless(by_it, time);
         let (all, by_it) = (all as f64 / time.as_secs_f64(), by_it as f64 / time.as_secs_f64());
         tracing::debug!(before, all, by_it, "what moved during the trial of the other transport");
         found = judge(before, all, by_it);
+        if found == Verdict::Faster && silence.is_some_and(|silence| silence >= time) {
+            found = Verdict::Left;
+        }
     }
     let pools = pools.upgrade()?;
-    if found == Verdict::Faster {
-        pools.switch(pool);
-        pools.end_trial();
-    } else {
+    if found == Verdict::Same {
         pools.end_trial();
         // What is on its way there ends there if it comes soon, or half as fast as it would by the first: several blocks may be.
         let enough = before * patience.as_secs_f64() / 2.0;
@@ -223,6 +231,13 @@ async fn run(
             }
             pool.give_up();
         });
+        return Some(found);
+    }
+    let left = pools.switch(pool);
+    pools.end_trial();
+    if found == Verdict::Left {
+        // Nobody is to wait for what it has on its way.
+        left.give_up();
     }
     Some(found)
 }

@@ -10,6 +10,7 @@ use holdfast_remote::client::{Block, Options, Sending, Space};
 use holdfast_remote::wire::{Begin, Put, Seen, Sent};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 use tokio::sync::mpsc;
 
 const LENGTH: usize = 3 * BLOCK_BYTES + 77_777;
@@ -291,6 +292,52 @@ async fn one_file_goes_over_several_connections_and_what_breaks_off_goes_on_at_a
     for (name, content) in futures_util::future::join_all(files).await {
         assert!(stored(&rig, &name).await == content, "{name}");
     }
+}
+
+/// How many requests a part of some entries is, to its end, and how it ended.
+async fn requests(rig: &Rig, space: &Space, name: &str) -> (u64, Result<Sent, Error>) {
+    let content = bytes(name.len() as u64, 6 * BLOCK_BYTES);
+    let begun = space.begin(begin(name, content.len() + 1), &[]).await.expect("begun");
+    let all = entries(space, &content).await;
+    let before = rig.harm.calls.load(Ordering::SeqCst);
+    let sent = send(space, &begun, all).await;
+    (rig.harm.calls.load(Ordering::SeqCst) - before, sent)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_connection_that_ends_takes_no_others_from_later_parts_and_nodes_that_do_not_join_lanes_have_one() {
+    let rig = Rig::new().await;
+    let space = space(&rig).await;
+    let begun = space.begin(begin("file", LENGTH), &[]).await.expect("begun");
+    let mut first = entries(&space, &bytes(3, LENGTH)).await;
+    let (to, mut from) = mpsc::channel(1);
+    let sending = {
+        let (space, begun) = (space.clone(), begun.clone());
+        let waiting = stream::poll_fn(move |context| from.poll_recv(context));
+        tokio::spawn(async move { space.send(begun.upload, begun.offset, waiting, || ()).await })
+    };
+    let before = rig.harm.calls.load(Ordering::SeqCst);
+    to.send(first.remove(0)).await.expect("it is taken");
+    while rig.harm.calls.load(Ordering::SeqCst) < before + 2 {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    // That of the second lane, which was made last.
+    rig.harm.cut.notify_last();
+    let error = sending.await.expect("ran").expect_err("broken off");
+    assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
+    let (requests_after, sent) = requests(&rig, &space, "after").await;
+    assert_eq!((requests_after, sent.expect("sent").offset), (2, 6 * BLOCK_BYTES as u64));
+
+    let space = {
+        rig.harm.is_balanced.store(true, Ordering::SeqCst);
+        self::space(&rig).await
+    };
+    for name in ["one", "second"] {
+        let error = requests(&rig, &space, name).await.1.expect_err("they do not meet");
+        assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
+    }
+    let (requests_then, sent) = requests(&rig, &space, "the third").await;
+    assert_eq!((requests_then, sent.expect("sent").offset), (1, 6 * BLOCK_BYTES as u64));
 }
 
 #[tokio::test(flavor = "multi_thread")]

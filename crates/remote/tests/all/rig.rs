@@ -66,6 +66,8 @@ pub(crate) struct Harm {
     pub(crate) pace_ms: AtomicU64,
     /// Bytes of answers.
     pub(crate) answered: Arc<AtomicU64>,
+    /// Every other connection comes to another node, as behind a balancer.
+    pub(crate) is_balanced: AtomicBool,
     /// Cuts all connections.
     pub(crate) cut: Notify,
 }
@@ -93,7 +95,8 @@ impl Rig {
         let who = doors.sign_in(&Credential::Bearer(token.clone()), None).await.expect("signs in");
         let face = WireFace::new(engine.clone());
         let harm = Arc::new(Harm::default());
-        let address = serve(face.clone(), who.clone(), harm.clone()).await;
+        let nodes = [face.clone(), WireFace::new(engine.clone())];
+        let address = serve(nodes, who.clone(), harm.clone()).await;
         Self { engine, who, token, face, address, harm, faults, _folder: folder }
     }
 
@@ -120,12 +123,15 @@ impl Rig {
     }
 }
 
-async fn serve(face: WireFace, who: Arc<Session>, harm: Arc<Harm>) -> SocketAddr {
+async fn serve(nodes: [WireFace; 2], who: Arc<Session>, harm: Arc<Harm>) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("listens");
     let address = listener.local_addr().expect("an address");
     tokio::spawn(async move {
+        let mut count = 0;
         while let Ok((socket, _)) = listener.accept().await {
-            let (face, who, harm) = (face.clone(), who.clone(), harm.clone());
+            let face = nodes[if harm.is_balanced.load(Ordering::SeqCst) { count % 2 } else { 0 }].clone();
+            count += 1;
+            let (who, harm) = (who.clone(), harm.clone());
             tokio::spawn(async move {
                 let cut = Arc::new(Notify::new());
                 let (inner_cut, inner_harm) = (cut.clone(), harm.clone());
