@@ -76,12 +76,12 @@ fn round_of(name: &str) -> Outcome<u64> {
 
 /// Rounds whose files are read again in each of those that follow.
 const READ_AGAIN: u64 = 3;
-/// Between two rounds in which all are.
-const READ_ALL: u64 = 25;
+/// In so many rounds at first all are, and then in each of this number.
+const READ_ALL: u64 = 30;
 
-/// From which round on files are read in this one: all of them each time would take longer than all else.
+/// From which round on files are read in this one: of hundreds of rounds, all of them each time would take longer than all else.
 pub fn since(round: u64) -> u64 {
-    if round.is_multiple_of(READ_ALL) { 0 } else { round.saturating_sub(READ_AGAIN) }
+    if round < READ_ALL || round.is_multiple_of(READ_ALL) { 0 } else { round.saturating_sub(READ_AGAIN) }
 }
 
 /// Every file is there with its bytes, and what is there besides is empty or whole, as far as it was made in this round or later.
