@@ -36,7 +36,7 @@ const SECONDS = {
     mount_soak: 320, transfer_outage: 190,
     "cli/all": 230, "meta/lib": 230, third_party: 210, "transfer/lib": 190, transfer_planes: 300, "blob/swift": 170, chaos: 160,
     "gate/all": 160, flips: 110, balancers: 110, jobs_served: 100, transfer: 100, io_faults: 100, crash_disk: 90, mount_locks: 90, "function/all": 80,
-    transfer_objects: 80, space: 70, model: 70, cluster: 70, "broker/all": 70, mount_net_first: 70, mount_spool: 60, store_tls: 70, kill: 70, mount_first: 60, mount_quic: 60,
+    transfer_objects: 80, space: 70, model: 70, cluster: 70, "broker/all": 70, mount_net_first: 70, mount_spool: 60, mount_two: 30, store_tls: 70, kill: 70, mount_first: 60, mount_quic: 60,
     bad_input: 60, slow_clients: 30, "blob/faults": 50, transfer_drive: 50, run_gate: 50, function: 50, transfer_sftp: 50, mount_links: 50, transfer_imap: 40, cluster_web: 40,
 };
 
