@@ -210,6 +210,7 @@ async fn run(
         let (all, by_it) = (all as f64 / time.as_secs_f64(), by_it as f64 / time.as_secs_f64());
         tracing::debug!(before, all, by_it, "what moved during the trial of the other transport");
         found = judge(before, all, by_it);
+        // Who said nothing in all that time was not outrun.
         if found == Verdict::Faster && silence.is_some_and(|silence| silence >= time) {
             found = Verdict::Left;
         }
