@@ -180,7 +180,7 @@ impl Engine {
     /// Closes the open pack and leaves; for a clean stop, after the last request.
     pub async fn stop(&self) -> Result<()> {
         self.shared.locks.stop();
-        self.shared.packer.finish().await?;
+        self.shared.packer.stop().await?;
         // Everything is durable. An instance that could not leave is given up like one that was killed.
         if let Err(error) = self.shared.catalogue.leave(self.instance()).await {
             tracing::warn!(?error, "the catalogue could not be told that this node has stopped");

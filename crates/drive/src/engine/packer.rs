@@ -50,6 +50,8 @@ enum Note {
     Finished(PackId, u64),
     /// Answer when everything before this is told.
     Flush(oneshot::Sender<()>),
+    /// The same, and nothing behind it is told any more.
+    End(oneshot::Sender<()>),
 }
 
 enum Request {
@@ -205,14 +207,22 @@ impl Packer {
         Ok(())
     }
 
-    /// Closes the open pack, makes it durable, and waits until the catalogue knows; for a clean stop, and before a reclaim that
-    /// wants everything sealed.
+    /// Closes the open pack, makes it durable, and waits until the catalogue knows: for a reclaim that wants everything sealed.
     pub(crate) async fn finish(&self) -> Result<()> {
+        self.settle(Note::Flush).await
+    }
+
+    /// The same for a clean stop: what ends after it is no longer told to a catalogue that may be closed, and the next start seals it.
+    pub(crate) async fn stop(&self) -> Result<()> {
+        self.settle(Note::End).await
+    }
+
+    async fn settle(&self, note: impl FnOnce(oneshot::Sender<()>) -> Note) -> Result<()> {
         if let Some(shared) = self.close(None).await? {
             shared.sync(shared.written.load(Ordering::Acquire)).await?;
         }
         let (noted, known) = oneshot::channel();
-        self.notes.send(Note::Flush(noted)).map_err(|_| stopped())?;
+        self.notes.send(note(noted)).map_err(|_| stopped())?;
         known.await.map_err(|_| stopped())
     }
 
@@ -245,6 +255,10 @@ async fn note_finished(catalogue: Arc<dyn Catalogue>, mut notes: mpsc::Unbounded
             Note::Flush(answer) => {
                 // Whoever asked may be gone.
                 let _ = answer.send(());
+            }
+            Note::End(answer) => {
+                let _ = answer.send(());
+                return;
             }
         }
     }

@@ -10,7 +10,8 @@ use holdfast_drive::care::reclaim;
 use holdfast_drive::{
     Applied, Batch, Deferred, Deferring, Durable, NewContent, Prepared, Rewrite, Save, SaveBody, Unsynced,
 };
-use holdfast_meta::Catalogue;
+use holdfast_meta::{Catalogue, PackState};
+use std::time::Duration;
 
 const MIB: usize = 1 << 20;
 
@@ -164,6 +165,28 @@ async fn a_process_that_comes_after_finds_it_as_long_as_packs_are_kept_open() {
     engine.give_memory_back();
     assert!(rig.get("file").await.expect("reads") == content);
     rig.assert_sound().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_pack_that_ends_after_a_clean_stop_is_told_to_nobody_and_sealed_by_the_next_start() {
+    let rig = Rig::new().await;
+    let tree = tree(&rig).await;
+    let content = even_bytes(1, 3 * MIB);
+    let wanted = new_save(&*tree, "file", content.len()).await;
+    let unsynced = prepare(&*tree, &wanted, &content).await.unsynced().expect("is new");
+    let states = || async {
+        let packs = rig.catalogue.packs(None, 100).await.expect("lists");
+        packs.iter().map(|pack| pack.state).collect::<Vec<_>>()
+    };
+    assert_eq!(states().await, [PackState::Open]);
+    rig.engine.stop().await.expect("stops");
+    // The catalogue may be closed from here on.
+    drop(unsynced);
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    assert_eq!(states().await, [PackState::Open]);
+    let next = rig.next_engine_keeping(false).await;
+    assert_eq!(states().await, [PackState::Sealed]);
+    next.stop().await.expect("stops");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -93,8 +93,9 @@ pub(super) async fn keep(pools: Weak<Pools>, ways: impl Reach, known: bool) {
             }
             course = Course::default();
         } else if let Some(before) = course.look(Instant::now(), (arrived, waits), after) {
-            let found = try_other(&pools, &ways, (before, after)).await;
-            (course, after) = (Course::default(), if found == Some(Verdict::Left) { AFTER } else { later(after) });
+            // Nothing more is to be done where it ends early.
+            let _ = try_other(&pools, &ways, (before, after)).await;
+            (course, after) = (Course::default(), later(after));
         }
     }
 }
@@ -139,8 +140,8 @@ impl Course {
     }
 }
 
-/// Tries the other transport beside one that moved `before` bytes a second for `long`; answers what was found, if it came to an end.
-async fn try_other(pools: &Weak<Pools>, ways: &impl Reach, (before, long): (f64, Duration)) -> Option<Verdict> {
+/// Tries the other transport beside one that moved `before` bytes a second for `long`. Nothing is done if the pools are dropped meanwhile, or the first falls silent.
+async fn try_other(pools: &Weak<Pools>, ways: &impl Reach, (before, long): (f64, Duration)) -> Option<()> {
     let used = pools.upgrade()?.used();
     let plane = if used.plane() == Plane::Quic { Plane::Tcp } else { Plane::Quic };
     let rtt = used.network().map(|network| network.rtt).unwrap_or_default();
@@ -154,7 +155,7 @@ async fn try_other(pools: &Weak<Pools>, ways: &impl Reach, (before, long): (f64,
     let found = run(pools, (plane, ways), before, (takes, leaves)).await?;
     tracing::info!(?plane, ?found, "the other transport was tried");
     pools.upgrade()?.tell(plane, found);
-    Some(found)
+    Some(())
 }
 
 async fn run(
@@ -198,25 +199,21 @@ async fn run(
     let mut hopeless = is_hopeless(pool.bytes(), takes);
     if !hopeless {
         // What it was only given counts for neither.
-        let look = || {
-            let all = pools.upgrade()?;
-            Some(([all.arrived().saturating_sub(pool.queued()), pool.bytes()], all.used().silence()))
-        };
-        let ((began, _), time) = (look()?, takes.max(JUDGED) / 2);
+        let look = || Some([pools.upgrade()?.arrived().saturating_sub(pool.queued()), pool.bytes()]);
+        let (began, time) = (look()?, takes.max(JUDGED) / 2);
         sleep(time).await;
-        let (now, silence) = look()?;
+        let now = look()?;
         let [all, by_it] = [0, 1].map(|index| now[index].saturating_sub(began[index]));
         hopeless = is_hopeless(by_it, time);
         let (all, by_it) = (all as f64 / time.as_secs_f64(), by_it as f64 / time.as_secs_f64());
         tracing::debug!(before, all, by_it, "what moved during the trial of the other transport");
         found = judge(before, all, by_it);
-        // Who said nothing in all that time was not outrun.
-        if found == Verdict::Faster && silence.is_some_and(|silence| silence >= time) {
-            found = Verdict::Left;
-        }
     }
     let pools = pools.upgrade()?;
-    if found == Verdict::Same {
+    if found == Verdict::Faster {
+        pools.switch(pool);
+        pools.end_trial();
+    } else {
         pools.end_trial();
         // What is on its way there ends there if it comes soon, or half as fast as it would by the first: several blocks may be.
         let enough = before * patience.as_secs_f64() / 2.0;
@@ -232,13 +229,6 @@ async fn run(
             }
             pool.give_up();
         });
-        return Some(found);
-    }
-    let left = pools.switch(pool);
-    pools.end_trial();
-    if found == Verdict::Left {
-        // Nobody is to wait for what it has on its way.
-        left.give_up();
     }
     Some(found)
 }
