@@ -7,6 +7,7 @@ use std::process::Command;
 use holdfast_testkit::services::{find_program, need, workspace};
 
 use crate::Outcome;
+use crate::mounted::run;
 use crate::rig::{HOME, NAME, PASSWORD};
 
 /// A suite and the tools it needs.
@@ -58,6 +59,33 @@ pub fn cargo_program(name: &str) -> Outcome<PathBuf> {
     let home = std::env::var_os("HOME").map(|home| Path::new(&home).join(".cargo/bin").join(name));
     let found = find_program(name).or(home.filter(|path| path.is_file()));
     Ok(found.ok_or_else(|| format!("{name} is not installed: scripts/need.sh {name}"))?)
+}
+
+/// What one process of the file system exerciser does at most: each read by a mapping leaves that in its memory, of which the kernel allows 65,530, and each
+/// truncation goes through all of them.
+const FSX_OPERATIONS_MAX: u64 = 10_000;
+
+/// The file system exerciser (`scripts/need.sh fsx`), with settings of its own.
+#[derive(Debug, Clone, Copy)]
+pub struct Fsx<'f> {
+    /// A file in its format.
+    pub settings: &'f Path,
+    /// Where it leaves what it saw if it finds a fault.
+    pub scratch: &'f Path,
+}
+
+impl Fsx<'_> {
+    /// So many operations on a file, as this seed has them.
+    pub fn exercise(self, file: &Path, seed: u64, operations: u64) -> Outcome {
+        let fsx = cargo_program("fsx")?;
+        for done in (0..operations).step_by(usize::try_from(FSX_OPERATIONS_MAX)?) {
+            let mut command = Command::new(&fsx);
+            command.args(["-N", &(operations - done).min(FSX_OPERATIONS_MAX).to_string()]);
+            command.args(["-S", &(seed + 1_000 * (done / FSX_OPERATIONS_MAX)).to_string(), "-f"]);
+            run(command.arg(self.settings).arg(file).current_dir(self.scratch))?;
+        }
+        Ok(())
+    }
 }
 
 /// What pjdfstest has to be told: what there is to be tried, and accounts that are on any machine.

@@ -13,7 +13,7 @@ use holdfast_e2e::care::expect_clean;
 use holdfast_e2e::filesystem::{behaves, errno, operations_are_the_same, same_trees};
 use holdfast_e2e::knob::knob;
 use holdfast_e2e::mounted::{Ground, run};
-use holdfast_e2e::others::{PJDFSTEST_SETTINGS, cargo_program};
+use holdfast_e2e::others::{Fsx, PJDFSTEST_SETTINGS, cargo_program};
 use holdfast_e2e::rig::{HOME, NAME, PASSWORD};
 use holdfast_meta::sqlite::{self, SqliteCatalogue};
 use holdfast_meta::{Catalogue, Expect, Guard};
@@ -228,14 +228,9 @@ fn git_and_sqlite_work_on_it() -> Outcome {
     })
 }
 
-/// What one process of the file system exerciser does at most: each read by a mapping leaves that in its memory, of which the kernel allows 65,530, and each
-/// truncation goes through all of them.
-const FSX_OPERATIONS_MAX: u64 = 10_000;
-
 /// The file system exerciser (`scripts/need.sh fsx`); `HOLDFAST_FSX_OPERATIONS` sets how much it does, with each of `HOLDFAST_FSX_SEEDS` seeds.
 #[test]
 fn fsx_finds_no_fault() -> Outcome {
-    let fsx = cargo_program("fsx")?;
     let operations: u64 = knob("HOLDFAST_FSX_OPERATIONS", 2_000);
     let ground = Ground::new()?;
     // Without posix_fallocate: fsx asks for ranges of no bytes, too, which no file system takes.
@@ -245,21 +240,11 @@ fn fsx_finds_no_fault() -> Outcome {
     for (length, most, operations) in [(3_000_000, 65_536, operations), (12_000_000, 400_000, operations / 4)] {
         fs::write(&settings, format!("flen = {length}\n[opsize]\nmax = {most}\n[weights]\n{weights}"))?;
         ground.with(|at| {
-            let exercise = |seed: u64| -> Outcome {
-                for done in (0..operations).step_by(usize::try_from(FSX_OPERATIONS_MAX)?) {
-                    let mut command = Command::new(&fsx);
-                    command.args(["-N", &(operations - done).min(FSX_OPERATIONS_MAX).to_string()]);
-                    command.args(["-S", &(seed + 1_000 * (done / FSX_OPERATIONS_MAX)).to_string(), "-f"]);
-                    command.arg(&settings).arg(at.join(format!("fsx{seed}")));
-                    run(command.current_dir(ground.scratch()))?;
-                }
-                Ok(())
-            };
+            let fsx = Fsx { settings: &settings, scratch: ground.scratch() };
             // All seeds side by side, each in a file of its own.
             thread::scope(|scope| {
-                let exercise = &exercise;
-                let seeds: Vec<_> =
-                    (1..=knob("HOLDFAST_FSX_SEEDS", 3)).map(|seed| scope.spawn(move || exercise(seed))).collect();
+                let begin = |seed| scope.spawn(move || fsx.exercise(&at.join(format!("fsx{seed}")), seed, operations));
+                let seeds: Vec<_> = (1..=knob("HOLDFAST_FSX_SEEDS", 3)).map(begin).collect();
                 seeds.into_iter().try_for_each(|seed| seed.join().expect("no exerciser panics"))
             })
         })?;

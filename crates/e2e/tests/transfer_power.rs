@@ -110,17 +110,21 @@ impl Source {
         Ok((ended, said))
     }
 
-    /// What was told as done is there: or what came after it, whose push was not told.
-    fn judge(&self, client: &mut Client) -> Outcome {
-        for (name, told) in &self.told {
+    /// What was told as done is there: or what came after it, whose push was not told, and which has to stay there from now on.
+    fn judge(&mut self, client: &mut Client) -> Outcome {
+        for (name, told) in &mut self.told {
             let got = client.get(&format!("{HOME}/there/{name}"))?.expect_status(200);
             let got = got.map_err(|error| format!("{name}, which has {} bytes: {error}", told.len()))?;
-            let since = self.since.get(name).map(Vec::as_slice).unwrap_or_default();
-            if got.body != *told && !since.contains(&got.body) {
+            if got.body == *told {
+                continue;
+            }
+            let since = self.since.entry(name.clone()).or_default();
+            let Some(at) = since.iter().position(|content| got.body == *content) else {
                 let (is, was) = (got.body.len(), told.len());
                 let since: Vec<_> = since.iter().map(Vec::len).collect();
                 return Err(format!("{name} has {is} bytes, and is not what was pushed ({was}, {since:?})").into());
-            }
+            };
+            *told = since.drain(..=at).next_back().unwrap_or_default();
         }
         Ok(())
     }
