@@ -91,7 +91,7 @@ full-size: build ## Bounds on space and memory at full size: 10,000 files ten ti
 	HOLDFAST_TREE_FILES=10000 HOLDFAST_UPLOAD_MIB=1024 ARCHIVE_LARGE=1 SCHEMATHESIS_SECONDS=300 \
 		$(tests) --test space --test memory --test third_party -- --nocapture
 
-mount-long: build ## Hold mounts to their full size: a million operations of fsx with five seeds, on two mounts in turn as well, 300 kills, 100 archives, fio, PostgreSQL (three hours)
+mount-long: build ## Hold mounts to their full size: a million operations of fsx with five seeds, on two mounts in turn as well, 300 kills, 100 archives, fio, PostgreSQL (four hours)
 	@scripts/need.sh fuse3 fsx pjdfstest fio postgresql git sqlite3
 	HOLDFAST_FSX_OPERATIONS=1000000 HOLDFAST_FSX_SEEDS=5 HOLDFAST_MOUNT_STEPS=50000 HOLDFAST_MOUNT_KILLS=100 HOLDFAST_MOUNT_ROUNDS=300 \
 		HOLDFAST_FSX_TURNS=200000 HOLDFAST_MOUNT_UNTARS=100 \
