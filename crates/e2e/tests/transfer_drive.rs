@@ -348,15 +348,15 @@ fn either_end_can_be_killed_and_little_is_sent_again() -> Outcome {
     fs::write(&from, random(7, bytes))?;
     let (source, there) = (from.display().to_string(), format!("DRIVE/{NAME}"));
     let usual = ["--plane", "tcp", "--limit-rate", "10M"];
-    // What was on its way, in buffers of the kernel and between hashing and sending, and what a server had not yet synced; of a pull the
-    // blocks whose turn had come.
-    let again_max = |mebibytes: u64| u64::from(number) * mebibytes * MIB as u64 + bytes as u64 / 100;
+    // A block a kill for each stream, of which a push has one here; of a pull the blocks whose turn had come. And what was on its way in buffers
+    // of the kernel, and what a server had not yet synced, since a few kills may all find more of that than is usual.
+    let again_max = |blocks: u64| u64::from(number) * blocks * MIB as u64 + bytes as u64 / 100;
 
     kills(&mut net, &url, &[&["push", &source, &there][..], &usual].concat(), number, &counter.up)?;
     let up = counter.up.swap(0, Ordering::Relaxed);
     let again = up.saturating_sub(bytes as u64);
     println!("pushed {bytes} bytes with {number} kills: {again} sent again, {} a kill", again / u64::from(number));
-    assert!(again < again_max(6), "{again}");
+    assert!(again < again_max(2), "{again}");
 
     counter.down.store(0, Ordering::Relaxed);
     let back = net.rig.scratch().join("back");

@@ -20,7 +20,6 @@ use holdfast_base::{AccountId, BlockId, Error, ErrorKind, Result};
 use holdfast_meta::{Changed, Expect, Guard, MANIFEST_CHUNK_BLOCKS, NameTaken, NewContent, Tail, Through, UploadClaim};
 use holdfast_seal::block::{FRAME_BYTES, inline_part};
 use std::sync::Arc;
-use tokio::time::Instant;
 
 /// Uploads given up where one is found to be over; the job sees to the rest.
 const EXPIRED_AT_ONCE: usize = 100;
@@ -57,7 +56,7 @@ impl Claimed {
         if self.stored == self.length {
             return self.receive_last_byte(intake).await;
         }
-        let when = if intake.is_checked() { StageWhen::AtEnd } else { StageWhen::Often(Instant::now()) };
+        let when = if intake.is_checked() { StageWhen::AtEnd } else { StageWhen::often() };
         let mut upload = self.begin(when).await?;
         let left = |intake: &Intake| self.length - self.stored - intake.received();
         let block = upload.next_block(Some(u64::from(self.claim.tail_bytes) + left(&intake))).await?;

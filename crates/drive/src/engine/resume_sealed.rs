@@ -23,7 +23,6 @@ use holdfast_base::limits::BLOCK_BYTES;
 use holdfast_base::{BlockId, Error, Result};
 use holdfast_seal::block::{RECORD_OVERHEAD_BYTES, RECORD_PREFIX_BYTES};
 use std::sync::Arc;
-use tokio::time::Instant;
 
 /// Bytes of an entry's length.
 pub const LENGTH_BYTES: usize = 4;
@@ -42,7 +41,7 @@ impl Claimed {
         }
         let blocks = (self.length - self.stored).div_ceil(BLOCK_BYTES as u64);
         let mut intake = Intake::part(body, blocks * (LENGTH_BYTES + ENTRY_BYTES_MAX) as u64, None);
-        let mut upload = self.begin(StageWhen::Often(Instant::now())).await?;
+        let mut upload = self.begin(StageWhen::often()).await?;
         let ended = take_entries(&mut upload, &self.target, &mut intake, sizes(self.length - self.stored)).await;
         // What came before something bad is good.
         let staged = upload.stage_good().await;

@@ -15,10 +15,12 @@ use holdfast_meta::{Missing, StagedRun};
 use holdfast_seal::block::RECORD_PREFIX_BYTES;
 use holdfast_seal::{BlockKeys, Codec};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// How long blocks of a resumable upload wait at most to be staged with others: at 250 MiB/s that is as many as are staged at once anyway.
-const STAGE_EVERY: Duration = Duration::from_millis(250);
+const STAGE_EVERY_MAX: Duration = Duration::from_millis(250);
+/// They wait this many times what staging took last: so a disk is at it for a quarter of the time, and a fast one loses next to nothing.
+const STAGE_PAUSE: u32 = 4;
 /// The same where each sync makes an object.
 const STAGE_EVERY_OBJECT: Duration = Duration::from_secs(10);
 /// Room that uploads leave on the store's disk, which most often is the catalogue's too: its log may grow by this much before it is
@@ -47,9 +49,13 @@ impl Stored {
         Self { id, lease: None, plain: None }
     }
 
-    /// How long it may wait for others to be staged with.
-    pub(super) fn stage_every(&self) -> Duration {
-        if self.lease.as_ref().is_some_and(PackLease::sync_ends_pack) { STAGE_EVERY_OBJECT } else { STAGE_EVERY }
+    /// How long it may wait for others to be staged with, after the staging before, which took this long, began.
+    pub(super) fn stage_every(&self, took: Duration) -> Duration {
+        if self.lease.as_ref().is_some_and(PackLease::sync_ends_pack) {
+            STAGE_EVERY_OBJECT
+        } else {
+            (took * STAGE_PAUSE).min(STAGE_EVERY_MAX)
+        }
     }
 }
 
@@ -206,13 +212,14 @@ impl Target {
         self.shared.packer.sync(&leases).await
     }
 
-    /// Syncs blocks and appends them, as runs, to the upload's manifest.
+    /// Syncs blocks and appends them, as runs, to the upload's manifest; answers how long that took.
     pub(super) async fn stage(
         self: Arc<Self>,
         to: StagedTo,
         mut stored: Vec<Stored>,
         mut runs: Vec<StagedRun>,
-    ) -> Result<()> {
+    ) -> Result<Duration> {
+        let started = Instant::now();
         self.sync(&stored).await?;
         let mut rest = stored.as_mut_slice();
         for run in &mut runs {
@@ -227,7 +234,7 @@ impl Target {
             }
             rest = after;
         }
-        Ok(())
+        Ok(started.elapsed())
     }
 
     async fn append_run(&self, to: StagedTo, run: &StagedRun) -> Result<std::result::Result<(), Missing>> {

@@ -30,6 +30,7 @@ use holdfast_seal::Codec;
 use holdfast_seal::block::inline_part;
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::time::Duration;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep_until};
 
@@ -78,12 +79,25 @@ pub(super) enum StagedTo {
 pub(super) enum StageWhen {
     /// When a run is full.
     Full,
-    /// Also when it is a while since this time, so that little is lost where a connection dies and nobody notices, or the power goes.
-    Often(Instant),
+    /// Also when the time has come ([`Stored::stage_every`]), so that little is lost where a connection dies and nobody notices, or the power
+    /// goes.
+    Often {
+        /// When it was staged last.
+        since: Instant,
+        /// How long that took.
+        took: Duration,
+    },
     /// Only at its end, when it turned out to be what it was to be; whoever chooses this bounds the upload.
     AtEnd,
     /// Never, and nothing is synced; whoever chooses this bounds the upload as well.
     Never,
+}
+
+impl StageWhen {
+    /// For an upload that begins now.
+    pub(super) fn often() -> Self {
+        Self::Often { since: Instant::now(), took: Duration::ZERO }
+    }
 }
 
 impl StagedTo {
@@ -119,8 +133,8 @@ pub(super) struct Upload {
     runs: Runs,
     staged: Option<StagedUpload>,
     stage_when: StageWhen,
-    /// The run that is being synced and staged.
-    staging: Option<JoinHandle<Result<()>>>,
+    /// The run that is being synced and staged; answers how long that took.
+    staging: Option<JoinHandle<Result<Duration>>>,
     /// Whether the client was slow with the last block.
     pub(super) slow: bool,
 }
@@ -275,13 +289,14 @@ impl Upload {
         if !self.sealing.is_empty() {
             return self.settle_one().await;
         }
-        match (&self.stage_when, self.stored.last()) {
-            (StageWhen::Often(since), Some(last)) => {
-                sleep_until(*since + last.stage_every()).await;
-                self.stage_stored().await
-            }
-            _ => std::future::pending().await,
+        if self.stored.is_empty() || !matches!(self.stage_when, StageWhen::Often { .. }) {
+            return std::future::pending().await;
         }
+        self.wait_for_staging().await?;
+        if let (StageWhen::Often { since, took }, Some(last)) = (&self.stage_when, self.stored.last()) {
+            sleep_until(*since + last.stage_every(*took)).await;
+        }
+        self.stage_stored().await
     }
 
     pub(super) async fn settle(&mut self) -> Result<()> {
@@ -298,14 +313,20 @@ impl Upload {
 
     /// Takes the next stored block; hands a run to the catalogue when it is time.
     pub(super) async fn push(&mut self, block: Stored) -> Result<()> {
-        let every = block.stage_every();
         self.stored.push(block);
         let held = self.stored.iter().filter(|block| block.plain.is_some()).count();
         let full = self.stored.len() >= RUN_BLOCKS || (held >= HELD_BLOCKS_MAX && self.staged.is_some());
-        let due = match self.stage_when {
-            StageWhen::Full => full,
-            StageWhen::Often(since) => full || since.elapsed() >= every,
-            StageWhen::AtEnd | StageWhen::Never => false,
+        // Not while those before are being staged: the client would wait for the disk.
+        let is_free = self.staging.as_ref().is_none_or(JoinHandle::is_finished);
+        if is_free {
+            self.wait_for_staging().await?;
+        }
+        let due = match (&self.stage_when, self.stored.last()) {
+            (StageWhen::Often { since, took }, Some(last)) => {
+                full || (is_free && since.elapsed() >= last.stage_every(*took))
+            }
+            (StageWhen::Full, _) => full,
+            _ => false,
         };
         if due { self.stage_stored().await } else { Ok(()) }
     }
@@ -320,7 +341,7 @@ impl Upload {
         let stored = std::mem::take(&mut self.stored);
         let runs = cut_runs(&mut self.runs, &self.target.keys, &stored);
         self.staging = Some(tokio::spawn(self.target.clone().stage(staged.to, stored, runs)));
-        if let StageWhen::Often(since) = &mut self.stage_when {
+        if let StageWhen::Often { since, .. } = &mut self.stage_when {
             *since = Instant::now();
         }
         Ok(())
@@ -346,7 +367,11 @@ impl Upload {
         let Some(staging) = &mut self.staging else { return Ok(()) };
         let done = staging.await.map_err(|error| Error::internal("staging failed").with_source(error));
         self.staging = None;
-        done?
+        let lasted = done??;
+        if let StageWhen::Often { took, .. } = &mut self.stage_when {
+            *took = lasted;
+        }
+        Ok(())
     }
 
     /// Ends a body that fits one buffer: into the catalogue row if it is tiny when sealed, into a pack otherwise.
