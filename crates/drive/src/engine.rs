@@ -25,6 +25,7 @@ mod packer;
 mod patch;
 mod read;
 mod receive;
+mod records;
 mod resume;
 mod resume_part;
 mod resume_sealed;

@@ -288,6 +288,47 @@ fn a_file_that_changes_while_it_is_pushed_arrives_as_it_is_in_the_end() -> Outco
     expect_clean(net.rig.server.options())
 }
 
+#[test]
+fn a_pull_over_a_slow_network_holds_up_no_other() -> Outcome {
+    let mut net = Net::new()?;
+    let came = Arc::<AtomicU64>::default();
+    let counted = came.clone();
+    // 160 kB a second: what the server reads for it at once lasts for minutes.
+    let slow = relay(net.address(), move |who, mut from, mut to| {
+        let mut buffer = [0; 16 << 10];
+        while let length @ 1.. = from.read(&mut buffer)? {
+            to.write_all(&buffer[..length])?;
+            if who == Says::Service {
+                counted.fetch_add(length as u64, Ordering::Relaxed);
+                std::thread::sleep(Duration::from_millis(100));
+            }
+        }
+        Ok(())
+    })?;
+    let content = random(3, 24 * MIB);
+    net.client().put(&format!("{HOME}/long"), random(4, 64 * MIB))?.expect_status(201)?;
+    net.client().put(&format!("{HOME}/file"), content.clone())?.expect_status(201)?;
+    let [far, near] = ["far", "near"].map(|name| net.rig.scratch().join(name).display().to_string());
+    let words = ["pull", &format!("DRIVE/{NAME}/long"), &far, "--plane", "tcp"];
+    let mut pull = command(&net, &format!("https://{slow}"), &words)?.spawn()?;
+    while came.load(Ordering::Relaxed) < MIB as u64 {
+        assert!(pull.try_wait()?.is_none());
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    let before = came.load(Ordering::Relaxed);
+    let ended = done(&net, &["pull", &format!("DRIVE/{NAME}/file"), &near, "--plane", "tcp"])?;
+    let meanwhile = came.load(Ordering::Relaxed) - before;
+    println!("{meanwhile} bytes came over the slow network meanwhile");
+    assert!(meanwhile < 4 * MIB as u64, "it waits for what that takes: {meanwhile}, {ended}");
+    assert_eq!(ended["retries"], 0, "{ended}");
+    assert!(fs::read(Path::new(&near).join("file"))? == content);
+    assert!(pull.try_wait()?.is_none(), "the slow one goes on");
+    pull.kill()?;
+    pull.wait()?;
+    net.rig.stop()?;
+    expect_clean(net.rig.server.options())
+}
+
 /// Hands connections on to the server, and counts the bytes of content in both directions.
 struct Counter {
     address: SocketAddr,

@@ -14,6 +14,7 @@
 
 use super::cache::Cache;
 use super::copies::Copies;
+use super::records::Records;
 use holdfast_base::limits::BLOCK_BYTES;
 use holdfast_seal::block::RECORD_OVERHEAD_BYTES;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -120,7 +121,6 @@ impl Region {
     }
 
     /// What is free of it.
-    #[cfg(test)]
     pub(crate) fn free_bytes(&self) -> usize {
         self.permits.available_permits() * self.unit_bytes
     }
@@ -296,22 +296,18 @@ pub(crate) struct Downloads {
     pub(crate) cache: Cache,
     /// Copies for slow readers: the last quarter.
     pub(crate) copies: Arc<Copies>,
-    /// Records on their way to clients that open them by themselves: a quarter on top.
-    pub(crate) records: Region,
-    /// Buffers of those.
-    pub(crate) pool: Arc<Pool>,
+    /// Whole records on their way to clients that open them by themselves: a quarter on top.
+    pub(crate) records: Arc<Records>,
 }
 
 impl Downloads {
     /// A budget of `bytes`.
     pub(crate) fn new(bytes: usize) -> Self {
         let meter = Meter::new("downloads", bytes);
-        let on_top = Meter::new("sealed downloads", (bytes / 4).max(BUFFER_BYTES));
         Self {
             cache: Cache::new(&meter, bytes / 2, bytes / 4),
             copies: Copies::new(&meter, bytes / 4),
-            records: Region::client_bound(&on_top, (bytes / 4).max(BUFFER_BYTES), UNIT_BYTES),
-            pool: Pool::new(bytes / 4),
+            records: Records::new(bytes / 4),
         }
     }
 }

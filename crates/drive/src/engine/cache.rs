@@ -113,6 +113,12 @@ impl Cache {
         tokio::spawn(flight.run(bytes, Some(hold), open));
     }
 
+    /// A buffer of the working region, for what is read and let go at once.
+    pub(crate) async fn buffer(&self, bytes: usize) -> Buffer {
+        let hold = self.0.room(share_bytes(bytes)).await;
+        self.0.pool.buffer(bytes, hold)
+    }
+
     /// Bytes that its blocks take.
     pub(crate) fn used_bytes(&self) -> usize {
         self.0.working.used_bytes() + self.0.pinned.used_bytes()

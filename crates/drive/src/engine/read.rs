@@ -7,7 +7,7 @@
 //! Reclaim may move a block between the look-up of its place and the read; then it is looked up again.
 
 use super::Shared;
-use super::budget::{Buffer, share_bytes};
+use super::budget::{Buffer, Downloads};
 use super::cache::{Open, Want};
 use super::copies::Copies;
 use super::stream::Outflow;
@@ -22,14 +22,9 @@ use holdfast_meta::{BlockPlace, Content, MANIFEST_CHUNK_BLOCKS, ManifestChunk};
 use holdfast_seal::BlockKeys;
 use holdfast_seal::block::{RECORD_OVERHEAD_BYTES, record_is_intact};
 use std::sync::Arc;
-use std::time::Duration;
-use tokio::time::timeout;
 
 /// Looking a block up again is needed at most once per reclaim that overtakes the read; more misses are damage.
 const LOOKUPS_MAX: usize = 4;
-
-/// How long a sealed block waits for memory that clients hold: longer than any of them that is not stuck needs for a block.
-const ROOM_TIME: Duration = Duration::from_secs(10);
 
 /// A content being read.
 pub(crate) struct Reading {
@@ -97,7 +92,7 @@ impl Reading {
     }
 
     /// Room for block `index` as it lies in the store or as it is opened.
-    fn record_bytes(&self, index: u64) -> usize {
+    pub(super) fn record_bytes(&self, index: u64) -> usize {
         let bytes = usize::try_from(self.length_of(index)).map_or(BLOCK_BYTES_MAX, |bytes| bytes.min(BLOCK_BYTES_MAX));
         bytes + RECORD_OVERHEAD_BYTES
     }
@@ -113,8 +108,8 @@ impl Reading {
         Ok(Bytes::from(plain).slice(start..end))
     }
 
-    /// Reads one block into `buffer`, opened or as the record it is; answers it and where in it that starts.
-    async fn fetch(&self, id: BlockId, mut buffer: Buffer, opened: bool) -> Result<(Buffer, usize)> {
+    /// Reads one block into `buffer`, opened or as the record it is; answers it, where in it that starts, and where it lies.
+    async fn fetch(&self, id: BlockId, mut buffer: Buffer, opened: bool) -> Result<(Buffer, usize, BlockPlace)> {
         let mut last = None;
         for _ in 0..LOOKUPS_MAX {
             let places = self.shared.catalogue.block_places(self.content.space, &[id]).await?;
@@ -125,7 +120,7 @@ impl Reading {
             match self.shared.fetch_at(&self.keys, &place, buffer.replace(Vec::new()), opened).await {
                 Ok((plain, start)) => {
                     buffer.replace(plain);
-                    return Ok((buffer, start));
+                    return Ok((buffer, start, place));
                 }
                 Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::Damaged) => {
                     last = Some((place, error));
@@ -204,7 +199,8 @@ pub(crate) struct OpenBlock {
 
 impl Open for OpenBlock {
     async fn open(self, buffer: Buffer) -> Result<(Buffer, usize)> {
-        self.reading.fetch(self.id, buffer, true).await
+        let (buffer, start, _) = self.reading.fetch(self.id, buffer, true).await?;
+        Ok((buffer, start))
     }
 }
 
@@ -255,19 +251,26 @@ impl Reading {
         Ok(ids)
     }
 
-    /// Block `index` as the record that it lies in the store as, whole as far as its sum tells.
-    pub(crate) async fn record(self: &Arc<Self>, index: u64) -> Result<Bytes> {
-        if self.is_inline() || index >= self.content.size.div_ceil(self.block_bytes()) {
-            return Err(Error::new(ErrorKind::RangeNotSatisfiable, "the content has no such block"));
-        }
+    /// Block `index` as the record that it lies in the store as, with its place.
+    pub(super) async fn fetch_record(self: &Arc<Self>, index: u64, buffer: Buffer) -> Result<(Buffer, BlockPlace)> {
         let id = Chunks::new(self.clone()).block(index).await?;
-        let downloads = &self.shared.downloads;
-        let bytes = self.record_bytes(index);
-        let room = timeout(ROOM_TIME, downloads.records.take(share_bytes(bytes))).await;
-        let room = room.map_err(|_| Error::unavailable("too much is on its way to slow clients; try again"))?;
-        let (record, _) = self.fetch(id, downloads.pool.buffer(bytes, room), false).await?;
-        let bytes = record.bytes.len();
-        Ok(record.into_bytes(0..bytes))
+        let (record, _, place) = self.fetch(id, buffer, false).await?;
+        Ok((record, place))
+    }
+
+    /// So many bytes of a record from its place.
+    pub(super) async fn record_piece(&self, at: &BlockPlace, start: usize, bytes: usize) -> Result<Vec<u8>> {
+        let read = self.shared.store.read(at.pack_name, at.place.offset + start as u64, bytes, Vec::new()).await;
+        read.map_err(|error| match error.kind() {
+            // Reclaim may have moved it.
+            ErrorKind::NotFound => Error::unavailable("the block lies elsewhere now; try again"),
+            _ => error,
+        })
+    }
+
+    /// The memory of downloads.
+    pub(super) fn downloads(&self) -> &Downloads {
+        &self.shared.downloads
     }
 
     /// A part of the manifest, with the tag that proves it.

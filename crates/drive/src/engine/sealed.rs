@@ -7,6 +7,7 @@
 //!
 //! Roles, locks, quota and names are tested as for everybody.
 
+pub use super::records::Record;
 pub use super::resume_sealed::{ENTRY_BYTES_MAX, LENGTH_BYTES};
 
 use super::Engine;
@@ -81,9 +82,15 @@ impl Engine {
         self.sealed_reading(who, space, content).await?.manifest(chunk).await
     }
 
-    /// Block `index` of a content, as a record.
-    pub async fn record(&self, who: &Session, space: &str, content: ContentId, index: u64) -> Result<Bytes> {
-        self.sealed_reading(who, space, content).await?.record(index).await
+    /// Block `index` of a content, as a record, behind its first `skip` bytes.
+    pub async fn record(
+        &self,
+        who: &Session,
+        space: &str,
+        (content, index): (ContentId, u64),
+        skip: u64,
+    ) -> Result<Record> {
+        self.sealed_reading(who, space, content).await?.record(who.account_uid, index, skip).await
     }
 
     async fn sealed_reading(

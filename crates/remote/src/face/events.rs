@@ -16,7 +16,6 @@ use holdfast_base::{Error, Result, SpaceId};
 use holdfast_drive::engine::{Believer, Owed};
 use holdfast_drive::{Change, Touched};
 use http_body::Frame;
-use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::{Notify, broadcast, watch};
@@ -51,7 +50,7 @@ pub(super) async fn stream(
     seat: Arc<Seat>,
     mount: u64,
     stopping: watch::Receiver<bool>,
-) -> Result<impl Stream<Item = Result<Frame<Bytes>, Infallible>> + Send + 'static> {
+) -> Result<impl Stream<Item = Result<Frame<Bytes>>> + Send + 'static> {
     let changes = seat.tree.changes();
     let root = seat.tree.entry(seat.tree.root()).await?;
     let space = root.ok_or_else(|| Error::not_found("the space is gone"))?.node.space;

@@ -19,11 +19,11 @@ use holdfast_auth::Session;
 use holdfast_base::{ContentId, Error, ErrorKind, Result};
 use holdfast_drive::ContentStream;
 use holdfast_drive::engine::{Engine, MountName};
-use http::header::{ALLOW, CONTENT_TYPE, HeaderValue, RETRY_AFTER};
+use http::header::{ALLOW, CONTENT_LENGTH, CONTENT_TYPE, HeaderValue, RETRY_AFTER};
 use http::{HeaderMap, Method, Request, Response, StatusCode};
-use http_body::Body;
+use http_body::{Body, Frame};
 use http_body_util::combinators::UnsyncBoxBody;
-use http_body_util::{BodyExt, BodyStream, Full};
+use http_body_util::{BodyExt, BodyStream, Full, StreamBody};
 use lanes::Lanes;
 use parking_lot::Mutex;
 use seat::Seats;
@@ -38,8 +38,8 @@ pub const SEAT_IDLE: Duration = Duration::from_mins(1);
 /// Contents of a seat that are open for reading: the files a mount reads at a time.
 pub const CONTENTS_MAX: usize = 256;
 
-/// A body of an answer; it ends without an error, but may be cut off with its connection.
-pub type Answer = UnsyncBoxBody<Bytes, std::convert::Infallible>;
+/// A body of an answer.
+pub type Answer = UnsyncBoxBody<Bytes, Error>;
 
 /// What a request did, for the log of who did what: an action, and on what. Answers to calls that change files have a `Vec` of them in their
 /// extensions, since one may hand over many changes.
@@ -110,7 +110,7 @@ impl WireFace {
             (wire::EVENTS, &Method::GET) => {
                 let seat = self.seat(who, &space, mount).await?;
                 let stream = events::stream(seat, mount.voice, self.0.stopping.subscribe()).await?;
-                Ok(answer(StatusCode::OK, UnsyncBoxBody::new(http_body_util::StreamBody::new(stream))))
+                Ok(answer(StatusCode::OK, UnsyncBoxBody::new(StreamBody::new(stream))))
             }
             (wire::CALL | wire::EVENTS, method) => {
                 let allow = if method == Method::POST { "GET" } else { "POST" };
@@ -177,10 +177,13 @@ impl WireFace {
         (content, index): (ContentId, u64),
         bytes: u64,
     ) -> Response<Answer> {
-        let record = self.0.engine.record(who, space, content, index).await;
-        // As it is, so that no copy of it is made.
-        match record.and_then(|record| rest(&record, bytes)) {
-            Ok(record) => answer(StatusCode::OK, whole(record)),
+        match self.0.engine.record(who, space, (content, index), bytes).await {
+            Ok(record) => {
+                let frames = record.content.map(|piece| piece.map(Frame::data));
+                let mut answered = answer(StatusCode::OK, UnsyncBoxBody::new(StreamBody::new(frames)));
+                answered.headers_mut().insert(CONTENT_LENGTH, record.bytes.into());
+                answered
+            }
             Err(error) => refusal(&error),
         }
     }
@@ -196,12 +199,6 @@ impl WireFace {
         seat.look().await?;
         Ok(seat)
     }
-}
-
-fn rest(record: &Bytes, bytes: u64) -> Result<Bytes> {
-    let at = usize::try_from(bytes).ok().filter(|at| *at <= record.len());
-    let none = || Error::new(ErrorKind::RangeNotSatisfiable, "the block's record is shorter");
-    at.map(|at| record.slice(at..)).ok_or_else(none)
 }
 
 /// The space that a query names.
@@ -252,7 +249,7 @@ where
 }
 
 fn whole(bytes: Bytes) -> Answer {
-    Full::new(bytes).boxed_unsync()
+    Full::new(bytes).map_err(|never| match never {}).boxed_unsync()
 }
 
 fn answer(status: StatusCode, body: Answer) -> Response<Answer> {

@@ -227,6 +227,45 @@ async fn of_a_record_that_broke_off_only_the_rest_comes_again() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_record_for_which_there_is_no_room_comes_in_copies() {
+    let rig = Rig::new().await;
+    let space = space(&rig).await;
+    let content = bytes(11, LENGTH);
+    let begun = space.begin(begin("file", LENGTH), &[]).await.expect("begun");
+    send(&space, &begun, entries(&space, &content).await).await.expect("sent");
+    let id = entry(&space, "file").await.expect("is there").node.content.expect("has content");
+    let whole = space.record(id, 1, || ()).await.expect("fetched");
+
+    let ask = async |skip| rig.engine.record(&rig.who, NAME, (id, 1), skip).await;
+    let pieces = async |skip| {
+        let record = ask(skip).await.expect("answered");
+        let pieces: Vec<Bytes> = record.content.map(|piece| piece.expect("read")).collect().await;
+        assert_eq!(record.bytes, pieces.iter().map(|piece| piece.len() as u64).sum::<u64>());
+        pieces
+    };
+    assert_eq!(pieces(0).await, [whole.clone()]);
+    // So slow that they have not taken anything.
+    let mut slow = Vec::new();
+    for _ in 0..12 {
+        slow.push(ask(0).await.expect("answered"));
+    }
+    let copied = pieces(0).await;
+    assert!(copied.len() > 3 && copied.concat() == whole, "{}", copied.len());
+    for skip in [1, 70_000, whole.len() - 1, whole.len()] {
+        assert!(pieces(skip as u64).await.concat() == whole[skip..], "behind {skip}");
+    }
+    let beyond = ask(whole.len() as u64 + 1).await.err().expect("refused");
+    assert_eq!(beyond.kind(), ErrorKind::RangeNotSatisfiable);
+    assert!(space.record(id, 1, || ()).await.expect("fetched") == whole, "over the line");
+    for record in &mut slow {
+        let pieces: Vec<_> = record.content.by_ref().map(|piece| piece.expect("read")).collect().await;
+        assert!(pieces.concat() == whole);
+    }
+    drop(slow);
+    assert_eq!(pieces(0).await, [whole]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn blocks_that_the_space_has_are_named_and_not_sent() {
     let rig = Rig::new().await;
     let space = space(&rig).await;

@@ -310,7 +310,7 @@ impl Web {
                 self.journal.add(note);
             }
         }
-        answer.map(|body| body.map_err(|never| match never {}).boxed_unsync())
+        answer.map(|body| body.map_err(Into::into).boxed_unsync())
     }
 
     async fn call_api(&self, request: Request<RequestBody>) -> Response<AnyBody> {
