@@ -7,6 +7,7 @@ mod bench_run;
 mod bench_wan;
 mod commands;
 mod common;
+mod documents;
 mod factors;
 mod federation;
 mod files;

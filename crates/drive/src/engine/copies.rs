@@ -14,9 +14,9 @@ use tokio::sync::Notify;
 use tokio::time::timeout;
 
 /// Large enough that looking the block up between two copies costs nothing beside making them.
-const COPY_BYTES_MAX: usize = 256 * 1_024;
+pub(super) const COPY_BYTES_MAX: usize = 256 * 1_024;
 /// A page, and the unit of the region.
-const COPY_BYTES_MIN: usize = 4 * 1_024;
+pub(super) const COPY_BYTES_MIN: usize = 4 * 1_024;
 
 /// A reader that has not let go of a copy for so long is taken for one that keeps them.
 const KEEPS_AFTER: Duration = Duration::from_secs(1);

@@ -6,7 +6,7 @@
 //! in order, each read when the one before is gone, between which nothing of it is held.
 
 use super::budget::{BUFFER_BYTES, Hold, Meter, Pool, Region, UNIT_BYTES, share_bytes};
-use super::copies::Copying;
+use super::copies::{COPY_BYTES_MAX, COPY_BYTES_MIN, Copying};
 use super::pace::Pace;
 use super::read::Reading;
 use crate::ContentStream;
@@ -137,7 +137,9 @@ impl Copied {
         if left == 0 {
             return Ok(None);
         }
-        let bytes = self.reading.record_piece(&self.place, self.at, left.min(self.pace.copy_bytes())).await?;
+        // No more than one copy takes, and, however slow, no less than the smallest.
+        let wanted = self.pace.copy_bytes().clamp(COPY_BYTES_MIN, COPY_BYTES_MAX);
+        let bytes = self.reading.record_piece(&self.place, self.at, left.min(wanted)).await?;
         Ok(Some(self.copy(&bytes)))
     }
 }

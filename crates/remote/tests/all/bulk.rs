@@ -254,6 +254,12 @@ async fn a_record_for_which_there_is_no_room_comes_in_copies() {
     for skip in [1, 70_000, whole.len() - 1, whole.len()] {
         assert!(pieces(skip as u64).await.concat() == whole[skip..], "behind {skip}");
     }
+    // However slow it is, it gets on.
+    let mut slowest = ask(0).await.expect("answered").content;
+    assert_eq!(slowest.next().await.expect("more").expect("read"), whole[..64 << 10]);
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    assert_eq!(slowest.next().await.expect("more").expect("read"), whole[64 << 10..68 << 10]);
+    drop(slowest);
     let beyond = ask(whole.len() as u64 + 1).await.err().expect("refused");
     assert_eq!(beyond.kind(), ErrorKind::RangeNotSatisfiable);
     assert!(space.record(id, 1, || ()).await.expect("fetched") == whole, "over the line");
