@@ -390,14 +390,14 @@ fn either_end_can_be_killed_and_little_is_sent_again() -> Outcome {
     let (source, there) = (from.display().to_string(), format!("DRIVE/{NAME}"));
     let usual = ["--plane", "tcp", "--limit-rate", "10M"];
     // A block a kill for each stream, of which a push has one here; of a pull the blocks whose turn had come. And what was on its way in buffers
-    // of the kernel, and what a server had not yet synced, since a few kills may all find more of that than is usual.
+    // of the kernel, and what a server had not yet synced: a few kills may all find more of that than is usual, fifty may not.
     let again_max = |blocks: u64| u64::from(number) * blocks * MIB as u64 + bytes as u64 / 100;
 
     kills(&mut net, &url, &[&["push", &source, &there][..], &usual].concat(), number, &counter.up)?;
     let up = counter.up.swap(0, Ordering::Relaxed);
     let again = up.saturating_sub(bytes as u64);
     println!("pushed {bytes} bytes with {number} kills: {again} sent again, {} a kill", again / u64::from(number));
-    assert!(again < again_max(2), "{again}");
+    assert!(again < again_max(if number < 50 { 2 } else { 1 }), "{again}");
 
     counter.down.store(0, Ordering::Relaxed);
     let back = net.rig.scratch().join("back");
@@ -411,7 +411,7 @@ fn either_end_can_be_killed_and_little_is_sent_again() -> Outcome {
     )?;
     let again = counter.down.load(Ordering::Relaxed).saturating_sub(bytes as u64);
     println!("pulled {bytes} bytes with {number} kills: {again} sent again, {} a kill", again / u64::from(number));
-    assert!(again < again_max(2), "{again}");
+    assert!(again < again_max(if number < 50 { 2 } else { 1 }), "{again}");
     assert!(fs::read(&from)? == fs::read(back.join("file"))?, "the content is not what it was");
     assert_eq!(fs::read_dir(&back)?.count(), 1, "nothing is left beside it");
     net.rig.stop()?;
