@@ -35,14 +35,22 @@ pub(crate) struct Tool {
 /// What most servers have.
 const CONGESTION: &str = "cubic";
 
-/// Holdfast's own transfer, by each of its planes.
-const PULL_BY_QUIC: &str = "{holdfast} pull -q --plane quic --token-file {drive}/token --ca {drive}/data/tls/self-signed.pem https://{host}:{port}/bench/{count}/. {dir}";
-const PULL_BY_TCP: &str = "{holdfast} pull -q --plane tcp --token-file {drive}/token --ca {drive}/data/tls/self-signed.pem https://{host}:{port}/bench/{count}/. {dir}";
+/// A pull by Holdfast, by one of its planes, or whichever it takes. What it remembers of a server is forgotten with the trial.
+macro_rules! pull {
+    ($plane:literal) => {
+        concat!(
+            "{holdfast} pull -q --plane ",
+            $plane,
+            " --token-file {drive}/token --ca {drive}/data/tls/self-signed.pem https://{host}:{port}/bench/{count}/. {dir}"
+        )
+    };
+}
 
 /// A tool that is known by its name: name, command, service, whether it fetches files.
 const PRESETS: &[(&str, &str, Service, bool)] = &[
-    ("holdfast", PULL_BY_QUIC, Service::Drive, true),
-    ("holdfast-tcp", PULL_BY_TCP, Service::Drive, true),
+    ("holdfast", pull!("auto"), Service::Drive, true),
+    ("holdfast-quic", pull!("quic"), Service::Drive, true),
+    ("holdfast-tcp", pull!("tcp"), Service::Drive, true),
     ("curl", "curl -sS -f -o {dest} http://{host}:{port}/{file}", Service::Http, true),
     (
         "aria2",

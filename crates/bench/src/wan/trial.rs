@@ -395,6 +395,8 @@ fn shell(text: &str, folder: &Path, log: &Path) -> io::Result<Command> {
     let log: File = OpenOptions::new().create(true).append(true).open(log)?;
     let mut command = Command::new("sh");
     command.arg("-c").arg(text).current_dir(folder).stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log);
+    // What was found out in one trial is not to be known in the next.
+    command.env("XDG_STATE_HOME", folder.join("state"));
     // Whatever the user's proxies are, they are not in the namespace.
     for name in ["http_proxy", "https_proxy", "all_proxy", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"] {
         command.env_remove(name);

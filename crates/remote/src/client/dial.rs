@@ -4,6 +4,7 @@
 //! leaves from the address of now. Over QUIC a connection follows its end by itself.
 
 use super::link::Body;
+use super::lossy::Packets;
 use super::{Network, Options, Plane, Target};
 use holdfast_base::{Error, ErrorKind, Result};
 use holdfast_plane::Statistics;
@@ -210,6 +211,23 @@ impl Dial {
         self.origin().map_or(0, |origin| origin.queued())
     }
 
+    /// The round trip of the connection over TCP, smoothed by the kernel over the last ones.
+    pub(super) fn smoothed_rtt(&self) -> Option<Duration> {
+        let info = self.origin()?.info()?;
+        Some(Duration::from_micros(info.tcpi_rtt.into()))
+    }
+
+    /// What the kernel counts of the connection over TCP. It begins anew with each connection.
+    pub(super) fn packets(&self) -> Packets {
+        let info = self.origin().and_then(|origin| origin.info());
+        info.map_or_else(Packets::default, |info| Packets {
+            sent: info.tcpi_data_segs_out.into(),
+            again: info.tcpi_total_retrans.into(),
+            came: info.tcpi_data_segs_in.into(),
+            out_of_order: info.tcpi_rcv_ooopack.into(),
+        })
+    }
+
     /// Bytes of the connection that the other end has, as far as it told. They begin anew with each connection.
     pub(super) fn carried(&self) -> u64 {
         if let Some(Watched::Quic(seen, _)) = self.seen.lock().as_ref() {
@@ -271,8 +289,13 @@ impl Origin {
     }
 
     /// See [`Dial::carried`].
-    #[expect(unsafe_code, reason = "a foreign function; see the safety comments")]
     fn carried(&self) -> u64 {
+        self.info().map_or(0, |info| info.tcpi_bytes_acked)
+    }
+
+    /// What the kernel tells of the connection; what it is too old to tell is zero.
+    #[expect(unsafe_code, reason = "a foreign function; see the safety comments")]
+    fn info(&self) -> Option<libc::tcp_info> {
         // SAFETY: it is made of numbers, each of which may be zero.
         let mut info: libc::tcp_info = unsafe { std::mem::zeroed() };
         let mut bytes = libc::socklen_t::try_from(size_of::<libc::tcp_info>()).unwrap_or(0);
@@ -281,7 +304,7 @@ impl Origin {
             let to = (&raw mut info).cast();
             libc::getsockopt(self.socket.as_raw_fd(), libc::IPPROTO_TCP, libc::TCP_INFO, to, &raw mut bytes)
         };
-        if answered == 0 { info.tcpi_bytes_acked } else { 0 }
+        (answered == 0).then_some(info)
     }
 
     /// Ends the connection: who waits for an answer by it is told so. Nothing but that ends requests under way, not even when the connection's task is dropped.

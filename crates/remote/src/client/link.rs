@@ -2,6 +2,7 @@
 
 use super::came::Came;
 use super::dial::{Dial, Made};
+use super::lossy::Packets;
 use super::moved::{Motion, Moved};
 use super::voice::Voice;
 use super::{Network, Options};
@@ -470,6 +471,16 @@ impl Link {
     /// Bytes that were written and whose arrival is not known ([`Dial::queued`]).
     pub(super) fn queued(&self) -> u64 {
         self.dial.queued()
+    }
+
+    /// See [`Dial::smoothed_rtt`].
+    pub(super) fn smoothed_rtt(&self) -> Option<Duration> {
+        self.dial.smoothed_rtt()
+    }
+
+    /// See [`Dial::packets`].
+    pub(super) fn packets(&self) -> Packets {
+        self.dial.packets()
     }
 
     /// For how long the plane of QUIC has heard nothing of the server.

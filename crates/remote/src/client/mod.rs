@@ -33,6 +33,7 @@ mod lanes;
 mod layouts;
 mod link;
 mod locking;
+mod lossy;
 mod moved;
 mod names;
 mod opened;

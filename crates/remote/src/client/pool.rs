@@ -6,6 +6,7 @@
 //! A pool is given up when its transport no longer carries anything: whoever waits for it is told so, and goes by another.
 
 use super::link::Link;
+use super::lossy::Packets;
 use super::voice::Voice;
 use super::width::{CONNECTIONS_MAX, Width};
 use super::{Network, Options, Plane};
@@ -157,6 +158,16 @@ impl Pool {
     /// Bytes that were given to connections and have not arrived, as far as it is known.
     pub(super) fn queued(&self) -> u64 {
         self.lines.iter().map(|line| line.link.queued()).sum()
+    }
+
+    /// The round trip by now, over TCP. What [`Self::network`] tells is how long it took to connect, which one packet that overtook others makes short.
+    pub(super) fn smoothed_rtt(&self) -> Option<Duration> {
+        self.lines.iter().find_map(|line| line.link.smoothed_rtt())
+    }
+
+    /// What the kernel counts of all of them, over TCP.
+    pub(super) fn packets(&self) -> Packets {
+        self.lines.iter().map(|line| line.link.packets()).sum()
     }
 
     /// Waits until one of the connections has something on its way for a while: who waits for it then waits for the network, and not for what the server does

@@ -20,6 +20,8 @@ const PARTS: usize = 1;
 
 /// What was on its way when a trial began, or the transport changed, has come by then, where it is not slow.
 const LATE: Duration = Duration::from_secs(3);
+/// The same of what was on its way over TCP when that was left: it is what kernels hold, and not the seconds that the plane takes ahead.
+const LATE_TCP: Duration = Duration::from_millis(300);
 /// Between two looks for a place in a trial.
 const LOOK: Duration = Duration::from_millis(100);
 /// How long a part may take to leave a transport that is no longer used.
@@ -38,6 +40,8 @@ pub enum Verdict {
     Faster,
     /// The one that was used does not get through any more; this one does, and is used from now on.
     Left,
+    /// By the one that was used much is lost, which this one bears; it is used from now on.
+    Lossy,
 }
 
 /// A trial under way.
@@ -235,7 +239,7 @@ impl Pools {
             // Its sender is here.
             let _ = changed.changed().await;
         }
-        sleep(LATE).await;
+        sleep(if pool.plane() == Plane::Tcp { LATE_TCP } else { LATE }).await;
     }
 
     /// Where a part that begins now goes.

@@ -25,6 +25,7 @@ use http_body::Frame;
 use http_body_util::{BodyExt, StreamBody};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
 use tokio::sync::{Semaphore, watch};
 use tokio::time::timeout;
 
@@ -128,6 +129,11 @@ impl Space {
     /// How the network is, as far as it is known.
     pub fn network(&self) -> Option<Network> {
         self.0.pools.used().network()
+    }
+
+    /// The round trip over TCP, as the kernel smooths it; none over QUIC.
+    pub fn smoothed_rtt(&self) -> Option<Duration> {
+        self.0.pools.used().smoothed_rtt()
     }
 
     /// Looks after the transport from now on: another one is looked for when it falls silent, and tried in the course of a long transfer, later if the one in use is `known` to

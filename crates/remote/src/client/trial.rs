@@ -6,8 +6,11 @@
 //! other is content, so a trial that changes nothing cost nothing but a handshake. A block that is read and late there is fetched by the first again. A push of one file alone has
 //! nothing to go on beside: it goes by the other for that time, and by the first again if that was no faster.
 //!
+//! Where much is lost over TCP, as the kernel says ([`Lossy`]), nothing is tried: it goes on by the plane at once, which is put right by a trial if that was wrong.
+//!
 //! Where what is read ahead does not cover the time that the other takes to find its rate, nothing is tried: it would hold up the rest.
 
+use super::lossy::Lossy;
 use super::pool::Pool;
 use super::pools::{Pools, Verdict};
 use super::rescue::{self, SILENT};
@@ -25,6 +28,8 @@ const AFTER: Duration = Duration::from_secs(15);
 /// A trial that changed nothing says so of its moment, in which this machine may have been busy, and networks change. So there is another when the transfer has
 /// gone on for so many times as long, this long at most.
 const AGAIN: (u32, Duration) = (4, Duration::from_mins(16));
+/// How long a part of an upload that is on its way over TCP may take to end at a whole block, once much is lost there.
+const LEAVES_LOSSY: Duration = Duration::from_secs(2);
 /// Between two looks at a transfer.
 const LOOK: Duration = Duration::from_secs(1);
 /// Looks that the rate before is of, or of so many, if that is more: where much is lost, it comes in bursts.
@@ -76,28 +81,51 @@ impl Reach for Ways {
     }
 }
 
-/// Looks after the transport of a space until it is dropped: looks for the other when the one in use falls silent, and tries it when a transfer is long, later if the one
-/// in use is `known` to be the better one.
+/// Looks after the transport of a space until it is dropped: looks for the other when the one in use falls silent, leaves TCP where much is lost unless something is `known` of the server, and
+/// tries the other when a transfer is long, later if something is known.
 pub(super) async fn keep(pools: Weak<Pools>, ways: impl Reach, known: bool) {
     let mut after = if known { later(AFTER) } else { AFTER };
-    let mut course = Course::default();
+    let (mut course, mut lossy) = (Course::default(), (!known).then(Lossy::default));
     loop {
         sleep(LOOK).await;
         let Some(all) = pools.upgrade() else { return };
-        let (silence, arrived, waits) = (all.used().silence(), all.arrived(), all.is_waiting());
-        drop(all);
-        if silence.is_some_and(|silence| silence >= SILENT) {
+        let (used, arrived, waits) = (all.used(), all.arrived(), all.is_waiting());
+        let rate = arrived.saturating_sub(course.arrived) / LOOK.as_secs();
+        let is_lossy = lossy.as_mut().is_some_and(|lossy| lossy.look(used.packets(), rate));
+        let is_silent = used.silence().is_some_and(|silence| silence >= SILENT);
+        drop((all, used));
+        if is_silent {
             // What is found may be no more than a way round for a while.
             if rescue::choose_again(&pools, &ways).await.is_some() {
                 after = AFTER;
             }
             course = Course::default();
+        } else if is_lossy {
+            leave_lossy(&pools, &ways).await;
+            (course, lossy) = (Course::default(), None);
         } else if let Some(before) = course.look(Instant::now(), (arrived, waits), after) {
             // Nothing more is to be done where it ends early.
             let _ = try_other(&pools, &ways, (before, after)).await;
-            (course, after) = (Course::default(), later(after));
+            (course, lossy, after) = (Course::default(), None, later(after));
         }
     }
+}
+
+/// Goes on by the plane of QUIC, if that gets through. What has come over TCP is kept.
+async fn leave_lossy(pools: &Weak<Pools>, ways: &impl Reach) {
+    let reached = timeout(CONNECTS, ways.connect(Plane::Quic)).await;
+    let Some(pools) = pools.upgrade() else { return };
+    let Ok(Ok(pool)) = reached else {
+        tracing::info!("much is lost over TCP, and the plane of QUIC does not answer");
+        return pools.tell(Plane::Quic, Verdict::Blocked);
+    };
+    tracing::info!("much is lost over TCP: it goes on by the plane of QUIC");
+    let left = pools.switch(pool);
+    pools.tell(Plane::Quic, Verdict::Lossy);
+    tokio::spawn(async move {
+        sleep(LEAVES_LOSSY).await;
+        left.give_up();
+    });
 }
 
 fn later(after: Duration) -> Duration {

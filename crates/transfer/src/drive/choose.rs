@@ -1,6 +1,6 @@
 //! Which plane a drive is reached by: the one that was found to be better lately, otherwise the one that suits the distance, and gets through.
 //!
-//! A server that TCP reaches within [`NEAR`] is reached by that. To others QUIC is begun, and TCP as well where QUIC has not answered a moment after TCP did ([`HEAD_START`]): whichever is
+//! A server that TCP reaches within [`NEAR`] is reached by that, unless much is lost. To others QUIC is begun, and TCP as well where QUIC has not answered a moment after TCP did ([`HEAD_START`]): whichever is
 //! there first is used. Where that is TCP, QUIC has its whole time nevertheless ([`QUIC_TIME`]): where much is lost its handshake may take so long, and it is the better one there.
 //! So nobody waits long where UDP is closed, and nothing wrong is remembered where it is not. Whoever says that UDP does not get through is believed.
 
@@ -123,7 +123,7 @@ pub(super) async fn choose(
     Ok(choice)
 }
 
-/// By the plane of QUIC, if the server is far, or hard to reach by TCP, or that is known to be better, and if it gets through; otherwise by TCP.
+/// By the plane of QUIC, if the server is far, or hard to reach by TCP, or if that is known to be better, and if it gets through; otherwise by TCP.
 async fn by_plane(
     options: &Options,
     reach: &Reach,
@@ -137,7 +137,7 @@ async fn by_plane(
         ended = timeout(NEAR, &mut reached).await.ok().map(|reached| matches!(reached, Ok(Ok(()))));
         // Who looks late, on a busy machine, finds both: that it is reached, and that the time is over.
         if ended == Some(true) && began.elapsed() <= NEAR {
-            return Ok(Choice::new(open_by(Plane::Tcp, options, reach, look).await?, Plane::Tcp, Why::Near));
+            return near(options, reach, look).await;
         }
     }
     let mut quic = Late::begin(options, reach, look, better.unwrap_or(Chosen::new(Plane::Quic, Why::Far)));
@@ -178,14 +178,39 @@ async fn by_plane(
     }
 }
 
+/// By TCP; or by the plane of QUIC, if that answers before TCP does in spite of its head start: much is lost, though the server is near. Where that packet which made it look near was only one that
+/// overtook others, QUIC follows.
+async fn near(options: &Options, reach: &Reach, look: (&DrivePath, usize)) -> Result<Choice> {
+    let by_tcp = |opened: Result<Opened>| {
+        let opened = opened?;
+        let is_far = opened.0.smoothed_rtt().is_some_and(|rtt| rtt > NEAR * 2);
+        let quic = is_far.then(|| Late::begin(options, reach, look, Chosen::new(Plane::Quic, Why::Far)));
+        Ok(Choice { late: quic, ..Choice::new(opened, Plane::Tcp, Why::Near) })
+    };
+    let mut tcp = pin!(open_by(Plane::Tcp, options, reach, look));
+    if let Ok(opened) = timeout(HEAD_START.1, &mut tcp).await {
+        return by_tcp(opened);
+    }
+    let mut quic = Late::begin(options, reach, look, Chosen::new(Plane::Quic, Why::Lossy));
+    tokio::select! {
+        biased;
+        opened = &mut tcp => by_tcp(opened),
+        choice = quic.choice() => match choice? {
+            Some(choice) => Ok(choice),
+            None => by_tcp(tcp.await),
+        },
+    }
+}
+
 /// What a plane is chosen for, and what is remembered of it, when something was found out about one.
 pub(super) fn after(chosen: Chosen, about: Plane, verdict: Verdict) -> Chosen {
     match verdict {
         Verdict::Faster => Chosen::new(about, Why::Faster),
         Verdict::Left => Chosen::new(about, Why::Blocked),
+        Verdict::Lossy => Chosen::new(about, Why::Lossy),
         Verdict::Blocked if about == Plane::Quic => Chosen::new(chosen.plane, Why::Blocked),
         // It is the faster one still.
-        Verdict::Blocked | Verdict::Same if chosen.why == Why::Faster => chosen,
+        Verdict::Blocked | Verdict::Same if matches!(chosen.why, Why::Faster | Why::Lossy) => chosen,
         Verdict::Blocked | Verdict::Same => Chosen::new(chosen.plane, Why::Compared),
     }
 }
@@ -197,7 +222,7 @@ mod tests {
     #[test]
     fn what_is_found_out_decides_and_says_why() {
         let (near, far) = (Chosen::new(Plane::Tcp, Why::Near), Chosen::new(Plane::Quic, Why::Far));
-        let faster = Chosen::new(Plane::Tcp, Why::Faster);
+        let (faster, lossy) = (Chosen::new(Plane::Tcp, Why::Faster), Chosen::new(Plane::Quic, Why::Lossy));
         for (chosen, about, verdict, plane, why) in [
             (far, Plane::Tcp, Verdict::Faster, Plane::Tcp, Why::Faster),
             (far, Plane::Tcp, Verdict::Same, Plane::Quic, Why::Compared),
@@ -206,6 +231,9 @@ mod tests {
             (near, Plane::Quic, Verdict::Faster, Plane::Quic, Why::Faster),
             (near, Plane::Quic, Verdict::Same, Plane::Tcp, Why::Compared),
             (near, Plane::Quic, Verdict::Blocked, Plane::Tcp, Why::Blocked),
+            (near, Plane::Quic, Verdict::Lossy, Plane::Quic, Why::Lossy),
+            (lossy, Plane::Tcp, Verdict::Same, Plane::Quic, Why::Lossy),
+            (lossy, Plane::Tcp, Verdict::Faster, Plane::Tcp, Why::Faster),
             (faster, Plane::Quic, Verdict::Same, Plane::Tcp, Why::Faster),
             (faster, Plane::Quic, Verdict::Faster, Plane::Quic, Why::Faster),
         ] {

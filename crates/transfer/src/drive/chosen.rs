@@ -28,6 +28,8 @@ pub enum Why {
     Far,
     /// The other does not get through.
     Blocked,
+    /// Over TCP much is lost, or comes late.
+    Lossy,
     /// Both were used for a while, and this one is faster.
     Faster,
     /// Both were used for a while, and the other one is no faster.
@@ -42,6 +44,7 @@ impl Why {
             Self::Near => "near",
             Self::Far => "far",
             Self::Blocked => "blocked",
+            Self::Lossy => "lossy",
             Self::Faster => "faster",
             Self::Compared => "compared",
         }
@@ -126,7 +129,8 @@ impl Memory {
         let lines: Vec<&str> = text.lines().collect();
         let [MAGIC, server, plane, why, at_s, "end"] = lines[..] else { return None };
         let plane = [Plane::Tcp, Plane::Quic].into_iter().find(|known| word(*known) == plane)?;
-        let why = [Why::Blocked, Why::Faster, Why::Compared].into_iter().find(|known| known.word() == why)?;
+        let why =
+            [Why::Blocked, Why::Lossy, Why::Faster, Why::Compared].into_iter().find(|known| known.word() == why)?;
         (server == self.server).then_some((Chosen { plane, why, remembered: true }, at_s.parse().ok()?))
     }
 }
@@ -154,7 +158,7 @@ mod tests {
         let of = |server: &str| Memory::in_folder(Some(folder.path().join("planes")), server.into());
         let (memory, now) = (of("https://a:443"), UNIX_EPOCH + Duration::from_secs(1_700_000_000));
         assert_eq!(memory.recall(now), None);
-        for why in [Why::Blocked, Why::Faster, Why::Compared] {
+        for why in [Why::Blocked, Why::Lossy, Why::Faster, Why::Compared] {
             memory.keep(Chosen::new(Plane::Tcp, why), now);
             let found = Chosen { plane: Plane::Tcp, why, remembered: true };
             assert_eq!(memory.recall(now + Duration::from_mins(59)), Some(found));

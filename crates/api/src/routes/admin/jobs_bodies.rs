@@ -216,7 +216,7 @@ pub(crate) struct NetworkBody {
     lost: Option<f64>,
     /// Connections in use.
     connections: usize,
-    /// Why it is that transport: `asked`, `near`, `far`, `blocked` (the other does not get through), `faster`, `compared` (the other is no faster).
+    /// Why it is that transport: `asked`, `near`, `far`, `blocked` (the other does not get through), `lossy` (over the other much is lost), `faster`, `compared` (the other is no faster).
     #[serde(skip_serializing_if = "Option::is_none")]
     why: Option<String>,
     /// Whether that was found out by an earlier transfer.
