@@ -38,6 +38,7 @@ use open_files::OpenFiles;
 use read::PageCacheReads;
 use std::path::Path;
 use std::sync::Arc;
+pub use sys::begin_writeback;
 
 /// Files kept open for reading. An open file costs the kernel about a kilobyte and the process one descriptor of the
 /// usual soft limit of 1,024; packs being read at once are far fewer than this.

@@ -18,6 +18,7 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use holdfast_base::limits::BLOCK_BYTES;
 use holdfast_base::{ByteRange, Error, ErrorKind, Result};
+use holdfast_blob::fs::{WRITEBACK_BYTES, begin_writeback};
 use rustix::fs::{
     AtFlags, FlockOperation, Mode, OFlags, Timespec, Timestamps, UTIME_OMIT, fchmod, fdatasync, flock, fstat, fsync,
     ftruncate, futimens, openat, statat,
@@ -28,7 +29,8 @@ use std::sync::Arc;
 use tokio::task::JoinHandle;
 
 const GRAIN: u64 = BLOCK_BYTES as u64;
-/// Bytes after which what was written is put on the disk, so that the sync at the end finds little to do, and a power cut takes little.
+/// Bytes after which it is made sure that what was written is on the disk, so that a power cut takes little. It is being written from [`WRITEBACK_BYTES`] on, so that this and the sync at the end
+/// find little to do.
 const SYNC_BYTES: u64 = 64 << 20;
 const NS: i64 = 1_000_000_000;
 
@@ -180,6 +182,12 @@ impl Part {
         written.map_err(|error| error.context(shown))?;
         if let Some(journal) = &self.journal {
             journal.add(offset, &sum_of(bytes, zeros)).map_err(|error| error.context(shown))?;
+        }
+        let whole = end - end % WRITEBACK_BYTES;
+        if whole > offset
+            && let Err(error) = begin_writeback(&self.file, whole - WRITEBACK_BYTES, WRITEBACK_BYTES)
+        {
+            tracing::debug!(%error, path = shown, "early writeback was refused; syncs will take longer");
         }
         if end / SYNC_BYTES > offset / SYNC_BYTES {
             fdatasync(&self.file).map_err(|errno| failed("syncing", shown, errno))?;
