@@ -16,6 +16,8 @@ use tokio::time::{Instant, sleep, timeout};
 
 /// Within this time a server is near, where TCP takes less work than the plane and loses nothing by it.
 const NEAR: Duration = Duration::from_millis(5);
+/// Within this time a near server is connected to, which takes three round trips, and a little of its own; otherwise QUIC is begun, in case that it is not near.
+const NEAR_OPENS: Duration = Duration::from_millis(50);
 /// How long the plane has to answer, from when TCP did.
 const QUIC_TIME: Duration = Duration::from_secs(10);
 /// How many times as long as TCP took QUIC has before TCP is used meanwhile, and this long at least. A handshake takes two round trips where nothing is lost, and what the first questions
@@ -178,28 +180,32 @@ async fn by_plane(
     }
 }
 
-/// By TCP; or by the plane of QUIC, if that answers before TCP does in spite of its head start: much is lost, though the server is near. Where that packet which made it look near was only one that
+/// By TCP; or by the plane of QUIC, if TCP does not answer within its head start and that does: much is lost, though the server is near. Where the packet that made it look near was only one that
 /// overtook others, QUIC follows.
 async fn near(options: &Options, reach: &Reach, look: (&DrivePath, usize)) -> Result<Choice> {
-    let by_tcp = |opened: Result<Opened>| {
-        let opened = opened?;
-        let is_far = opened.0.smoothed_rtt().is_some_and(|rtt| rtt > NEAR * 2);
-        let quic = is_far.then(|| Late::begin(options, reach, look, Chosen::new(Plane::Quic, Why::Far)));
-        Ok(Choice { late: quic, ..Choice::new(opened, Plane::Tcp, Why::Near) })
-    };
+    let begin = |why| Late::begin(options, reach, look, Chosen::new(Plane::Quic, why));
+    let is_far = |(space, _): &Opened| space.smoothed_rtt().is_some_and(|rtt| rtt > NEAR * 2);
+    let by_tcp = |opened| Choice::new(opened, Plane::Tcp, Why::Near);
     let mut tcp = pin!(open_by(Plane::Tcp, options, reach, look));
-    if let Ok(opened) = timeout(HEAD_START.1, &mut tcp).await {
-        return by_tcp(opened);
+    if let Ok(opened) = timeout(NEAR_OPENS, &mut tcp).await {
+        let opened = opened?;
+        return Ok(Choice { late: is_far(&opened).then(|| begin(Why::Far)), ..by_tcp(opened) });
     }
-    let mut quic = Late::begin(options, reach, look, Chosen::new(Plane::Quic, Why::Lossy));
-    tokio::select! {
+    let mut quic = begin(Why::Lossy);
+    let opened = tokio::select! {
         biased;
-        opened = &mut tcp => by_tcp(opened),
-        choice = quic.choice() => match choice? {
-            Some(choice) => Ok(choice),
-            None => by_tcp(tcp.await),
+        opened = &mut tcp => opened,
+        () = sleep(HEAD_START.1) => tokio::select! {
+            biased;
+            opened = &mut tcp => opened,
+            choice = quic.choice() => match choice? {
+                Some(choice) => return Ok(choice),
+                None => return Ok(by_tcp(tcp.await?)),
+            },
         },
-    }
+    }?;
+    quic.chosen.why = Why::Far;
+    Ok(Choice { late: is_far(&opened).then_some(quic), ..by_tcp(opened) })
 }
 
 /// What a plane is chosen for, and what is remembered of it, when something was found out about one.
