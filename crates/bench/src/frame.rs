@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
-use crate::machine::Machine;
+use crate::machine::{Machine, memory_note};
 use crate::process;
 use crate::report::collect::Collector;
 use crate::report::{Bench, Report, RunError, SCHEMA, SeriesInfo};
@@ -234,7 +234,7 @@ impl Frame {
             runs: self.habits.runs,
             machine: Machine::look(data),
             versions: vec![format!("holdfast-bench {}", env!("CARGO_PKG_VERSION"))],
-            notes: self.habits.notes,
+            notes: self.habits.notes.into_iter().chain(memory_note()).collect(),
             targets: Vec::new(),
             data: Vec::new(),
             series: self.collector.finish(),

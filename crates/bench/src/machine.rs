@@ -40,6 +40,26 @@ impl Machine {
     }
 }
 
+/// What to know of a machine that gives free memory back to its host; none of others.
+pub(crate) fn memory_note() -> Option<String> {
+    let order = fs::read_to_string("/sys/module/page_reporting/parameters/page_reporting_order").ok()?;
+    let devices = fs::read_dir("/sys/bus/virtio/drivers/virtio_balloon").ok()?.flatten();
+    let mut features = devices.filter_map(|device| fs::read_to_string(device.path().join("features")).ok());
+    features.any(|features| gives_memory_back(&order, &features)).then(|| {
+        "this machine gives free memory back to its host, so memory that is touched anew is slow, and a disk looks slow for it (docs/BENCH.md, How it is kept fair)".to_owned()
+    })
+}
+
+/// Whether free pages of at most the largest order are told to a host that asked for it.
+fn gives_memory_back(order: &str, features: &str) -> bool {
+    /// `VIRTIO_BALLOON_F_PAGE_REPORTING` (Virtual I/O Device 1.2, section 5.5.3).
+    const REPORTING: usize = 5;
+    /// The kernel's `MAX_PAGE_ORDER`, but where somebody changed it.
+    const LARGEST: u32 = 10;
+    let is_asked = features.as_bytes().get(REPORTING) == Some(&b'1');
+    is_asked && order.trim().parse().is_ok_and(|order: u32| order <= LARGEST)
+}
+
 /// Type and options of the file system that a path is on.
 pub(crate) fn file_system_at(path: &Path) -> String {
     file_system_of(path, &fs::read_to_string("/proc/self/mounts").unwrap_or_default())
@@ -100,6 +120,21 @@ mod tests {
         assert_eq!(file_system_of(Path::new("/nonexistent/deeper"), mounts), "tmpfs (rw,size=1g)");
         assert_eq!(file_system_of(Path::new("/elsewhere"), mounts), "ext4 (rw,relatime)");
         assert_eq!(file_system_of(Path::new("/elsewhere"), ""), "unknown");
+    }
+
+    #[test]
+    fn memory_goes_back_if_the_host_asks_for_it_and_the_kernel_does_so() {
+        for (order, features, is_so) in [
+            ("9\n", "0110010100\n", true),
+            ("11\n", "0110010100\n", false),
+            // Of a kernel whose driver has not begun.
+            ("4294967295\n", "0110010100\n", false),
+            ("9\n", "0110000100\n", false),
+            ("9\n", "", false),
+            ("", "0110010100\n", false),
+        ] {
+            assert_eq!(gives_memory_back(order, features), is_so, "{order:?} {features:?}");
+        }
     }
 
     #[test]
