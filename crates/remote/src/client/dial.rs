@@ -6,6 +6,8 @@
 use super::link::Body;
 use super::lossy::Packets;
 use super::{Network, Options, Plane, Target};
+use futures_util::StreamExt;
+use futures_util::stream::FuturesUnordered;
 use holdfast_base::{Error, ErrorKind, Result};
 use holdfast_plane::Statistics;
 use holdfast_plane::quic::{self, EndpointError, Settings};
@@ -30,6 +32,9 @@ use tokio_rustls::TlsConnector;
 const CONNECT_TIME: Duration = Duration::from_secs(5);
 /// The same over QUIC, which is for networks where handshakes take long: at 64 % loss, 6 s at the median.
 const CONNECT_TIME_QUIC: Duration = Duration::from_mins(1);
+/// Times after which another connection is begun beside one that is being made. While a network is away what is sent again is sent ever more seldom, after a minute half a minute apart, in which
+/// it may be long back.
+const ANEW: [Duration; 3] = [Duration::from_secs(5), Duration::from_secs(10), Duration::from_secs(20)];
 /// Time after which a silent connection is probed by the kernel, which ends it when nothing was acknowledged for [`Options::patience`].
 const PROBE_EVERY: Duration = Duration::from_secs(1);
 /// Longest that a ping takes, which waits on slow networks behind 400 KB: where the kernel at the other end answers and the server does not.
@@ -89,11 +94,14 @@ impl Dial {
     /// A connection, unless that takes too long.
     pub(super) async fn connect(&self) -> Result<Made> {
         let time = if self.quic.is_some() { CONNECT_TIME_QUIC } else { CONNECT_TIME.max(self.patience) };
-        let made = timeout(time, self.connect_by()).await;
-        made.unwrap_or_else(|_| Err(Error::unavailable(format!("{} does not answer", self.target))))
+        let made = timeout(time, first_of(|| self.connect_by())).await;
+        let (made, watched) =
+            made.unwrap_or_else(|_| Err(Error::unavailable(format!("{} does not answer", self.target))))?;
+        *self.seen.lock() = Some(watched);
+        Ok(made)
     }
 
-    async fn connect_by(&self) -> Result<Made> {
+    async fn connect_by(&self) -> Result<(Made, Watched)> {
         let away = |error: io::Error| Error::unavailable(format!("{} cannot be reached: {error}", self.target));
         if let Some(tls) = &self.quic {
             let mut found =
@@ -104,7 +112,7 @@ impl Dial {
         let began = Instant::now();
         let socket = TcpStream::connect((self.target.host.as_str(), self.target.port)).await.map_err(away)?;
         let from = Arc::new(Origin::of(&socket).map_err(away)?);
-        *self.seen.lock() = Some(Watched::Tcp(began.elapsed(), Arc::downgrade(&from)));
+        let watched = Watched::Tcp(began.elapsed(), Arc::downgrade(&from));
         socket.set_nodelay(true).map_err(away)?;
         // What is asked for must not wait behind megabytes of content in the kernel.
         let options = SockRef::from(&socket);
@@ -114,7 +122,7 @@ impl Dial {
         let probes = TcpKeepalive::new().with_time(PROBE_EVERY).with_interval(PROBE_EVERY);
         options.set_tcp_keepalive(&probes).map_err(away)?;
         metrics::counter!("holdfast_remote_connections_total").increment(1);
-        let Some(tls) = &self.tls else { return self.speak(socket, Some(from)).await };
+        let Some(tls) = &self.tls else { return Ok((self.speak(socket, Some(from)).await?, watched)) };
         let secured = tls.connect(self.target.server_name()?, socket).await.map_err(|error| {
             let is_ours = error
                 .get_ref()
@@ -129,10 +137,10 @@ impl Dial {
             let message = format!("{} does not speak HTTP/2, which a mount needs", self.target);
             return Err(Error::new(ErrorKind::Unsupported, message));
         }
-        self.speak(secured, Some(from)).await
+        Ok((self.speak(secured, Some(from)).await?, watched))
     }
 
-    async fn connect_quic(&self, to: SocketAddr, tls: &rustls::ClientConfig) -> Result<Made> {
+    async fn connect_quic(&self, to: SocketAddr, tls: &rustls::ClientConfig) -> Result<(Made, Watched)> {
         let anywhere: IpAddr = if to.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
         let failed = |error: EndpointError| {
             let why = error.to_string();
@@ -142,8 +150,8 @@ impl Dial {
         let from = quic::endpoint((anywhere, 0).into(), None).map_err(failed)?;
         metrics::counter!("holdfast_remote_connections_total").increment(1);
         let plane = quic::connect(&from, to, &self.target.host, tls, Settings::default()).await.map_err(failed)?;
-        *self.seen.lock() = Some(Watched::Quic(plane.watch(), Instant::now()));
-        self.speak(plane.into_stream(), None).await
+        let watched = Watched::Quic(plane.watch(), Instant::now());
+        Ok((self.speak(plane.into_stream(), None).await?, watched))
     }
 
     /// HTTP/2 over what was connected, from this address of the machine if it is bound to one.
@@ -267,6 +275,19 @@ impl Dial {
     }
 }
 
+/// What the first of some attempts comes to, another one of which is begun each time that those before have taken so long ([`ANEW`]).
+async fn first_of<T, F: Future<Output = Result<T>>>(attempt: impl Fn() -> F) -> Result<T> {
+    let mut others = ANEW.into_iter();
+    let mut under_way = FuturesUnordered::new();
+    loop {
+        under_way.push(attempt());
+        tokio::select! {
+            Some(made) = under_way.next() => return made,
+            () = sleep(others.next().unwrap_or(Duration::MAX)) => {}
+        }
+    }
+}
+
 /// Where a connection over TCP comes from.
 struct Origin {
     address: IpAddr,
@@ -345,6 +366,30 @@ mod tests {
         assert_eq!(io::Read::read(&mut theirs, &mut [0]).expect("it ends"), 0);
         ours.readable().await.expect("it is told so");
         assert_eq!(ours.try_read(&mut [0]).expect("it ends"), 0);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_network_that_is_back_is_found_soon_however_long_it_was_away() {
+        // As the kernel repeats what begins a connection.
+        let repeats = [0, 1, 3, 7, 15, 31];
+        for back_ms in (0..50_000_u64).step_by(250) {
+            let began = Instant::now();
+            let attempt = || async move {
+                let now = Instant::now();
+                for after in repeats {
+                    tokio::time::sleep_until(now + Duration::from_secs(after)).await;
+                    if began.elapsed() >= Duration::from_millis(back_ms) {
+                        return Ok(());
+                    }
+                }
+                std::future::pending().await
+            };
+            first_of(attempt).await.expect("it is back");
+            let late_ms = began.elapsed().as_millis() - u128::from(back_ms);
+            assert!(late_ms <= 8_000, "{late_ms} ms after it was back, {back_ms} ms after the beginning");
+        }
+        let refused = || async { Err::<(), _>(Error::unavailable("refused")) };
+        assert!(first_of(refused).await.is_err(), "that is told at once");
     }
 
     /// Who takes nothing has less than was written; the rest is queued until it takes it.

@@ -21,7 +21,7 @@ const PARTS: usize = 1;
 /// What was on its way when a trial began, or the transport changed, has come by then, where it is not slow.
 const LATE: Duration = Duration::from_secs(3);
 /// The same of what was on its way over TCP when that was left: it is what kernels hold, and not the seconds that the plane takes ahead.
-const LATE_TCP: Duration = Duration::from_millis(300);
+const LATE_TCP: Duration = Duration::from_millis(100);
 /// Between two looks for a place in a trial.
 const LOOK: Duration = Duration::from_millis(100);
 /// How long a part may take to leave a transport that is no longer used.

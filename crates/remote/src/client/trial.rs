@@ -87,13 +87,20 @@ pub(super) async fn keep(pools: Weak<Pools>, ways: impl Reach, known: bool) {
     let mut after = if known { later(AFTER) } else { AFTER };
     let (mut course, mut lossy) = (Course::default(), (!known).then(Lossy::default));
     loop {
-        sleep(LOOK).await;
+        let mut is_lossy = false;
+        for looks in 1..=2_u64 {
+            sleep(LOOK / 2).await;
+            let Some(all) = pools.upgrade() else { return };
+            let rate = all.arrived().saturating_sub(course.arrived) * 2 / looks;
+            is_lossy = lossy.as_mut().is_some_and(|lossy| lossy.look(all.used().packets(), rate));
+            if is_lossy {
+                break;
+            }
+        }
         let Some(all) = pools.upgrade() else { return };
-        let (used, arrived, waits) = (all.used(), all.arrived(), all.is_waiting());
-        let rate = arrived.saturating_sub(course.arrived) / LOOK.as_secs();
-        let is_lossy = lossy.as_mut().is_some_and(|lossy| lossy.look(used.packets(), rate));
-        let is_silent = used.silence().is_some_and(|silence| silence >= SILENT);
-        drop((all, used));
+        let (arrived, waits) = (all.arrived(), all.is_waiting());
+        let is_silent = all.used().silence().is_some_and(|silence| silence >= SILENT);
+        drop(all);
         if is_silent {
             // What is found may be no more than a way round for a while.
             if rescue::choose_again(&pools, &ways).await.is_some() {
