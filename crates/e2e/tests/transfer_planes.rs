@@ -111,7 +111,7 @@ fn a_near_server_is_left_over_tcp_when_much_is_lost_and_that_is_remembered() -> 
         let file = far.stock("file", 24 * MIB)?;
         for way in [Direction::ToNear, Direction::ToFar] {
             let mut found = None;
-            // On busy processors, or if just this packet is lost, the server looks far, and is reached by QUIC from the beginning.
+            // On busy processors, or if just these packets are lost, it is reached by QUIC from the beginning.
             for round in 0..5 {
                 if far.remembered()?.is_some() {
                     far.age_memory(HOUR)?;
@@ -129,16 +129,17 @@ fn a_near_server_is_left_over_tcp_when_much_is_lost_and_that_is_remembered() -> 
                     assert!(far.fetch(&name)? == std::fs::read(&made)?, "another content arrived");
                     ended
                 };
-                if network(&ended) != is("quic", "far", false) {
-                    found = Some((ended, before, far.came()[way as usize]));
+                let now = far.came()[way as usize];
+                let [tcp, udp] = [now.tcp.bytes - before.tcp.bytes, now.udp.bytes - before.udp.bytes];
+                if tcp > 100_000 && network(&ended).1 != "far" {
+                    found = Some((ended, tcp, udp));
                     break;
                 }
             }
-            let (ended, before, now) = found.ok_or("the server looks far each time")?;
+            let (ended, tcp, udp) = found.ok_or("each time it looked far")?;
             assert_eq!(network(&ended), is("quic", "lossy", false), "{ended}");
-            let [tcp, udp] = [now.tcp.bytes - before.tcp.bytes, now.udp.bytes - before.udp.bytes];
             // On busy processors it takes some seconds to look and to connect, in which TCP moves some, and what was asked of it comes twice in part.
-            assert!(tcp > 0 && tcp < udp, "{tcp} by TCP, {udp} by QUIC");
+            assert!(tcp < udp, "{tcp} by TCP, {udp} by QUIC");
             assert!(tcp + udp < on_the_line(32 * MIB), "{tcp} by TCP, {udp} by QUIC");
             assert_eq!(far.remembered()?.map(|[plane, why, _]| (plane, why)), Some(("quic".into(), "lossy".into())));
         }
