@@ -180,8 +180,8 @@ struct AccessArgs {
     /// Drives and other servers: PEM file of the certificates that are believed, instead of this machine's authorities.
     #[arg(long, value_name = "FILE")]
     ca: Option<PathBuf>,
-    /// Drives: transport. quic is for networks that lose, reorder or delay much; auto takes it where the server is far and it gets through, and whichever is
-    /// faster once that is known.
+    /// Drives: transport. quic is for networks that lose, reorder or delay much; auto takes it where the server is far or much is lost, and it gets through, and whichever
+    /// is faster once that is known.
     #[arg(long, value_name = "PLANE", default_value = "auto")]
     plane: PlaneArg,
     /// Drives and other sites: connections at a time. Without it as many as suit; to a drive over TCP as many as make it faster, 16 at most.
