@@ -1,11 +1,10 @@
 //! Calls over a connection, and what is tried again on the next one ([`super::dial`]).
 
+use super::Options;
 use super::came::Came;
 use super::dial::{Dial, Made};
-use super::lossy::Packets;
 use super::moved::{Motion, Moved};
 use super::voice::Voice;
-use super::{Network, Options};
 use crate::wire::{self, ANSWER_BYTES_MAX, Call, MEDIA_TYPE, Value};
 use bytes::{Bytes, BytesMut};
 use holdfast_auth::Secret;
@@ -458,34 +457,9 @@ impl Link {
         }
     }
 
-    /// How the network is, as far as it is known.
-    pub(super) fn network(&self) -> Option<Network> {
-        self.dial.network()
-    }
-
-    /// See [`Dial::carries`].
-    pub(super) fn carries(&self) -> bool {
-        self.dial.carries()
-    }
-
-    /// Bytes that were written and whose arrival is not known ([`Dial::queued`]).
-    pub(super) fn queued(&self) -> u64 {
-        self.dial.queued()
-    }
-
-    /// See [`Dial::smoothed_rtt`].
-    pub(super) fn smoothed_rtt(&self) -> Option<Duration> {
-        self.dial.smoothed_rtt()
-    }
-
-    /// See [`Dial::packets`].
-    pub(super) fn packets(&self) -> Packets {
-        self.dial.packets()
-    }
-
-    /// For how long the plane of QUIC has heard nothing of the server.
-    pub(super) fn plane_silence(&self) -> Option<Duration> {
-        self.dial.silence()
+    /// What is known of its connection.
+    pub(super) const fn dial(&self) -> &Dial {
+        &self.dial
     }
 }
 

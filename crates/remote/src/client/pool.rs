@@ -114,7 +114,7 @@ impl Pool {
     /// For how long the plane of QUIC has heard nothing of the server though something is under way.
     pub(super) fn silence(&self) -> Option<Duration> {
         let is_used = self.lines.iter().any(|line| line.calls.load(Ordering::Relaxed) > 0);
-        let silence = self.lines.iter().filter_map(|line| line.link.plane_silence()).min()?;
+        let silence = self.lines.iter().filter_map(|line| line.link.dial().silence()).min()?;
         is_used.then_some(silence)
     }
 
@@ -157,17 +157,17 @@ impl Pool {
 
     /// Bytes that were given to connections and have not arrived, as far as it is known.
     pub(super) fn queued(&self) -> u64 {
-        self.lines.iter().map(|line| line.link.queued()).sum()
+        self.lines.iter().map(|line| line.link.dial().queued()).sum()
     }
 
     /// The round trip by now, over TCP. What [`Self::network`] tells is how long it took to connect, which one packet that overtook others makes short.
     pub(super) fn smoothed_rtt(&self) -> Option<Duration> {
-        self.lines.iter().find_map(|line| line.link.smoothed_rtt())
+        self.lines.iter().find_map(|line| line.link.dial().smoothed_rtt())
     }
 
     /// What the kernel counts of all of them, over TCP.
     pub(super) fn packets(&self) -> Packets {
-        self.lines.iter().map(|line| line.link.packets()).sum()
+        self.lines.iter().map(|line| line.link.dial().packets()).sum()
     }
 
     /// Waits until one of the connections has something on its way for a while: who waits for it then waits for the network, and not for what the server does
@@ -177,14 +177,14 @@ impl Pool {
         while looks.iter().all(|looks| *looks < BEHIND.0) {
             sleep(BEHIND.1).await;
             for (line, looks) in self.lines.iter().zip(&mut looks) {
-                *looks = if line.link.carries() { *looks + 1 } else { 0 };
+                *looks = if line.link.dial().carries() { *looks + 1 } else { 0 };
             }
         }
     }
 
     /// How the network is, as far as it is known.
     pub(super) fn network(&self) -> Option<Network> {
-        let seen = self.lines.iter().find_map(|line| line.link.network())?;
+        let seen = self.lines.iter().find_map(|line| line.link.dial().network())?;
         Some(Network { connections: self.width(), ..seen })
     }
 
