@@ -38,7 +38,7 @@ test: web/dist/index.html ## Everything that must hold: lints, docs, licences, t
 	node scripts/suites.mjs all short web lint
 
 tools: ## Install what the tests need, or name it
-	@scripts/need.sh cargo-deny fuse3 postgresql swift weed haproxy nginx apache2 vsftpd proftpd dovecot caddy litmus cadaver rclone curl unzip openssl git sqlite3 fsx pjdfstest fio chromium firefox sshd ssh-keygen unshare setpriv strace python3
+	@scripts/need.sh fuse3 postgresql swift weed haproxy nginx apache2 vsftpd proftpd dovecot caddy litmus cadaver rclone curl unzip openssl git sqlite3 fsx pjdfstest fio chromium firefox sshd ssh-keygen unshare setpriv strace python3
 
 test-engines: build ## Every suite at its usual size on PostgreSQL with files, SeaweedFS and Swift (long)
 	@scripts/need.sh cc node fuse3 postgresql swift weed litmus cadaver rclone curl unzip
@@ -58,15 +58,14 @@ test-fast: web/dist/index.html ## The tests alone, in the dev profile
 	@scripts/need.sh cc fuse3 postgresql swift weed haproxy nginx apache2 vsftpd proftpd dovecot caddy litmus cadaver rclone curl unzip openssl git sqlite3 fsx pjdfstest fio sshd ssh-keygen unshare setpriv strace python3
 	cargo test --workspace --locked
 
-lint: web/dist/index.html ## Formatting, lints, documentation, licences
+lint: web/dist/index.html ## Formatting, lints, documentation
 	npm run --prefix web check
-	@scripts/need.sh cc cargo-deny clippy-driver rustfmt
+	@scripts/need.sh cc clippy-driver rustfmt
 	cargo fmt --all --check
 ifndef RUSTC_WORKSPACE_WRAPPER
 	cargo clippy --profile ci --locked --workspace --all-targets -- -D warnings
 	RUSTDOCFLAGS="-D warnings -A rustdoc::private_intra_doc_links" cargo doc --profile ci --locked --workspace --no-deps --document-private-items
 endif
-	cargo deny --locked check bans licenses sources
 
 pictures: build ## Take the pictures of the documentation anew, in Chromium
 	@scripts/need.sh node chromium

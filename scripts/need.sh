@@ -2,7 +2,7 @@
 # Makes sure that the named tools are there: installs them when run as root on a Debian-like system, else says exactly what
 # to install. Prints nothing when everything is there.
 #
-#   scripts/need.sh cc cargo-deny
+#   scripts/need.sh cc fuse3
 
 set -euo pipefail
 
@@ -44,7 +44,7 @@ for tool in "$@"; do
         continue
     fi
     # fsx and pjdfstest try a mounted drive.
-    if [[ $tool == cargo-* || $tool == fsx || $tool == pjdfstest ]]; then
+    if [[ $tool == fsx || $tool == pjdfstest ]]; then
         if ! command -v "$tool" >/dev/null && [[ ! -x ${CARGO_HOME:-$HOME/.cargo}/bin/$tool ]]; then
             [[ $tool != pjdfstest ]] || "$0" libacl1-dev
             echo "need: building $tool (once; it is kept in ${CARGO_HOME:-$HOME/.cargo}/bin)"

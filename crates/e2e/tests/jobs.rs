@@ -461,7 +461,8 @@ fn a_run_to_a_drive_tells_of_the_network_while_it_is_under_way_and_in_its_histor
         text(place.path("token")),
         text(net.certificate()),
     ))?;
-    write_random(&place.path("from/large"), 6 * MIB)?;
+    // Twelve seconds, in which two programs are started on a machine that is busy.
+    write_random(&place.path("from/large"), 12 * MIB)?;
     let runner = Runner::start(&place)?;
     let is_told = |network: &Value| network["plane"] == "quic" && network["rtt_ms"].as_f64().is_some_and(|ms| ms > 0.0);
     let live = runner.wait_for("progress", |value| value["done"]["live"]["rate"].as_u64() > Some(0))?;

@@ -12,6 +12,7 @@ mod factors;
 mod federation;
 mod files;
 mod hostile;
+mod licences;
 mod programs;
 mod searches;
 mod serve;
