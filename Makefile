@@ -34,6 +34,7 @@ run: build ## Build and serve a drive on this machine; HOLDFAST_DATA names its f
 test: export RUSTC_WORKSPACE_WRAPPER := $(CURDIR)/scripts/rustc-lint
 test: web/dist/index.html ## Everything that must hold: lints, docs, licences, tests, third-party suites
 	@scripts/need.sh cc clippy-driver
+	cargo fetch --locked
 	@$(MAKE) --no-print-directory tools & tools=$$!; failed=0; cargo test --profile ci --locked --workspace --no-run || failed=1; wait $$tools; exit $$failed
 	node scripts/suites.mjs all short web lint
 
@@ -56,6 +57,7 @@ test-guest: build ## Limits with control groups of version 2 alone, on Debian's 
 
 test-fast: web/dist/index.html ## The tests alone, in the dev profile
 	@scripts/need.sh cc fuse3 postgresql swift weed haproxy nginx apache2 vsftpd proftpd dovecot caddy litmus cadaver rclone curl unzip openssl git sqlite3 fsx pjdfstest fio sshd ssh-keygen unshare setpriv strace python3
+	cargo fetch --locked
 	cargo test --workspace --locked
 
 lint: web/dist/index.html ## Formatting, lints, documentation
