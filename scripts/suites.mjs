@@ -47,6 +47,10 @@ const WAITING = new Set([
     ...["admin", "interrupted", "jobs", "look", "sharing", "smart", "large"].flatMap((name) => [`${name} in chromium`, `${name} in firefox`]),
 ]);
 
+/** Passwords at a cost that protects nothing, for programs with assertions; those about what the program takes have them as they are. */
+process.env.TESTS_ARGON2_KIB ??= "64";
+const AT_THEIR_COST = { TESTS_ARGON2_KIB: undefined };
+
 /**
  * Settings of single suites. Less than five minutes of a mount under faults say nothing of its memory; six clusters of three nodes at once are more
  * than two processors start in time; and outages are waited for all together.
@@ -55,6 +59,8 @@ const OWN = {
     mount_soak: { HOLDFAST_SOAK_SECONDS: process.env.HOLDFAST_SOAK_SECONDS ?? "300" },
     cluster_web: { RUST_TEST_THREADS: "3" },
     transfer_outage: { RUST_TEST_THREADS: "4" },
+    memory: AT_THEIR_COST,
+    quic_flood: AT_THEIR_COST,
 };
 
 /** Sizes for a build machine. What the store has no part in is tried on files, what the disk has none in on object stores. */

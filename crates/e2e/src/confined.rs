@@ -1,7 +1,7 @@
 //! What the program under test says of confined programs.
 
 use crate::Outcome;
-use holdfast_testkit::confined::Ground;
+use holdfast_testkit::confined::{Ground, until};
 use serde_json::Value;
 
 /// What it says in JSON.
@@ -14,6 +14,12 @@ pub fn under_way(ground: &Ground, words: &str) -> Outcome<Option<Value>> {
     let all = json(ground, &["run", "ps"])?;
     let is_it = |it: &&Value| it["command"].to_string().contains(words);
     Ok(all.as_array().and_then(|all| all.iter().find(is_it)).cloned())
+}
+
+/// The number of one. It is listed a moment after it has begun.
+pub fn id_of(ground: &Ground, words: &str) -> Outcome<String> {
+    until(words, || Ok(under_way(ground, words)?.is_some()))?;
+    Ok(under_way(ground, words)?.ok_or("it is not listed any more")?["id"].to_string())
 }
 
 /// What is said of each limit of a policy, whether or not all are held.

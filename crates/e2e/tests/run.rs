@@ -1,7 +1,7 @@
 //! Confined programs through the built program, as the account that runs the tests and, where that is root, as an ordinary one.
 
 use holdfast_e2e::Outcome;
-use holdfast_e2e::confined::{json, under_way};
+use holdfast_e2e::confined::{id_of, json, under_way};
 use holdfast_e2e::others::{PJDFSTEST_SETTINGS, cargo_program};
 use holdfast_testkit::confined::{Ground, as_each, text, until};
 use std::fs;
@@ -98,9 +98,9 @@ fn a_running_program_is_listed_stopped_let_go_on_held_to_another_policy_and_kill
         let log = ground.path("work/log");
         let length = || fs::metadata(&log).map_or(0, |it| it.len());
         until("the program", || Ok(length() > 4))?;
-        let found = under_way(ground, "# counts")?.ok_or("it is not listed")?;
-        let id = found["id"].to_string();
-        assert_eq!((found["frozen"].as_bool(), id.parse::<u32>()?), (Some(false), child.id()));
+        let id = id_of(ground, "# counts")?;
+        assert_eq!(id.parse::<u32>()?, child.id());
+        assert_eq!(under_way(ground, "# counts")?.ok_or("it is not listed")?["frozen"], false);
         ground.command(&["run", "freeze", &id]).status()?;
         assert_eq!(under_way(ground, "# counts")?.ok_or("it is not listed")?["frozen"], true);
         let stopped = length();
@@ -126,6 +126,28 @@ fn a_running_program_is_listed_stopped_let_go_on_held_to_another_policy_and_kill
     })
 }
 
+/// Its socket is there before anybody listens on it, for as long as the system takes.
+#[test]
+fn whoever_asks_while_one_begins_does_not_take_it_for_dead() -> Outcome {
+    let ground = Ground::new(false)?;
+    let policy = ground.path("policy.toml").display().to_string();
+    let trace = ground.path("changes/trace");
+    let slow = ["-e", "trace=listen", "-e", "inject=listen:delay_enter=1000000", "-o"];
+    let mut child = ground
+        .as_account("strace")
+        .args(slow)
+        .arg(&trace)
+        .arg(ground.program())
+        .args(["run", "--policy", &policy, "--", "sh", "-c", "while [ ! -e go ]; do sleep 0.01; done # slow"])
+        .spawn()?;
+    until("it beginning to listen", || Ok(fs::read_to_string(&trace).is_ok_and(|text| text.starts_with("listen("))))?;
+    assert!(under_way(&ground, "# slow")?.is_none());
+    id_of(&ground, "# slow")?;
+    fs::write(ground.path("work/go"), "")?;
+    assert!(child.wait()?.success());
+    Ok(())
+}
+
 /// What a policy does not name any more is a mount as before, and follows what is around it from one policy to the next.
 #[test]
 fn what_two_policies_leave_out_is_held_to_the_second() -> Outcome {
@@ -144,7 +166,7 @@ fn what_two_policies_leave_out_is_held_to_the_second() -> Outcome {
         let mut child = ground.start(&[], &script)?;
         let length = || fs::metadata(ground.path("changes/told")).map_or(0, |it| it.len());
         until("the program", || Ok(length() > 4))?;
-        let id = under_way(ground, "# second")?.ok_or("it is not listed")?["id"].to_string();
+        let id = id_of(ground, "# second")?;
         let set = |policy: &str| -> Outcome<bool> {
             ground.policy("other.toml", policy)?;
             let other = ground.path("other.toml").display().to_string();
@@ -197,7 +219,7 @@ fn changes_are_kept_apart_looked_at_forgotten_or_made() -> Outcome {
                 &["--cow", &of],
                 "echo new > new; echo more >> kept/file; mkdir made; mv kept/file made/moved",
             )?;
-            assert!(child.wait()?.success(), "{:?}", child.wait_with_output()?);
+            assert!(child.wait()?.success(), "{:?}", child.errors()?);
             Ok(())
         };
         work()?;

@@ -1,7 +1,7 @@
 //! Confined programs that a broker holds, through the built program.
 
 use holdfast_e2e::Outcome;
-use holdfast_e2e::confined::{json, under_way};
+use holdfast_e2e::confined::{id_of, json};
 use holdfast_testkit::confined::{as_each, text, until};
 use serde_json::Value;
 use std::fs;
@@ -65,7 +65,7 @@ fn under_a_broker_streams_are_handed_over_another_policy_holds_at_once_and_refus
             "while :; do echo x > x.log; rm x.log 2>/dev/null || echo kept >> told; sleep 0.01; done # brokered";
         let mut child = ground.start(&[], script)?;
         until("a refusal", || Ok(ground.path("work/told").exists()))?;
-        let id = under_way(ground, "# brokered")?.ok_or("it is not listed")?["id"].to_string();
+        let id = id_of(ground, "# brokered")?;
         ground.policy("looser.toml", &(ground.usual() + &rule("setattr")))?;
         let looser = ground.path("looser.toml").display().to_string();
         let set = ground.command(&["run", "policy", "set", &id, &looser]).output()?;
@@ -79,7 +79,7 @@ fn under_a_broker_streams_are_handed_over_another_policy_holds_at_once_and_refus
         assert_eq!(child.wait()?.code(), Some(128 + 9));
         let mut child = ground.start(&["--kill-after", "5"], "trap '' TERM; while :; do cat /etc/passwd; done")?;
         assert_eq!(child.wait()?.code(), Some(128 + 9));
-        assert!(text(&child.wait_with_output()?.stderr).contains("it was killed"));
+        assert!(child.errors()?.contains("it was killed"));
         Ok(())
     })
 }
@@ -95,7 +95,7 @@ fn after_another_policy_was_set_the_log_has_the_words_of_that_one() -> Outcome {
         let script = "touch a.first b.second; rm a.first; touch ready; while [ ! -e go ]; do sleep 0.01; done; rm b.second; rm a.first # words";
         let mut child = ground.start(&["--audit", &audit], script)?;
         until("the program", || Ok(ground.path("work/ready").exists()))?;
-        let id = under_way(ground, "# words")?.ok_or("it is not listed")?["id"].to_string();
+        let id = id_of(ground, "# words")?;
         let set = ground.command(&["run", "policy", "set", &id, &second]).output()?;
         assert!(set.status.success(), "{set:?}");
         fs::write(ground.path("work/go"), "")?;

@@ -1,7 +1,7 @@
 //! Confined programs before whose folders gates stand, through the built program: rules that name arguments of each call.
 
 use holdfast_e2e::Outcome;
-use holdfast_e2e::confined::{json, under_way};
+use holdfast_e2e::confined::{id_of, json};
 use holdfast_testkit::alone::{alone, mounts};
 use holdfast_testkit::confined::{Ground, as_each, as_each_serving, text, until};
 use serde_json::Value;
@@ -134,7 +134,7 @@ fn another_policy_holds_at_once_behind_a_gate_and_around_it() -> Outcome {
         let script = "printf 0123456789 > f; while :; do dd if=f bs=2 count=1 status=none 2>> told; cat kept/file > /dev/null 2>> kept_told; sleep 0.01; done # gated";
         let mut child = ground.start(&[], script)?;
         until("the program", || Ok(ground.path("work/kept_told").exists()))?;
-        let id = under_way(ground, "# gated")?.ok_or("it is not listed")?["id"].to_string();
+        let id = id_of(ground, "# gated")?;
         ground.policy("other.toml", &(ground.usual() + &rule(ground, "read", "offset = 0, length = 2")))?;
         let other = ground.path("other.toml").display().to_string();
         let set = ground.command(&["run", "policy", "set", &id, &other]).output()?;

@@ -1,7 +1,7 @@
 //! What a running confined program was refused, through the built program.
 
 use holdfast_e2e::Outcome;
-use holdfast_e2e::confined::{json, under_way};
+use holdfast_e2e::confined::{id_of, json};
 use holdfast_testkit::confined::{Ground, as_each, as_each_serving, text, until};
 use serde_json::Value;
 use std::fs;
@@ -12,12 +12,6 @@ fn brokered(ground: &Ground) -> Outcome {
     let work = ground.path("work").display().to_string();
     ground
         .policy("policy.toml", &(ground.usual() + &format!("[[rule]]\ndeny = [\"unlink\"]\npath = \"{work}/*.log\"\n")))
-}
-
-/// Its number. It is listed a moment after it has begun.
-fn id_of(ground: &Ground, words: &str) -> Outcome<String> {
-    until(words, || Ok(under_way(ground, words)?.is_some()))?;
-    Ok(under_way(ground, words)?.ok_or("it is not listed")?["id"].to_string())
 }
 
 fn is_there(ground: &Ground, name: &str) -> Outcome {

@@ -1,7 +1,7 @@
 //! What is open, taken back from running confined programs, through the built program.
 
 use holdfast_e2e::Outcome;
-use holdfast_e2e::confined::{json, under_way};
+use holdfast_e2e::confined::{id_of, json, under_way};
 use holdfast_testkit::confined::{Ground, as_each, as_each_serving, text, until};
 use serde_json::Value;
 use std::fs;
@@ -109,12 +109,6 @@ impl Drop for Started<'_> {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
-}
-
-/// Its number. It is listed a moment after it has begun.
-fn id_of(ground: &Ground, words: &str) -> Outcome<String> {
-    until(words, || Ok(under_way(ground, words)?.is_some()))?;
-    Ok(under_way(ground, words)?.ok_or("it is not listed")?["id"].to_string())
 }
 
 fn owner(ground: &Ground) -> Outcome<u32> {

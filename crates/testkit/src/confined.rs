@@ -4,6 +4,7 @@ use crate::server::program;
 use std::error::Error;
 use std::ffi::OsStr;
 use std::fs;
+use std::ops::{Deref, DerefMut};
 use std::os::unix::fs::{PermissionsExt, chown};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
@@ -119,15 +120,51 @@ impl Ground {
     }
 
     /// Starts a script under `policy.toml`.
-    pub fn start(&self, more: &[&str], script: &str) -> Outcome<Child> {
+    pub fn start(&self, more: &[&str], script: &str) -> Outcome<Started> {
         let policy = self.path("policy.toml").display().to_string();
-        Ok(self.command(&[&["run", "--policy", &policy], more, &["--", "sh", "-c", script]].concat()).spawn()?)
+        let child =
+            self.command(&[&["run", "--policy", &policy], more, &["--", "sh", "-c", script]].concat()).spawn()?;
+        Ok(Started(child))
     }
 
     /// What the program says on standard output to these arguments, which must end well.
     pub fn said(&self, arguments: &[&str]) -> Outcome<Vec<u8>> {
         let output = self.command(arguments).output()?;
         if output.status.success() { Ok(output.stdout) } else { Err(format!("{arguments:?}: {output:?}").into()) }
+    }
+}
+
+/// A confined program, whose supervisor is killed where a test leaves it behind.
+#[derive(Debug)]
+pub struct Started(Child);
+
+impl Started {
+    /// What it says on standard error to its end.
+    pub fn errors(&mut self) -> Outcome<String> {
+        let stream = self.0.stderr.take().ok_or("it was read before")?;
+        Ok(std::io::read_to_string(stream)?)
+    }
+}
+
+impl Deref for Started {
+    type Target = Child;
+
+    fn deref(&self) -> &Child {
+        &self.0
+    }
+}
+
+impl DerefMut for Started {
+    fn deref_mut(&mut self) -> &mut Child {
+        &mut self.0
+    }
+}
+
+impl Drop for Started {
+    fn drop(&mut self) {
+        // Both fail where it has ended and was waited for.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
     }
 }
 

@@ -46,15 +46,19 @@ impl Control {
     /// If there is no place for the socket.
     pub fn start(confined: Arc<Confined>, about: About) -> Result<Self> {
         let id = std::process::id();
-        let path = make_folder()?.join(format!("{id}.sock"));
+        let folder = make_folder()?;
+        let path = folder.join(format!("{id}.sock"));
         let at = |error: std::io::Error| Error::from(error).context(path.display());
+        // Whoever finds a socket that nobody listens on takes it for a dead program's and removes it: it gets its name when somebody does.
+        let unheard = folder.join(format!("new.{id}"));
         // Of a process before with this number: it cannot be there any more.
-        match fs::remove_file(&path) {
+        match fs::remove_file(&unheard) {
             Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(at(error)),
             _ => {}
         }
-        let listener = UnixListener::bind(&path).map_err(at)?;
-        fs::set_permissions(&path, Permissions::from_mode(0o600)).map_err(at)?;
+        let listener = UnixListener::bind(&unheard).map_err(at)?;
+        fs::set_permissions(&unheard, Permissions::from_mode(0o600)).map_err(at)?;
+        fs::rename(&unheard, &path).map_err(at)?;
         let ended = Arc::new(AtomicBool::new(false));
         let theirs = ended.clone();
         let mut served = Served {

@@ -19,7 +19,13 @@ impl From<tokio_postgres::Error> for DatabaseError {
             None if is_conversion(&error) => (ErrorKind::Internal, DEFECT, Trouble::Statement),
             None => (ErrorKind::Unavailable, DOWN, Trouble::Connection),
         };
-        Self { kind, message, trouble, cause: Arc::new(error) }
+        // In words that name rules and no values: those are in the details.
+        let words = error.as_db_error().map(|said| format!("{}: {}", said.code().code(), said.message()));
+        let cause: Arc<dyn std::error::Error + Send + Sync> = match words {
+            Some(words) => Arc::new(Error::new(kind, words)),
+            None => Arc::new(error),
+        };
+        Self { kind, message, trouble, cause }
     }
 }
 

@@ -1,6 +1,7 @@
 //! Ids from the sequence of blocks: a lane takes a block and gives its numbers out by itself.
 //!
-//! A sequence is not part of a transaction, so nobody waits for a row, and numbers of an operation that fails are lost.
+//! A sequence is not part of a transaction, so nobody waits for a row, and numbers of an operation that fails are lost. Nor does it wait for the disk or
+//! a standby: a crash may take back what no commit came after, and the next connection begins with a block of its own.
 
 use super::link::PgLink;
 use crate::sql::fault::Done;

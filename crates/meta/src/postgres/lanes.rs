@@ -253,6 +253,8 @@ impl Lane {
     fn attempt(&mut self, batch: &mut [Box<dyn Job>], careful: bool) -> Result<Vec<Change>, Broke> {
         if self.link.as_ref().is_none_or(PgLink::is_broken) {
             self.link = None;
+            // A database that crashed, or one that took over from it, need not know that it gave the block to us: only a commit makes sure of that.
+            self.block = Block::default();
             self.link = Some(self.connector.connect(self.session).map_err(Broke::Lost)?);
         }
         let Some(link) = &self.link else { return Ok(Vec::new()) };

@@ -356,12 +356,12 @@ async fn a_connection_that_ends_takes_no_others_from_later_parts_and_nodes_that_
     let begun = space.begin(begin("file", LENGTH), &[]).await.expect("begun");
     let mut first = entries(&space, &bytes(3, LENGTH)).await;
     let (to, mut from) = mpsc::channel(1);
+    let before = rig.harm.calls.load(Ordering::SeqCst);
     let sending = {
         let (space, begun) = (space.clone(), begun.clone());
         let waiting = stream::poll_fn(move |context| from.poll_recv(context));
         tokio::spawn(async move { space.send(begun.upload, begun.offset, waiting, || ()).await })
     };
-    let before = rig.harm.calls.load(Ordering::SeqCst);
     to.send(first.remove(0)).await.expect("it is taken");
     while rig.harm.calls.load(Ordering::SeqCst) < before + 2 {
         tokio::time::sleep(Duration::from_millis(5)).await;
