@@ -288,14 +288,10 @@ pub trait Deferring: Tree {
     fn seal_small(&self, plain: &[u8]) -> Result<Sealed>;
     /// Opens what [`Self::seal_small`] found small enough.
     fn open_small(&self, content: &NewContent) -> Result<Vec<u8>>;
-    /// Bytes of a content that may be written before it is synced at most, for [`Self::prepare`] and what belongs to it; none may be if it is 0. At most
-    /// [`PREPARED_BYTES_MAX`].
+    /// Bytes of a content that may be written before it is synced at most, for [`Self::prepare`] and what belongs to it, and about as many go into a batch;
+    /// none may be if it is 0. At most [`PREPARED_BYTES_MAX`].
     fn prepared_bytes_max(&self) -> u64 {
         0
-    }
-    /// About so many bytes of such contents go into a batch now. At most [`PREPARED_BYTES_MAX`].
-    fn batch_bytes_max(&self) -> u64 {
-        self.prepared_bytes_max()
     }
     /// Whether the server is not to be reached at present, as far as anybody found out.
     fn is_away(&self) -> bool {

@@ -43,17 +43,13 @@ pub(super) async fn run(shared: Arc<Shared>) {
     }
 }
 
-/// Waits for more to come with what is there, unless that is a batch already; false if there is nothing.
+/// Waits for more to come with what is there; false if there is nothing.
 async fn gather(shared: &Shared) -> bool {
-    let (waiting, bytes) = {
-        let state = shared.state.lock();
-        (state.queue.len(), state.unsynced_bytes())
-    };
+    let waiting = shared.state.lock().queue.len();
     if waiting == 0 {
         return false;
     }
-    let are_enough = waiting >= BATCH_CHANGES_MAX || bytes > 0 && bytes >= shared.inner.batch_bytes_max();
-    if !are_enough && !shared.hurried.swap(false, Ordering::AcqRel) {
+    if waiting < BATCH_CHANGES_MAX && !shared.hurried.swap(false, Ordering::AcqRel) {
         tokio::select! { () = shared.hurry.notified() => {}, () = tokio::time::sleep(GATHER) => {} }
         shared.hurried.store(false, Ordering::Release);
     }
@@ -64,7 +60,7 @@ async fn gather(shared: &Shared) -> bool {
 async fn batch(shared: &Shared) -> Result<()> {
     let (mut changes, journal) = {
         let mut state = shared.state.lock();
-        let changes = state.take_batch(BATCH_CHANGES_MAX, shared.inner.batch_bytes_max());
+        let changes = state.take_batch(BATCH_CHANGES_MAX, shared.inner.prepared_bytes_max());
         (changes, state.journal.id())
     };
     let started = Instant::now();

@@ -17,20 +17,17 @@ use holdfast_base::limits::BLOCK_BYTES;
 use holdfast_base::{BlockId, ByteRange, Error, ErrorKind, NodeId, NodeName, Result};
 use holdfast_drive::engine::small::{Sealed, SealedBlock};
 use holdfast_drive::{
-    Applied, Batch, Deferred, Deferring, Durable, Entry, NewContent, NodeKind, PREPARED_BYTES_MAX, Place, Prepared,
-    Save, SaveBody, Taken, Tree, Unsynced,
+    Applied, Batch, Deferred, Deferring, Durable, Entry, NewContent, NodeKind, Place, Prepared, Save, SaveBody, Taken,
+    Tree, Unsynced,
 };
 use parking_lot::Mutex;
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::ops::Range;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 /// How long a refusal to change anything is told without asking again.
 const REFUSED_FOR: Duration = Duration::from_secs(1);
-/// How long a batch may be on its way where it could be shorter.
-const BATCH: Duration = Duration::from_millis(250);
 /// How long it is believed that nothing is locked, or that something is.
 const LOCKS_FOR: Duration = Duration::from_secs(1);
 /// How long the server is waited for to say so.
@@ -99,23 +96,6 @@ impl Locks {
     }
 }
 
-/// How many bytes of blocks go with a batch: the server syncs each, so a fast network is given as much as it brings in a moment.
-#[derive(Default)]
-pub(super) struct Batches(AtomicU64);
-
-impl Batches {
-    fn bytes(&self) -> u64 {
-        self.0.load(Ordering::Relaxed)
-    }
-
-    /// A batch with so many bytes took so long.
-    fn note(&self, bytes: u64, took: Duration) {
-        let in_a_moment = bytes as f64 / took.as_secs_f64().max(1e-3) * BATCH.as_secs_f64();
-        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "positive, and bounded")]
-        self.0.store((in_a_moment as u64).min(PREPARED_BYTES_MAX), Ordering::Relaxed);
-    }
-}
-
 #[async_trait]
 impl Deferring for Remote {
     async fn may_change(&self) -> Result<()> {
@@ -147,10 +127,6 @@ impl Deferring for Remote {
 
     fn prepared_bytes_max(&self) -> u64 {
         if self.spool.is_some() { REPEATED_BYTES_MAX } else { 0 }
-    }
-
-    fn batch_bytes_max(&self) -> u64 {
-        self.prepared_bytes_max().max(self.shared.batches.bytes())
     }
 
     fn is_away(&self) -> bool {
@@ -270,9 +246,7 @@ impl Remote {
             let records = spool.records(places.clone(), unread.clone());
             unread.lock().is_none().then(|| moved.body(frame.clone(), records))
         };
-        let began = Instant::now();
         let sent = self.shared.link.send_moving((bytes, &moved), body).await;
-        self.shared.batches.note(bytes, began.elapsed());
         match unread.lock().take() {
             // It is not the connection that broke.
             Some(error) => Outcome { result: Err(error), ..sent },

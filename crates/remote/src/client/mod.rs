@@ -62,7 +62,7 @@ pub use width::CONNECTIONS_MAX;
 
 use crate::wire::{self, Call, Hello};
 use blocks::Blocks;
-use deferring::{Batches, Locks, Role};
+use deferring::{Locks, Role};
 use holdfast_auth::Secret;
 use holdfast_base::{Error, ErrorKind, NodeId, Result, Uid};
 use holdfast_drive::{Change, Room};
@@ -170,7 +170,6 @@ pub(crate) struct Shared {
     voice: Arc<Voice>,
     word: Word,
     role: Role,
-    batches: Batches,
     locks: Locks,
     /// Whether the server has locks for all mounts.
     has_locking: bool,
@@ -217,7 +216,6 @@ impl Remote {
             voice,
             word: Word::default(),
             role: Role::default(),
-            batches: Batches::default(),
             locks: Locks::default(),
             has_locking,
             leaves_out: AtomicBool::new(true),
