@@ -1,7 +1,8 @@
 //! Ids from the sequence of blocks: a lane takes a block and gives its numbers out by itself.
 //!
 //! A sequence is not part of a transaction, so nobody waits for a row, and numbers of an operation that fails are lost. Nor does it wait for the disk or
-//! a standby: a crash may take back what no commit came after, and the next connection begins with a block of its own.
+//! a standby: a database that crashed, or took over, may give out again what no commit came after. So a block is kept from a transaction that was committed
+//! alone.
 
 use super::link::PgLink;
 use crate::sql::fault::Done;
@@ -18,6 +19,21 @@ const BLOCK_IDS: i64 = 256;
 pub(super) struct Block {
     next: Cell<i64>,
     end: Cell<i64>,
+    kept: Cell<bool>,
+}
+
+impl Block {
+    /// The transaction is committed.
+    pub(super) fn keep(&self) {
+        self.kept.set(true);
+    }
+
+    /// A transaction begins, whatever became of the one before.
+    pub(super) fn leave_unkept(&self) {
+        if !self.kept.get() {
+            self.end.set(0);
+        }
+    }
 }
 
 /// A lane's block, on the connection that gets the next one.
@@ -31,6 +47,7 @@ impl PgIds<'_> {
         let start: i64 = sql::only(self.link, "SELECT nextval('id_block')", (), |row| row.get(0))?;
         self.block.next.set(start);
         self.block.end.set(start.saturating_add(BLOCK_IDS));
+        self.block.kept.set(false);
         Ok(())
     }
 }

@@ -253,8 +253,6 @@ impl Lane {
     fn attempt(&mut self, batch: &mut [Box<dyn Job>], careful: bool) -> Result<Vec<Change>, Broke> {
         if self.link.as_ref().is_none_or(PgLink::is_broken) {
             self.link = None;
-            // A database that crashed, or one that took over from it, need not know that it gave the block to us: only a commit makes sure of that.
-            self.block = Block::default();
             self.link = Some(self.connector.connect(self.session).map_err(Broke::Lost)?);
         }
         let Some(link) = &self.link else { return Ok(Vec::new()) };
@@ -280,6 +278,7 @@ fn answer(batch: Vec<Box<dyn Job>>, failure: Option<&Error>) {
 }
 
 fn transaction(link: &PgLink, block: &Block, batch: &mut [Box<dyn Job>], careful: bool) -> Result<Vec<Change>, Broke> {
+    block.leave_unkept();
     link.control("BEGIN ISOLATION LEVEL READ COMMITTED");
     let single = batch.len() == 1;
     let scope = batch.first().map_or(Scope::Alone, |job| job.scope());
@@ -309,7 +308,10 @@ fn transaction(link: &PgLink, block: &Block, batch: &mut [Box<dyn Job>], careful
         return Ok(changes);
     }
     match link.commit() {
-        Ok(()) => Ok(changes),
+        Ok(()) => {
+            block.keep();
+            Ok(changes)
+        }
         Err(CommitFault::Unknown(error)) => Err(Broke::Unknown(error)),
         Err(CommitFault::NotMade(error)) if error.trouble == Trouble::Statement && !careful && !single => {
             Err(Broke::Late)
