@@ -3,7 +3,7 @@
 use holdfast_e2e::Outcome;
 use holdfast_e2e::confined::{id_of, json, under_way};
 use holdfast_e2e::others::{PJDFSTEST_SETTINGS, cargo_program};
-use holdfast_testkit::confined::{Ground, as_each, text, until};
+use holdfast_testkit::confined::{Ground, Started, as_each, text, until};
 use std::fs;
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
@@ -133,13 +133,14 @@ fn whoever_asks_while_one_begins_does_not_take_it_for_dead() -> Outcome {
     let policy = ground.path("policy.toml").display().to_string();
     let trace = ground.path("changes/trace");
     let slow = ["-e", "trace=listen", "-e", "inject=listen:delay_enter=1000000", "-o"];
-    let mut child = ground
+    let child = ground
         .as_account("strace")
         .args(slow)
         .arg(&trace)
         .arg(ground.program())
         .args(["run", "--policy", &policy, "--", "sh", "-c", "while [ ! -e go ]; do sleep 0.01; done # slow"])
         .spawn()?;
+    let mut child = Started(child);
     until("it beginning to listen", || Ok(fs::read_to_string(&trace).is_ok_and(|text| text.starts_with("listen("))))?;
     assert!(under_way(&ground, "# slow")?.is_none());
     id_of(&ground, "# slow")?;

@@ -2,10 +2,9 @@
 
 use holdfast_e2e::Outcome;
 use holdfast_e2e::confined::{id_of, json, under_way};
-use holdfast_testkit::confined::{Ground, as_each, as_each_serving, text, until};
+use holdfast_testkit::confined::{self, Ground, as_each, as_each_serving, text, until};
 use serde_json::Value;
 use std::fs;
-use std::process::Child;
 use std::time::Duration;
 
 /// Processes that each get something and then write a letter to a file of their name, again and again. `W` is the folder that policies speak of.
@@ -45,7 +44,7 @@ while True: time.sleep(1)
 /// A program of such processes, and its number.
 struct Started<'a> {
     ground: &'a Ground,
-    child: Child,
+    _child: confined::Started,
     id: String,
 }
 
@@ -63,10 +62,10 @@ impl<'a> Started<'a> {
             ["policy.toml", "work", "changes"].map(|name| ground.path(name).display().to_string());
         let program = format!("{PROCESSES}{program}{END}# {mark}");
         let words = ["run", "--policy", &policy, "--", "/usr/bin/python3", "-S", "-E", "-c", &program, &work, &beats];
-        let child = ground.command(&words).spawn()?;
+        let child = confined::Started(ground.command(&words).spawn()?);
         let names: Vec<_> =
             program.lines().filter_map(|line| line.strip_prefix("process('")?.split('\'').next()).collect();
-        let mut started = Self { ground, child, id: String::new() };
+        let mut started = Self { ground, _child: child, id: String::new() };
         until(mark, || {
             assert_eq!(fs::read_to_string(ground.path("changes/failed")).unwrap_or_default(), "");
             Ok(names.iter().all(|name| started.beats(name) > 0))
@@ -101,13 +100,6 @@ impl<'a> Started<'a> {
         assert_eq!(told.len(), ended.len(), "{told:#?}");
         assert!(told.iter().all(|one| one["program"].as_str().is_some_and(|it| it.starts_with("/usr/bin/python"))));
         Ok(())
-    }
-}
-
-impl Drop for Started<'_> {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
     }
 }
 

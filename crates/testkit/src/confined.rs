@@ -136,7 +136,7 @@ impl Ground {
 
 /// A confined program, whose supervisor is killed where a test leaves it behind.
 #[derive(Debug)]
-pub struct Started(Child);
+pub struct Started(pub Child);
 
 impl Started {
     /// What it says on standard error to its end.

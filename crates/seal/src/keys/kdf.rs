@@ -48,8 +48,8 @@ impl Default for Argon2Params {
     }
 }
 
-/// The memory, in KiB, that tests have a program take for their accounts' passwords, which protect nothing: as they cost, they were a third of what tests
-/// took of the processors. No released program asks.
+/// The memory, in KiB, that tests have a program take for their accounts' passwords, which protect nothing: as they cost, they were half of what tests of the
+/// command line took of the processors. No released program asks.
 #[cfg(debug_assertions)]
 fn cheap() -> Option<u32> {
     std::env::var("TESTS_ARGON2_KIB").ok()?.parse().ok()
