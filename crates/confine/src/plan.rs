@@ -29,7 +29,7 @@ pub enum Held {
 impl fmt::Display for Held {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         out.write_str(match self {
-            Self::Mount => "a mount in its view, and Landlock",
+            Self::Mount => "a mount in its view",
             Self::Around => "the view around it",
             Self::Absent => "nothing: the path is not there now, and stays out of the view until the next start",
         })
@@ -91,6 +91,24 @@ impl Plan {
             }
         }
         if wrong.is_empty() { Ok(plan) } else { Err(wrong) }
+    }
+
+    /// Folders that may only be read, in what may be written: a FIFO there can be written to all the same. A mount that is read-only keeps nobody from
+    /// that, and Landlock takes nothing away inside of what it has granted.
+    pub fn open_to_fifos(&self) -> Vec<&Path> {
+        let mut around = vec![(Path::new("/"), self.root == Root::Host)];
+        let mut open = Vec::new();
+        for line in self.lines.iter().filter(|line| line.held == Held::Mount) {
+            while around.last().is_some_and(|(last, _)| !line.path.starts_with(last)) {
+                around.pop();
+            }
+            let in_written = around.iter().any(|(_, written)| *written);
+            if in_written && matches!(line.access, Access::ReadOnly | Access::ReadExec) {
+                open.push(line.path.as_path());
+            }
+            around.push((&line.path, access_of(line.access).writes()));
+        }
+        open
     }
 
     fn add(&mut self, entry: &ViewEntry, held: Held) {
@@ -199,6 +217,25 @@ mod tests {
         assert_eq!(plan.lines.last().map(|line| line.held), Some(Held::Absent));
         let wrong = Plan::of(&policy(&absent("a/b/absent"))).expect_err("it could be made");
         assert!(wrong[0].reason.contains("could make it"), "{wrong:?}");
+    }
+
+    #[test]
+    fn where_a_fifo_can_be_written_is_known() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let at = folder.path().display();
+        for sub in ["beside", "work/read", "work/none/read"] {
+            fs::create_dir_all(folder.path().join(sub)).expect("a folder");
+        }
+        let entries = format!(
+            "[files]\n\"{at}/beside\" = \"read\"\n\"{at}/work\" = \"all\"\n\"{at}/work/none\" = \"none\"\n\"{at}/work/none/read\" = \"read\"\n\"{at}/work/read\" = \"read+exec\"\n"
+        );
+        let open = |default: &str| {
+            let plan = Plan::of(&policy(&format!("default = \"{default}\"\n{entries}"))).expect("a view");
+            let within = |path: &Path| path.strip_prefix(folder.path()).expect("below").display().to_string();
+            plan.open_to_fifos().into_iter().map(within).collect::<Vec<_>>()
+        };
+        assert_eq!(open("deny"), ["work/none/read", "work/read"]);
+        assert_eq!(open("allow"), ["beside", "work/none/read", "work/read"]);
     }
 
     #[test]

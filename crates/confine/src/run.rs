@@ -38,7 +38,7 @@ pub struct Command {
     pub copies: Vec<Copy>,
     /// Whether the program keeps the caller's terminal, and so Ctrl-C.
     pub terminal: bool,
-    /// Whether another policy may allow more than the first while it runs. Then mounts alone hold the view, without Landlock behind them.
+    /// Whether another policy may allow more than the first while it runs. Then mounts alone say what is allowed in the view.
     pub widen: bool,
     /// Whether it is to start although this machine does not hold all of the policy: without user namespaces what Landlock and seccomp hold alone is enough then, and without
     /// control groups that memory and processor time of all processes together are counted. [`Confined::weaker`] lists what is missing.

@@ -38,7 +38,7 @@ fn fio_finds_what_it_wrote() -> Outcome {
 
 /// The C sources of a library that this program is built with.
 fn c_sources() -> Outcome<PathBuf> {
-    let listed = run(Command::new(env!("CARGO")).args(["metadata", "--format-version=1", "--locked"]))?;
+    let listed = run(Command::new(env!("CARGO")).args(["metadata", "--format-version=1", "--locked", "--offline"]))?;
     let listed: serde_json::Value = serde_json::from_str(&listed)?;
     let packages = listed["packages"].as_array().ok_or("cargo lists no packages")?;
     let sys =

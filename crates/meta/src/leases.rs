@@ -99,6 +99,11 @@ impl State {
         })
     }
 
+    fn forget_what_is_over(&mut self, now: Instant) {
+        self.mounts.retain(|_, told| !told.is_over(now));
+        self.given_up.retain(|_, (at, _)| now < *at + REMEMBERED);
+    }
+
     /// The next number to be asked by.
     fn next_ask(&mut self) -> u64 {
         let micros = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |now| now.as_micros());
@@ -320,8 +325,7 @@ impl Leases {
         let mut state = self.state.lock();
         let is_shunned = state.is_shunned(mount.account, now);
         if state.mounts.get(&mount).is_none_or(|told| told.is_over(now)) {
-            state.mounts.retain(|_, told| !told.is_over(now));
-            state.given_up.retain(|_, (at, _)| now < *at + REMEMBERED);
+            state.forget_what_is_over(now);
             if is_shunned || !state.has_room(&mount) {
                 return false;
             }
@@ -374,6 +378,13 @@ impl Leases {
             *given_up = (Instant::now(), given_up.1.saturating_add(1));
             self.count(&state);
         }
+    }
+
+    /// Forgets mounts that ended without a word, which is called now and then: nothing else looks while nothing is mounted.
+    pub fn sweep(&self) {
+        let mut state = self.state.lock();
+        state.forget_what_is_over(Instant::now());
+        self.count(&state);
     }
 
     fn count(&self, state: &State) {

@@ -1,4 +1,4 @@
-//! Landlock: the second line behind the mounts, and the first for ports.
+//! Landlock: behind the mounts for what does not pass them (`plan/handed.rs`), and alone for ports.
 //!
 //! A ruleset is an allow-list: what an entry of the view grants is granted below its path, and nothing else. It cannot take away inside of what it
 //! grants, and knows nothing of attributes; the mounts do. It can never be widened, and holds for all that the program starts.
@@ -100,6 +100,11 @@ impl Ruleset {
             set.handled[2] = SCOPE_SIGNALS | sockets;
         }
         set.handled.iter().any(|&part| part != 0).then_some(set)
+    }
+
+    /// Whether it says anything of files.
+    pub(crate) fn holds_files(&self) -> bool {
+        self.handled[0] != 0
     }
 
     /// Grants what an access does below a path of the view.

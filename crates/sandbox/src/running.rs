@@ -7,7 +7,7 @@ use crate::group::{self, Groups, Unbounded, Whole};
 use crate::layer::Lock;
 use crate::limit::{Limit, Outcome, Status};
 use crate::live::View;
-use crate::plan::{Plan, is_copy};
+use crate::plan::{Plan, handed, is_copy};
 use crate::sandbox::{Limits, Mount, Sandbox, Source, Stream};
 use crate::sys::{self, Forked};
 use crate::wire::{Failure, Message, hear, pair, tell};
@@ -70,7 +70,7 @@ impl Sandbox {
 
     /// As [`Sandbox::start`], with somebody who serves the folders of [`Source::Served`]. When the last copy of a device is closed, every call in its folder fails.
     pub fn start_serving(self, serve: &mut Serve<'_>) -> Result<Running, Error> {
-        let plan = Plan::new(&self)?;
+        let mut plan = Plan::new(&self)?;
         let mut locks = Vec::new();
         for entry in plan.entries.iter().filter(|entry| is_copy(&entry.source)) {
             if let Source::CopyOnWrite { changes } = &entry.source {
@@ -78,6 +78,7 @@ impl Sandbox {
             }
         }
         let streams = streams(&self).map_err(|why| failed(Step::Streams)(errno(&why)))?;
+        plan.again = handed::again(&plan, &streams)?;
         let (groups, unbounded) = group_or_count(&self)?;
         let running = Running::fork(plan, &streams, locks, groups)?;
         // The caller's copies would keep pipes open that the program has closed.

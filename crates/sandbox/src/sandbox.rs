@@ -241,8 +241,8 @@ pub struct Sandbox {
     pub notify: Vec<i64>,
     /// Keep the caller's terminal and session, so that keys like Ctrl-C work in the program. Needs Landlock ABI 6, which keeps its signals inside.
     pub terminal: bool,
-    /// Whether [`crate::Running::change_view`] may ever allow more than the view does at the start. Landlock's rules for files cannot be widened, so there are none then,
-    /// and the mounts alone hold the view.
+    /// Whether [`crate::Running::change_view`] may ever allow more than the view does at the start. Landlock's rules for files cannot be widened, so there is one
+    /// then, for the view's root, and the mounts alone say what is allowed there.
     pub widen: bool,
     /// Do not use namespaces, as if the kernel had none: Landlock and seccomp alone, for views that they can hold. What is weaker then is listed in
     /// [`crate::WITHOUT_NAMESPACES`]; what was asked for and cannot be held is refused by name ([`crate::Error::NeedsNamespaces`]).

@@ -18,7 +18,7 @@ use holdfast_drive::care::{JobOptions, Jobs};
 use holdfast_drive::engine::{Engine, EngineOptions};
 use holdfast_function::Host;
 use holdfast_jobs::desk::Desk;
-use holdfast_meta::NewInstance;
+use holdfast_meta::{Catalogue, NewInstance};
 use holdfast_remote::face::WireFace;
 use holdfast_site::Sites;
 use holdfast_site::serve::{Checks, Serving};
@@ -27,7 +27,7 @@ use http_body_util::BodyExt;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How often signed-in credentials nobody uses any more are forgotten.
+/// How often signed-in credentials nobody uses any more are forgotten, and mounts that ended without a word.
 const SWEEP_EVERY: Duration = Duration::from_mins(1);
 
 /// An opened drive, held by this process alone.
@@ -73,11 +73,11 @@ impl LocalDrive {
         let monitor = Monitor::new();
         let tasks = vec![
             tokio::spawn(journal.clone().keep()),
-            tokio::spawn(monitor.clone().keep_saying(shared, store.clone(), (engine.instance(), name))),
+            tokio::spawn(monitor.clone().keep_saying(shared.clone(), store.clone(), (engine.instance(), name))),
         ];
         let jobs = Jobs::start(engine.clone(), JobOptions::default());
         let thumbnails = config.thumbnails.start();
-        let sweeper = tokio::spawn(sweep(authenticator.clone(), thumbnails.clone()));
+        let sweeper = tokio::spawn(sweep(shared, authenticator.clone(), thumbnails.clone()));
         Ok(Self {
             directory,
             catalogue,
@@ -247,10 +247,13 @@ fn without_secrets(mut setting: Setting) -> Setting {
     setting
 }
 
-async fn sweep(authenticator: Authenticator, thumbnails: Thumbnails) {
+async fn sweep(catalogue: Arc<dyn Catalogue>, authenticator: Authenticator, thumbnails: Thumbnails) {
     let mut every = tokio::time::interval(SWEEP_EVERY);
     loop {
         every.tick().await;
+        if let Some(leases) = catalogue.leases() {
+            leases.sweep();
+        }
         authenticator.sweep();
         thumbnails.sweep();
         let stats = authenticator.stats();

@@ -111,7 +111,7 @@ pub(crate) struct RunArgs {
     /// Keep what is changed in a folder apart: FOLDER stays as it is, and CHANGES, an existing folder outside of it, gets the changes.
     #[arg(long, value_name = "FOLDER=CHANGES", value_parser = parse_copy)]
     cow: Vec<Copy>,
-    /// Let `holdfast run policy set` allow more than the policy at the start. Then mounts alone hold the view, without Landlock behind them.
+    /// Let `holdfast run policy set` allow more than the policy at the start. Then mounts alone say what is allowed in the view.
     #[arg(long)]
     widen: bool,
     #[command(flatten)]

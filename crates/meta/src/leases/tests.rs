@@ -261,3 +261,17 @@ async fn who_never_says_anything_does_not_hold_up_others_for_ever() {
     advance(REMEMBERED).await;
     assert!(holds_up(&leases, 4).await && holds_up(&leases, 5).await, "it is long ago");
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_mount_that_ended_without_a_word_is_forgotten_though_nothing_else_happens() {
+    let leases = Arc::<Leases>::default();
+    assert!(hears(&leases, ONE, 0, true));
+    advance(TERM / 2).await;
+    assert!(hears(&leases, OTHER, 0, true));
+    leases.sweep();
+    assert_eq!(leases.mounts.load(Ordering::Acquire), 2, "both may say something yet");
+    advance(TERM / 2).await;
+    leases.sweep();
+    assert_eq!(leases.mounts.load(Ordering::Acquire), 1);
+    assert!(!leases.has(ONE) && leases.has(OTHER));
+}

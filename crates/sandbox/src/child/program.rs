@@ -5,8 +5,10 @@ use crate::error::Step;
 use crate::plan::Plan;
 use crate::sys;
 use crate::wire::{Failure, Message, in_step, tell};
-use rustix::io::Errno;
-use std::os::fd::{AsFd, AsRawFd};
+use rustix::fs::{Mode, OFlags, SeekFrom, fcntl_getfl, open, seek, tell as position};
+use rustix::io::{Errno, fcntl_dupfd_cloexec};
+use std::ffi::CStr;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
 pub(super) fn run(plan: &Plan, descriptors: &Descriptors<'_>) -> Result<Never, Failure> {
     if plan.session {
@@ -17,9 +19,9 @@ pub(super) fn run(plan: &Plan, descriptors: &Descriptors<'_>) -> Result<Never, F
         // With a namespace of processes the kernel does so by itself.
         sys::prctl(libc::PR_SET_PDEATHSIG, 9).map_err(in_step(Step::Streams))?;
     }
-    streams(descriptors).map_err(in_step(Step::Streams))?;
+    streams(plan, descriptors).map_err(in_step(Step::Streams))?;
     rustix::process::chdir(plan.folder.as_c_str()).map_err(in_step(Step::Folder))?;
-    if let Some(ruleset) = &plan.ruleset {
+    for ruleset in &plan.rulesets {
         ruleset.enforce().map_err(in_step(Step::Landlock))?;
     }
     for &(resource, most) in &plan.limits {
@@ -41,11 +43,23 @@ pub(super) fn run(plan: &Plan, descriptors: &Descriptors<'_>) -> Result<Never, F
 }
 
 /// Puts the streams in their places. None of them is in one of those now, so none overwrites another; all else closes when the program is executed.
-fn streams(descriptors: &Descriptors<'_>) -> Result<(), Errno> {
-    for (stream, place) in descriptors.streams.into_iter().zip(0..) {
-        sys::duplicate(stream.as_raw_fd(), place)?;
+fn streams(plan: &Plan, descriptors: &Descriptors<'_>) -> Result<(), Errno> {
+    for ((stream, again), place) in descriptors.streams.into_iter().zip(&plan.again).zip(0..) {
+        match again {
+            Some(path) => sys::duplicate(in_view(stream, path)?.as_raw_fd(), place)?,
+            None => sys::duplicate(stream.as_raw_fd(), place)?,
+        }
     }
     Ok(())
+}
+
+/// What is there in the view, as far read as the stream was.
+fn in_view(stream: BorrowedFd<'_>, path: &CStr) -> Result<OwnedFd, Errno> {
+    let flags = fcntl_getfl(stream)? & (OFlags::ACCMODE | OFlags::APPEND | OFlags::NONBLOCK | OFlags::DIRECT);
+    let opened = open(path, flags | OFlags::NOCTTY | OFlags::CLOEXEC, Mode::empty())?;
+    seek(&opened, SeekFrom::Start(position(stream)?))?;
+    // Not in the place of a stream.
+    fcntl_dupfd_cloexec(&opened, 3)
 }
 
 /// Tries each place where the program may be, as execvp(3) does.

@@ -1,5 +1,6 @@
-//! Everything that is decided before the fork, so that the child only makes system calls: strings, lists, the filter, the ruleset.
+//! Everything that is decided before the fork, so that the child only makes system calls: strings, lists, the filter, the rulesets.
 
+pub(crate) mod handed;
 mod resolve;
 mod skeleton;
 
@@ -59,7 +60,7 @@ pub(crate) struct Plan {
     pub(crate) maps: Maps,
     pub(crate) host_root: bool,
     pub(crate) build: Vec<Numbered>,
-    pub(crate) ruleset: Option<Ruleset>,
+    pub(crate) rulesets: Vec<Ruleset>,
     pub(crate) filter: Vec<libc::sock_filter>,
     pub(crate) listener: bool,
     pub(crate) limits: Vec<(u32, u64)>,
@@ -80,6 +81,8 @@ pub(crate) struct Plan {
     pub(crate) entries: Vec<Resolved>,
     pub(crate) root: Root,
     pub(crate) widen: bool,
+    /// Streams that are opened once more in the view.
+    pub(crate) again: [Option<CString>; 3],
 }
 
 /// Strings with the list of pointers that `execve` takes.
@@ -118,19 +121,12 @@ impl Plan {
         let abi = sys::landlock_abi();
         check(sandbox, abi)?;
         let resolved = resolve(&sandbox.view)?;
-        let files = !sandbox.widen && sandbox.root == Root::Empty;
-        let mut ruleset = Ruleset::new(abi, files, &sandbox.network);
         let skeleton = if sandbox.no_namespaces {
             tier::check(sandbox, &resolved.entries, abi)?;
             Skeleton::default()
         } else {
             Skeleton::plan(sandbox, &resolved)?
         };
-        match &mut ruleset {
-            Some(set) if sandbox.no_namespaces => grant_alone(set, sandbox, &resolved.entries)?,
-            Some(set) => grant(set, sandbox, &resolved.entries)?,
-            None => {}
-        }
         let sockets = match &sandbox.network {
             Network::All => Sockets::All,
             Network::None if sandbox.no_namespaces => Sockets::Local,
@@ -148,7 +144,7 @@ impl Plan {
             maps: account_maps(),
             host_root: sandbox.root == Root::Host,
             build: skeleton.build,
-            ruleset,
+            rulesets: rulesets(sandbox, abi, &resolved.entries)?,
             filter: filter::assemble(&wanted),
             listener: !sandbox.notify.is_empty(),
             limits: limits(sandbox),
@@ -165,6 +161,7 @@ impl Plan {
             entries: resolved.entries,
             root: sandbox.root,
             widen: sandbox.widen,
+            again: [const { None }; 3],
         })
     }
 }
@@ -260,6 +257,52 @@ fn candidates(sandbox: &Sandbox) -> Result<Vec<CString>, Error> {
     let path = path.unwrap_or_else(|| OsString::from("/usr/local/bin:/usr/bin:/bin"));
     let in_folder = |folder: PathBuf| c_string(&folder.join(program).into_os_string().into_vec(), "the program");
     std::env::split_paths(&path).filter(|folder| folder.is_absolute()).map(in_folder).collect()
+}
+
+/// What Landlock holds, all of which has to agree.
+fn rulesets(sandbox: &Sandbox, abi: u32, entries: &[Resolved]) -> Result<Vec<Ruleset>, Error> {
+    let files = sandbox.root == Root::Empty;
+    let Some(mut set) = Ruleset::new(abi, files, &sandbox.network) else { return Ok(Vec::new()) };
+    if sandbox.no_namespaces {
+        grant_alone(&mut set, sandbox, entries)?;
+        return Ok(vec![set]);
+    }
+    // What is reached through the view's root, which is nowhere else: the mounts say what is allowed there.
+    let in_view = |set: &mut Ruleset| c_string(b"/", "a path").map(|root| set.rights(root, u64::MAX, true));
+    if sandbox.widen {
+        in_view(&mut set)?;
+        return Ok(vec![set]);
+    }
+    grant(&mut set, sandbox, entries)?;
+    let mut sets = vec![set];
+    // By a folder that somebody hands over from outside, nothing inside of it would be closed.
+    if files
+        && takes_away(entries)
+        && let Some(mut set) = Ruleset::new(abi, true, &Network::All)
+    {
+        in_view(&mut set)?;
+        sets.push(set);
+    }
+    Ok(sets)
+}
+
+/// Whether an entry allows less than what is around it, by its mount alone.
+fn takes_away(entries: &[Resolved]) -> bool {
+    let less = |outer: &Resolved, inner: &Resolved| {
+        outer.access != Access::Hidden
+            && (inner.access == Access::Hidden
+                || outer.access.writes() && !inner.access.writes()
+                || !matches!(inner.source, Source::Same | Source::Folder(_)))
+    };
+    let mut around: Vec<&Resolved> = Vec::new();
+    entries.iter().any(|entry| {
+        while around.last().is_some_and(|last| !entry.path.starts_with(&last.path)) {
+            around.pop();
+        }
+        let takes = around.last().is_some_and(|outer| less(outer, entry));
+        around.push(entry);
+        takes
+    })
 }
 
 /// What Landlock grants: what the view does, and what is there besides.

@@ -1,11 +1,12 @@
 //! Descriptors and handles that come from elsewhere: from a program outside by a socket, from another sandbox, and by numbers of files that were learned.
 
 use crate::support::{folder, is_root, line, literal, python, said, start, write};
-use holdfast_sandbox::Access;
+use holdfast_sandbox::{Access, Root, Stream};
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
 use std::fs::File;
-use std::io::IoSlice;
+use std::io::{IoSlice, Seek, SeekFrom};
 use std::os::fd::{AsFd, AsRawFd};
+use std::os::unix::fs::OpenOptionsExt;
 use std::os::unix::net::UnixListener;
 use std::path::Path;
 
@@ -144,4 +145,155 @@ for at in -100, os.open(M, os.O_RDONLY), os.open('/', os.O_RDONLY):
     );
     let answers = said(python(&program(&meeting, &closed, &what)).mount(&meeting, Access::All));
     assert_eq!(answers, "learned ok\n".to_owned() + &"theirs EPERM\nown EPERM\n".repeat(3));
+}
+
+/// What is tried with standard input, a file that may be read and no more.
+const TRIES: &str = "
+print(os.read(0, 9).decode())
+say('again', lambda: open('/proc/self/fd/0').read())
+say('writing', lambda: open('/proc/self/fd/0', 'r+'))
+say('cutting', lambda: os.truncate('/proc/self/fd/0', 0))
+say('rights', lambda: os.fchmod(0, 0o777))
+say('rights by name', lambda: os.chmod('/proc/self/fd/0', 0o777))
+";
+
+#[test]
+fn a_file_that_was_handed_over_for_reading_is_no_more_than_the_view_has_of_it() {
+    for (root, widen) in [(Root::Empty, false), (Root::Empty, true), (Root::Host, false), (Root::Host, true)] {
+        let folder = folder();
+        let file = write(folder.path(), "read/data", "some data");
+        let before = std::fs::metadata(&file).expect("it is there").permissions();
+        let mut sandbox =
+            python(TRIES).mount(folder.path(), Access::All).mount(folder.path().join("read"), Access::ReadOnly);
+        (sandbox.root, sandbox.widen) = (root, widen);
+        let mut handed = File::open(&file).expect("ours");
+        handed.seek(SeekFrom::Start(5)).expect("it is long enough");
+        sandbox.stdin = Stream::Given(handed.into());
+        let said = said(sandbox);
+        let lines: Vec<_> = said.lines().collect();
+        assert_eq!(lines[..2], ["data", "again ok"], "{root:?} {widen}: {said}");
+        assert_eq!(lines.len(), 6, "{root:?} {widen}: {said}");
+        assert!(lines[2..].iter().all(|line| !line.ends_with(" ok")), "{root:?} {widen}: {said}");
+        assert_eq!(std::fs::read(&file).expect("it is there"), b"some data");
+        assert_eq!(std::fs::metadata(&file).expect("it is there").permissions(), before);
+    }
+}
+
+#[test]
+fn what_the_view_lacks_cannot_be_opened_again_or_is_not_handed_over() {
+    let folder = folder();
+    let file = write(folder.path(), "secret/data", "data");
+    let again = "
+say('reading', lambda: os.open('/proc/self/fd/0', os.O_RDONLY))
+say('writing', lambda: os.open('/proc/self/fd/0', os.O_WRONLY))
+";
+    let handed = |root, widen, closed, stream: File| {
+        let mut sandbox = python(again);
+        if closed {
+            let secret = folder.path().join("secret");
+            sandbox = sandbox.mount(folder.path(), Access::All).mount(secret, Access::Hidden);
+        }
+        (sandbox.root, sandbox.widen, sandbox.stdin) = (root, widen, Stream::Given(stream.into()));
+        sandbox
+    };
+    let open = |read, write| File::options().read(read).write(write).open(&file).expect("ours");
+    for (root, widen) in [(Root::Empty, false), (Root::Empty, true)] {
+        for (read, write) in [(true, false), (false, true), (true, true)] {
+            for closed in [false, true] {
+                let said = said(handed(root, widen, closed, open(read, write)));
+                assert_eq!(said, "reading EACCES\nwriting EACCES\n", "{widen} {closed} {read} {write}");
+            }
+        }
+    }
+    for widen in [false, true] {
+        let refusal = |read, write| {
+            let started = handed(Root::Host, widen, true, open(read, write)).start();
+            started.err().map(|error| error.to_string()).unwrap_or_default()
+        };
+        assert!(refusal(true, false).contains("which the program may not write"), "{}", refusal(true, false));
+        assert!(refusal(false, true).contains("which the program may not read"), "{}", refusal(false, true));
+        // Whoever hands over both has said so.
+        assert_eq!(refusal(true, true), "");
+        assert_eq!(
+            said(handed(Root::Host, widen, false, open(true, false))),
+            "reading ok\nwriting ok\n",
+            "it is open to all"
+        );
+    }
+    for root in [Root::Empty, Root::Host] {
+        let there = File::open(folder.path()).expect("ours");
+        let refused = handed(root, false, true, there).start().expect_err("refused").to_string();
+        assert!(refused.contains("a folder, which leads past the view"), "{refused}");
+    }
+}
+
+#[test]
+fn a_folder_from_outside_is_no_way_to_what_is_closed_inside_of_it() {
+    let (folder, meeting, closed) = ground();
+    write(&meeting, "read/data", "data");
+    let listener = UnixListener::bind(meeting.join("socket")).expect("a socket");
+    let program = program(
+        &meeting,
+        &closed,
+        "
+there = take()
+say('closed', lambda: os.open('closed/other', os.O_RDONLY, dir_fd=there))
+say('written', lambda: os.open('meeting/read/data', os.O_WRONLY, dir_fd=there))
+say('made', lambda: os.open('closed/made', os.O_CREAT | os.O_WRONLY, dir_fd=there))
+say('removed', lambda: os.unlink('closed/other', dir_fd=there))
+say('here', lambda: (open(M + '/new', 'w'), os.rename(M + '/new', M + '/newer')))
+say('read', lambda: open(M + '/read/data'))
+",
+    );
+    let sandbox = python(&program).mount(folder.path(), Access::All).mount(&closed, Access::Hidden);
+    let (running, output) = start(sandbox.mount(meeting.join("read"), Access::ReadOnly));
+    give(&listener, &File::open(folder.path()).expect("ours"));
+    let said = std::io::read_to_string(output).expect("output");
+    assert!(running.wait().expect("an end").success(), "{said}");
+    assert_eq!(said, "closed EACCES\nwritten EACCES\nmade EACCES\nremoved EACCES\nhere ok\nread ok\n");
+}
+
+#[test]
+fn what_may_be_widened_is_reached_by_its_own_view_alone() {
+    let (_folder, meeting, closed) = ground();
+    let listener = UnixListener::bind(meeting.join("socket")).expect("a socket");
+    let program = program(
+        &meeting,
+        &closed,
+        "
+there = take()
+say('in', lambda: os.open('other', os.O_RDONLY, dir_fd=there))
+say('made', lambda: os.open('made', os.O_CREAT | os.O_WRONLY, dir_fd=there))
+say('here', lambda: open(M + '/made', 'w'))
+say('moved', lambda: (os.mkdir(M + '/in'), os.rename(M + '/made', M + '/in/made')))
+",
+    );
+    let mut sandbox = python(&program).mount(&meeting, Access::All);
+    sandbox.widen = true;
+    let (running, output) = start(sandbox);
+    give(&listener, &File::open(&closed).expect("ours"));
+    let said = std::io::read_to_string(output).expect("output");
+    assert!(running.wait().expect("an end").success(), "{said}");
+    assert_eq!(said, "in EACCES\nmade EACCES\nhere ok\nmoved ok\n");
+}
+
+#[test]
+fn a_fifo_in_what_may_only_be_read_is_closed_unless_what_is_around_may_be_written() {
+    let folder = folder();
+    let read = folder.path().join("read");
+    std::fs::create_dir(&read).expect("a folder");
+    let fifo = read.join("fifo");
+    rustix::fs::mkfifoat(rustix::fs::CWD, &fifo, rustix::fs::Mode::from_raw_mode(0o600)).expect("a FIFO");
+    let reader = File::options().read(true).custom_flags(libc::O_NONBLOCK).open(&fifo).expect("a reader");
+    let program = format!("say('fifo', lambda: os.open({}, os.O_WRONLY))", literal(&fifo));
+    let view = || {
+        let mut sandbox = python(&program).mount(&read, Access::ReadOnly);
+        // One in memory would be around it, and may be written.
+        sandbox.tmp_bytes = None;
+        sandbox
+    };
+    assert_eq!(said(view()), "fifo EACCES\n");
+    // The limit of mounts; `holdfast policy explain` says so.
+    assert_eq!(said(view().mount(folder.path(), Access::All)), "fifo ok\n");
+    drop(reader);
 }

@@ -1,0 +1,129 @@
+//! Streams that are files of the machine.
+//!
+//! What a descriptor is of was opened by a mount outside of the view. Attributes can be changed by it, and `/proc/self/fd/0` opens it again, with all that the
+//! account may do. Landlock refuses the latter outside of the view, and knows no attributes. So a file that is handed over for reading, and that the view lets the
+//! program only read, is opened once more in the view before the program begins; and where Landlock holds no files, what the view does not have is not handed
+//! over if it could be opened again.
+
+use super::{Plan, Resolved, c_string};
+use crate::error::Error;
+use crate::landlock::Ruleset;
+use crate::sandbox::{Access, Root, Source};
+use rustix::fs::{Access as May, AtFlags, CWD, FileType, OFlags, accessat, fcntl_getfl, fstat, readlinkat, stat};
+use rustix::process::geteuid;
+use std::ffi::{CString, OsStr};
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::path::PathBuf;
+
+const NAMES: [&str; 3] = ["standard input", "standard output", "standard error"];
+
+/// Which of the streams are to be opened once more in the view, by their paths there.
+///
+/// # Errors
+/// If one of them would be a way past the view.
+pub(crate) fn again(plan: &Plan, streams: &[OwnedFd; 3]) -> Result<[Option<CString>; 3], Error> {
+    let mut paths = [const { None }; 3];
+    // Whoever is asked about calls is asked about these. Landlock alone holds attributes by a filter, and nothing inside of what it has granted.
+    if plan.listener || plan.namespaces == 0 {
+        return Ok(paths);
+    }
+    for ((stream, path), name) in streams.iter().zip(&mut paths).zip(NAMES) {
+        let Some(handed) = Handed::of(stream) else { continue };
+        let refused = |why: &str| Err(Error::Invalid(format!("{name} is {}, {why}", handed.path.display())));
+        match plan.beyond(&handed) {
+            Beyond::Nothing => {}
+            Beyond::InView => *path = Some(c_string(handed.path.as_os_str().as_bytes(), "a path")?),
+            Beyond::Folder => {
+                return refused("a folder, which leads past the view: files, pipes and the like can be handed over");
+            }
+            Beyond::Reading => {
+                return refused(
+                    "which the program may not read, and could if it opened it again: put a pipe in between, such as to cat(1)",
+                );
+            }
+            Beyond::Writing => {
+                return refused(
+                    "which the program may not write, and could if it opened it again: put a pipe in between, such as from cat(1)",
+                );
+            }
+        }
+    }
+    Ok(paths)
+}
+
+/// A file with a name.
+struct Handed {
+    path: PathBuf,
+    kind: FileType,
+    flags: OFlags,
+    /// Whether it is the account's.
+    own: bool,
+}
+
+impl Handed {
+    fn of(stream: &OwnedFd) -> Option<Self> {
+        let status = fstat(stream).ok()?;
+        let kind = FileType::from_raw_mode(status.st_mode);
+        if !matches!(kind, FileType::RegularFile | FileType::Directory | FileType::BlockDevice) {
+            return None;
+        }
+        let link = readlinkat(CWD, format!("/proc/self/fd/{}", stream.as_raw_fd()), Vec::new()).ok()?;
+        let path = PathBuf::from(OsStr::from_bytes(link.as_bytes()));
+        // What has no name any more, or never had one, is in no folder of the view.
+        let is_there = stat(&path).is_ok_and(|there| (there.st_dev, there.st_ino) == (status.st_dev, status.st_ino));
+        let own = status.st_uid == geteuid().as_raw();
+        is_there.then_some(Self { path, kind, flags: fcntl_getfl(stream).ok()?, own })
+    }
+
+    fn is_for(&self, mode: OFlags) -> bool {
+        self.flags & OFlags::RWMODE == mode
+    }
+
+    fn may(&self, what: May) -> bool {
+        accessat(CWD, &self.path, what, AtFlags::EACCESS).is_ok()
+    }
+}
+
+/// What could be done with a stream beyond what the view allows.
+enum Beyond {
+    Nothing,
+    /// Something, but for what is opened in the view.
+    InView,
+    Folder,
+    Reading,
+    Writing,
+}
+
+impl Plan {
+    fn beyond(&self, handed: &Handed) -> Beyond {
+        if handed.kind == FileType::Directory {
+            let is_all = self.root == Root::Host && self.entries.is_empty();
+            return if is_all { Beyond::Nothing } else { Beyond::Folder };
+        }
+        let around =
+            |entry: &&Resolved| handed.path.starts_with(&entry.path) && !matches!(entry.source, Source::Folder(_));
+        // Outermost entries come first.
+        match self.entries.iter().rfind(around) {
+            Some(entry) if entry.access != Access::Hidden && handed.kind == FileType::RegularFile => {
+                let is_as_it_is = entry.source == Source::Same
+                    && (entry.access.writes() || !handed.own && !handed.may(May::WRITE_OK));
+                return if is_as_it_is || !handed.is_for(OFlags::RDONLY) { Beyond::Nothing } else { Beyond::InView };
+            }
+            None if self.root == Root::Host => return Beyond::Nothing,
+            // A view has no block devices.
+            _ => {}
+        }
+        // Landlock holds what is not in the view, if it holds files.
+        if self.rulesets.iter().any(Ruleset::holds_files) {
+            return Beyond::Nothing;
+        }
+        if handed.is_for(OFlags::RDONLY) && handed.may(May::WRITE_OK) {
+            return Beyond::Writing;
+        }
+        if handed.is_for(OFlags::WRONLY) && handed.may(May::READ_OK) {
+            return Beyond::Reading;
+        }
+        Beyond::Nothing
+    }
+}
