@@ -50,6 +50,10 @@ fn rules_about_each_call_are_held_by_a_gate_before_their_folder_alone_and_writte
         assert!(
             read[0]["rule"]["text"].to_string().contains("offset = 4") && read[0]["program"].to_string().contains("dd")
         );
+        // What is handed over from there would be past it.
+        let mut handed = ground.command(&["run", "--policy", &policy, "--", "cat"]);
+        let handed = handed.stdin(fs::File::open(work.join("f"))?).output()?;
+        assert!(text(&handed.stderr).contains("behind a gate") && handed.stdout.is_empty(), "{handed:?}");
         // The rule of the folder inside is decided by the gate, too.
         assert!(
             lines.iter().any(|line| line["path"].to_string().contains("kept/file") && line["operation"] != "read"),

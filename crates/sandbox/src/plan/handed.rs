@@ -30,22 +30,11 @@ pub(crate) fn again(plan: &Plan, streams: &[OwnedFd; 3]) -> Result<[Option<CStri
     }
     for ((stream, path), name) in streams.iter().zip(&mut paths).zip(NAMES) {
         let Some(handed) = Handed::of(stream) else { continue };
-        let refused = |why: &str| Err(Error::Invalid(format!("{name} is {}, {why}", handed.path.display())));
         match plan.beyond(&handed) {
             Beyond::Nothing => {}
             Beyond::InView => *path = Some(c_string(handed.path.as_os_str().as_bytes(), "a path")?),
-            Beyond::Folder => {
-                return refused("a folder, which leads past the view: files, pipes and the like can be handed over");
-            }
-            Beyond::Reading => {
-                return refused(
-                    "which the program may not read, and could if it opened it again: put a pipe in between, such as to cat(1)",
-                );
-            }
-            Beyond::Writing => {
-                return refused(
-                    "which the program may not write, and could if it opened it again: put a pipe in between, such as from cat(1)",
-                );
+            Beyond::Refused(why) => {
+                return Err(Error::Invalid(format!("{name} is {}, {why}", handed.path.display())));
             }
         }
     }
@@ -70,10 +59,11 @@ impl Handed {
         }
         let link = readlinkat(CWD, format!("/proc/self/fd/{}", stream.as_raw_fd()), Vec::new()).ok()?;
         let path = PathBuf::from(OsStr::from_bytes(link.as_bytes()));
-        // What has no name any more, or never had one, is in no folder of the view.
-        let is_there = stat(&path).is_ok_and(|there| (there.st_dev, there.st_ino) == (status.st_dev, status.st_ino));
+        // A file that has no name any more, or never had one, is in no folder of the view.
+        let named = || stat(&path).is_ok_and(|there| (there.st_dev, there.st_ino) == (status.st_dev, status.st_ino));
+        let is_somewhere = kind == FileType::Directory || named();
         let own = status.st_uid == geteuid().as_raw();
-        is_there.then_some(Self { path, kind, flags: fcntl_getfl(stream).ok()?, own })
+        is_somewhere.then_some(Self { path, kind, flags: fcntl_getfl(stream).ok()?, own })
     }
 
     fn is_for(&self, mode: OFlags) -> bool {
@@ -90,25 +80,31 @@ enum Beyond {
     Nothing,
     /// Something, but for what is opened in the view.
     InView,
-    Folder,
-    Reading,
-    Writing,
+    Refused(&'static str),
 }
 
 impl Plan {
     fn beyond(&self, handed: &Handed) -> Beyond {
         if handed.kind == FileType::Directory {
             let is_all = self.root == Root::Host && self.entries.is_empty();
-            return if is_all { Beyond::Nothing } else { Beyond::Folder };
+            let past = "a folder, which leads past the view: files, pipes and the like can be handed over";
+            return if is_all { Beyond::Nothing } else { Beyond::Refused(past) };
         }
+        let changes = handed.is_for(OFlags::RDONLY) && (handed.own || handed.may(May::WRITE_OK));
         let around =
             |entry: &&Resolved| handed.path.starts_with(&entry.path) && !matches!(entry.source, Source::Folder(_));
         // Outermost entries come first.
         match self.entries.iter().rfind(around) {
             Some(entry) if entry.access != Access::Hidden && handed.kind == FileType::RegularFile => {
-                let is_as_it_is = entry.source == Source::Same
-                    && (entry.access.writes() || !handed.own && !handed.may(May::WRITE_OK));
-                return if is_as_it_is || !handed.is_for(OFlags::RDONLY) { Beyond::Nothing } else { Beyond::InView };
+                return match entry.source {
+                    // Nobody opens anything behind a gate before the program is known.
+                    Source::Served if changes => Beyond::Refused(
+                        "which is behind a gate, and past it if it is handed over: put a pipe in between, such as from cat(1)",
+                    ),
+                    Source::CopyOnWrite { .. } if handed.is_for(OFlags::RDONLY) => Beyond::InView,
+                    Source::Same if changes && !entry.access.writes() => Beyond::InView,
+                    _ => Beyond::Nothing,
+                };
             }
             None if self.root == Root::Host => return Beyond::Nothing,
             // A view has no block devices.
@@ -119,10 +115,14 @@ impl Plan {
             return Beyond::Nothing;
         }
         if handed.is_for(OFlags::RDONLY) && handed.may(May::WRITE_OK) {
-            return Beyond::Writing;
+            return Beyond::Refused(
+                "which the program may not write, and could if it opened it again: put a pipe in between, such as from cat(1)",
+            );
         }
         if handed.is_for(OFlags::WRONLY) && handed.may(May::READ_OK) {
-            return Beyond::Reading;
+            return Beyond::Refused(
+                "which the program may not read, and could if it opened it again: put a pipe in between, such as to cat(1)",
+            );
         }
         Beyond::Nothing
     }
