@@ -103,6 +103,7 @@ impl Plan {
                     ),
                     Source::CopyOnWrite { .. } if handed.is_for(OFlags::RDONLY) => Beyond::InView,
                     Source::Same if changes && !entry.access.writes() => Beyond::InView,
+                    Source::Same if self.is_to_be_in_view(handed, entry) => Beyond::InView,
                     _ => Beyond::Nothing,
                 };
             }
@@ -125,5 +126,14 @@ impl Plan {
             );
         }
         Beyond::Nothing
+    }
+
+    /// Where only what is reached through the view can be opened, `/dev/stdin` and its like would not open what the view has. That where it is read or written is shared
+    /// with nobody then does not matter to who reads, or appends.
+    fn is_to_be_in_view(&self, handed: &Handed, entry: &Resolved) -> bool {
+        let appends = handed.flags.contains(OFlags::APPEND) && entry.access.writes();
+        self.rulesets.len() > 1
+            && (handed.is_for(OFlags::RDONLY) && handed.may(May::READ_OK)
+                || handed.is_for(OFlags::WRONLY) && appends && handed.may(May::WRITE_OK))
     }
 }

@@ -254,6 +254,24 @@ say('read', lambda: open(M + '/read/data'))
 }
 
 #[test]
+fn what_the_view_has_of_a_stream_can_be_opened_again_beside_what_is_closed() {
+    let folder = folder();
+    let file = write(folder.path(), "data", "data");
+    write(folder.path(), "closed/other", "other");
+    let opens = |program: &str, stream: File| {
+        let sandbox = python(program).mount(folder.path(), Access::All);
+        let mut sandbox = sandbox.mount(folder.path().join("closed"), Access::Hidden);
+        sandbox.stdin = Stream::Given(stream.into());
+        said(sandbox)
+    };
+    let reads = "print(os.read(0, 2).decode()); say('again', lambda: open('/proc/self/fd/0').read())";
+    assert_eq!(opens(reads, File::open(&file).expect("ours")), "da\nagain ok\n");
+    let appends = "os.write(0, b' and'); say('again', lambda: open('/proc/self/fd/0', 'a').write(' more'))";
+    assert_eq!(opens(appends, File::options().append(true).open(&file).expect("ours")), "again ok\n");
+    assert_eq!(std::fs::read_to_string(&file).expect("it is there"), "data and more");
+}
+
+#[test]
 fn what_may_be_widened_is_reached_by_its_own_view_alone() {
     let (_folder, meeting, closed) = ground();
     let listener = UnixListener::bind(meeting.join("socket")).expect("a socket");
