@@ -44,7 +44,6 @@ const SECONDS = {
 const WAITING = new Set([
     "lint", "mount_soak", "blob/faults", "jobs_served", "cluster", "transfer_objects", "transfer_drive", "transfer_sftp", "quic_flood", "mount_quic", "mount_care", "mount_belief", "mount_leases", "transfer_outage",
     "run_gate", "remote/all", "kill on postgres,swift", "kill on postgres,s3", "bad_data on postgres,swift", "jobs", "wan/real", "plane/all", "transfer_planes", "transfer_imap", "mount_spool",
-    "meta/lib", "blob/swift", "function", "meanwhile", "model on postgres,swift", "mount_leases on postgres,fs",
     ...["admin", "interrupted", "jobs", "look", "sharing", "smart", "large"].flatMap((name) => [`${name} in chromium`, `${name} in firefox`]),
 ]);
 
