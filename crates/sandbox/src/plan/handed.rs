@@ -1,9 +1,9 @@
 //! Streams that are files of the machine.
 //!
 //! What a descriptor is of was opened by a mount outside of the view. Attributes can be changed by it, and `/proc/self/fd/0` opens it again, with all that the
-//! account may do. Landlock refuses the latter outside of the view, and knows no attributes. So a file that is handed over for reading, and that the view lets the
-//! program only read, is opened once more in the view before the program begins; and where Landlock holds no files, what the view does not have is not handed
-//! over if it could be opened again.
+//! account may do, whatever policy holds by then. Landlock refuses the latter outside of the view, and knows no attributes. So a file of the view that is handed over
+//! for reading, or for appending where that is allowed, is opened once more in the view before the program begins; and where Landlock holds no files, what the view
+//! does not have is not handed over if it could be opened again.
 
 use super::{Plan, Resolved, c_string};
 use crate::error::Error;
@@ -70,6 +70,11 @@ impl Handed {
         self.flags & OFlags::RWMODE == mode
     }
 
+    /// Where it is written is the same whoever opens it.
+    fn appends(&self) -> bool {
+        self.is_for(OFlags::WRONLY) && self.flags.contains(OFlags::APPEND) && self.may(May::WRITE_OK)
+    }
+
     fn may(&self, what: May) -> bool {
         accessat(CWD, &self.path, what, AtFlags::EACCESS).is_ok()
     }
@@ -90,7 +95,6 @@ impl Plan {
             let past = "a folder, which leads past the view: files, pipes and the like can be handed over";
             return if is_all { Beyond::Nothing } else { Beyond::Refused(past) };
         }
-        let changes = handed.is_for(OFlags::RDONLY) && (handed.own || handed.may(May::WRITE_OK));
         let around =
             |entry: &&Resolved| handed.path.starts_with(&entry.path) && !matches!(entry.source, Source::Folder(_));
         // Outermost entries come first.
@@ -98,12 +102,12 @@ impl Plan {
             Some(entry) if entry.access != Access::Hidden && handed.kind == FileType::RegularFile => {
                 return match entry.source {
                     // Nobody opens anything behind a gate before the program is known.
-                    Source::Served if changes => Beyond::Refused(
+                    Source::Served if handed.is_for(OFlags::RDONLY) => Beyond::Refused(
                         "which is behind a gate, and past it if it is handed over: put a pipe in between, such as from cat(1)",
                     ),
-                    Source::CopyOnWrite { .. } if handed.is_for(OFlags::RDONLY) => Beyond::InView,
-                    Source::Same if changes && !entry.access.writes() => Beyond::InView,
-                    Source::Same if self.is_to_be_in_view(handed, entry) => Beyond::InView,
+                    Source::Served => Beyond::Nothing,
+                    _ if handed.is_for(OFlags::RDONLY) && (handed.own || handed.may(May::READ_OK)) => Beyond::InView,
+                    Source::Same if entry.access.writes() && handed.appends() => Beyond::InView,
                     _ => Beyond::Nothing,
                 };
             }
@@ -126,14 +130,5 @@ impl Plan {
             );
         }
         Beyond::Nothing
-    }
-
-    /// Where only what is reached through the view can be opened, `/dev/stdin` and its like would not open what the view has. That where it is read or written is shared
-    /// with nobody then does not matter to who reads, or appends.
-    fn is_to_be_in_view(&self, handed: &Handed, entry: &Resolved) -> bool {
-        let appends = handed.flags.contains(OFlags::APPEND) && entry.access.writes();
-        self.rulesets.len() > 1
-            && (handed.is_for(OFlags::RDONLY) && handed.may(May::READ_OK)
-                || handed.is_for(OFlags::WRONLY) && appends && handed.may(May::WRITE_OK))
     }
 }

@@ -1,7 +1,7 @@
 //! Descriptors and handles that come from elsewhere: from a program outside by a socket, from another sandbox, and by numbers of files that were learned.
 
 use crate::support::{folder, is_root, line, literal, python, said, start, write};
-use holdfast_sandbox::{Access, Root, Stream};
+use holdfast_sandbox::{Access, Mount, Root, Sandbox, Stream};
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
 use std::fs::File;
 use std::io::{IoSlice, Seek, SeekFrom};
@@ -26,6 +26,17 @@ fn give(listener: &UnixListener, what: &File) {
     let descriptors = [what.as_fd()];
     assert!(message.push(SendAncillaryMessage::ScmRights(&descriptors)));
     sendmsg(&theirs, &[IoSlice::new(b"x")], &mut message, SendFlags::empty()).expect("it is sent");
+}
+
+/// Runs to the end with success, gives what it takes, and returns what was said.
+fn said_when_given(sandbox: Sandbox, listener: &UnixListener, paths: &[&Path]) -> String {
+    let (running, output) = start(sandbox);
+    for path in paths {
+        give(listener, &File::open(path).expect("ours"));
+    }
+    let said = std::io::read_to_string(output).expect("output");
+    assert!(running.wait().expect("an end").success(), "{said}");
+    said
 }
 
 /// A meeting place that may be used, and a folder that may not, with a file in it.
@@ -65,11 +76,8 @@ say('linked', lambda: os.link('other', M + '/other'))
 say('by name', lambda: open(C + '/other').read())
 ",
     );
-    let (running, output) = start(python(&program).mount(&meeting, Access::All));
-    give(&listener, &File::open(closed.join("secret")).expect("ours"));
-    give(&listener, &File::open(&closed).expect("ours"));
-    let said = std::io::read_to_string(output).expect("output");
-    assert!(running.wait().expect("an end").success(), "{said}");
+    let sandbox = python(&program).mount(&meeting, Access::All);
+    let said = said_when_given(sandbox, &listener, &[&closed.join("secret"), &closed]);
     let mut lines = said.lines();
     // What was handed over, whoever did that has decided.
     assert_eq!(lines.next(), Some("secret"), "{said}");
@@ -246,10 +254,8 @@ say('read', lambda: open(M + '/read/data'))
 ",
     );
     let sandbox = python(&program).mount(folder.path(), Access::All).mount(&closed, Access::Hidden);
-    let (running, output) = start(sandbox.mount(meeting.join("read"), Access::ReadOnly));
-    give(&listener, &File::open(folder.path()).expect("ours"));
-    let said = std::io::read_to_string(output).expect("output");
-    assert!(running.wait().expect("an end").success(), "{said}");
+    let sandbox = sandbox.mount(meeting.join("read"), Access::ReadOnly);
+    let said = said_when_given(sandbox, &listener, &[folder.path()]);
     assert_eq!(said, "closed EACCES\nwritten EACCES\nmade EACCES\nremoved EACCES\nhere ok\nread ok\n");
 }
 
@@ -272,6 +278,27 @@ fn what_the_view_has_of_a_stream_can_be_opened_again_beside_what_is_closed() {
 }
 
 #[test]
+fn a_stream_of_what_becomes_read_only_cannot_be_written_from_then_on() {
+    let folder = folder();
+    let file = write(folder.path(), "data", "data");
+    let program = "
+print('begun', flush=True)
+while not os.path.exists(F + '/go'): time.sleep(0.01)
+say('writing', lambda: os.open('/proc/self/fd/0', os.O_WRONLY))
+say('rights', lambda: os.fchmod(0, 0o777))
+";
+    let program = format!("F = {}\n{program}", literal(folder.path()));
+    let mut sandbox = python(&program).mount(folder.path(), Access::All);
+    sandbox.stdin = Stream::Given(File::open(&file).expect("ours").into());
+    let (running, mut output) = start(sandbox);
+    assert_eq!(line(&mut output), "begun");
+    running.change_view(&[Mount::new(folder.path(), Access::ReadOnly)]).expect("it can be changed");
+    write(folder.path(), "go", "");
+    assert_eq!(std::io::read_to_string(output).expect("output"), "writing EROFS\nrights EROFS\n");
+    assert!(running.wait().expect("an end").success());
+}
+
+#[test]
 fn what_may_be_widened_is_reached_by_its_own_view_alone() {
     let (_folder, meeting, closed) = ground();
     let listener = UnixListener::bind(meeting.join("socket")).expect("a socket");
@@ -288,10 +315,7 @@ say('moved', lambda: (os.mkdir(M + '/in'), os.rename(M + '/made', M + '/in/made'
     );
     let mut sandbox = python(&program).mount(&meeting, Access::All);
     sandbox.widen = true;
-    let (running, output) = start(sandbox);
-    give(&listener, &File::open(&closed).expect("ours"));
-    let said = std::io::read_to_string(output).expect("output");
-    assert!(running.wait().expect("an end").success(), "{said}");
+    let said = said_when_given(sandbox, &listener, &[&closed]);
     assert_eq!(said, "in EACCES\nmade EACCES\nhere ok\nmoved ok\n");
 }
 
