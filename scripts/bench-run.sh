@@ -68,9 +68,10 @@ largest=0
 for size in "${sizes[@]}"; do largest=$((size > largest ? size : largest)); done
 for ((file = 0; file < largest; file++)); do : >"$work/rules/$file"; done
 
-# policy SIZE: a policy that is a view, in TOML, with so many rules beside those that every program needs.
+# policy SIZE [SOCKETS]: a policy that is a view, in TOML, with so many rules beside those that every program needs.
 policy() {
-    printf 'default = "deny"\ndevices = ["null", "zero", "full", "random", "urandom"]\n\n[environment]\nkeep = ["PATH", "HOME"]\n\n[files]\n'
+    printf 'default = "deny"\nunix-sockets = "%s"\n' "${2:-none}"
+    printf 'devices = ["null", "zero", "full", "random", "urandom"]\n\n[environment]\nkeep = ["PATH", "HOME"]\n\n[files]\n'
     for folder in "${readable[@]}"; do [[ $folder == /proc ]] || printf '"%s" = "read+exec"\n' "$folder"; done
     printf '"%s" = "all"\n"/tmp" = "all"\n' "$work/place"
     for ((file = 0; file < $1; file++)); do printf '"%s" = "read"\n' "$work/rules/$file"; done
@@ -151,6 +152,9 @@ ways() {
         policy "$size" >"$work/policies/$size.toml"
         add "holdfast-$size" "$program run --policy $work/policies/$size.toml --"
     done
+    # Where programs outside can hand something over, Landlock lies behind the mounts.
+    policy 0 all >"$work/policies/sockets.toml"
+    add holdfast-sockets "$program run --policy $work/policies/sockets.toml --"
     { policy 0 && broker_rule; } >"$work/policies/broker.toml"
     add holdfast-broker "$program run --policy $work/policies/broker.toml --"
     for rival in "${rivals[@]}"; do

@@ -55,6 +55,8 @@ pub struct Options {
     pub address: Addresses,
     /// Is told of each symbolic link that a path leads through, as the program sees it. Nobody is asked about a link, only about where the path ends.
     pub links: Option<Links>,
+    /// Is told of each socket that was bound or connected to a path; it must be quick.
+    pub paths: Option<Box<dyn Fn() + Send + Sync>>,
     /// Whether links and moves may give a file a name by which more is allowed.
     pub may_gain: bool,
 }
@@ -71,6 +73,7 @@ impl Default for Options {
             on_kill: Box::new(|| ()),
             address: Box::new(|_| false),
             links: None,
+            paths: None,
             may_gain: false,
         }
     }

@@ -144,6 +144,7 @@ impl Brokered {
                 .notes
                 .clone()
                 .map(|notes| Box::new(move |link: &Path| notes.link(link)) as holdfast_broker::Links),
+            paths: decider.notes.clone().map(|notes| Box::new(move || notes.unix_socket()) as Box<_>),
             // What a move gains is seen when it is used, and noted then.
             may_gain: decider.notes.is_some(),
             ..Options::default()

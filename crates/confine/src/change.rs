@@ -14,8 +14,8 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 
 impl Confined {
-    /// Puts another policy in the place of this one, without stopping it. What is open stays open as it was opened. Environment, network, devices and limits stay
-    /// those of the start.
+    /// Puts another policy in the place of this one, without stopping it. What is open stays open as it was opened. Environment, network, UNIX sockets, devices and limits
+    /// stay those of the start.
     ///
     /// # Errors
     /// `Unsupported` if the new policy cannot be held, or not by a running sandbox; then the old one holds, except where an entry that is named could not be

@@ -9,7 +9,7 @@
 use holdfast_base::{Error, Result};
 use holdfast_policy::{
     Arguments, Decision, Device, Found, Judge, LearnOptions, Learned, Network, Operation, Policy, Request, Scope,
-    Settings,
+    Settings, UnixSockets,
 };
 use rustix::net::AddressFamily;
 use std::collections::BTreeSet;
@@ -47,6 +47,7 @@ pub struct Notes {
     links: Mutex<BTreeSet<PathBuf>>,
     devices: Mutex<BTreeSet<Device>>,
     network: AtomicBool,
+    unix_sockets: AtomicBool,
 }
 
 /// A policy that was learned.
@@ -106,9 +107,15 @@ impl Notes {
     pub(crate) fn address(&self, family: u16) {
         let inet = [AddressFamily::INET, AddressFamily::INET6].map(AddressFamily::as_raw);
         self.network.fetch_or(inet.contains(&family), Ordering::Relaxed);
+        self.unix_sockets.fetch_or(family == AddressFamily::UNIX.as_raw(), Ordering::Relaxed);
     }
 
-    /// The policy that allows what was noted, and what the base does. Without a base, devices and network are those that were used.
+    /// Notes that a UNIX socket was needed: one that found nobody at its path was not.
+    pub(crate) fn unix_socket(&self) {
+        self.unix_sockets.store(true, Ordering::Relaxed);
+    }
+
+    /// The policy that allows what was noted, and what the base does. Without a base, devices, network and UNIX sockets are those that were used.
     ///
     /// # Errors
     /// If what was learned contradicts the base.
@@ -149,6 +156,9 @@ impl Notes {
         base.settings.devices.clone_from(&locked(&self.devices));
         if !self.network.load(Ordering::Relaxed) {
             base.settings.network = Network::None;
+        }
+        if !self.unix_sockets.load(Ordering::Relaxed) {
+            base.settings.unix_sockets = UnixSockets::None;
         }
         base.to_toml()
     }

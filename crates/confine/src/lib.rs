@@ -5,7 +5,7 @@
 //!   plan      which mount holds which rule, looking at this machine's files
 //!   gates     which folders take a file system that decides about each call
 //! run       starts the sandbox
-//!   settings  environment, network, devices and limits of a policy, as the sandbox's
+//!   settings  environment, network, UNIX sockets, devices and limits of a policy, as the sandbox's
 //!   brokered  who answers the calls of a program that mounts do not hold
 //!   gated     who answers the calls in such folders
 //!     audit     the log of what was refused, of both

@@ -8,7 +8,7 @@
 //!   If it allows no more than looking, nothing is lost, and the entry waits for the next start. If it allows writing where the folder around it does not, the
 //!   program would be refused what the policy allows, so that is told as well.
 
-use holdfast_policy::{Access, Decision, NotAView, Policy, ViewEntry};
+use holdfast_policy::{Access, Decision, NotAView, Policy, UnixSockets, ViewEntry};
 use holdfast_sandbox::{Access as MountAccess, Mount, Root};
 use std::fmt;
 use std::fs;
@@ -65,6 +65,8 @@ pub struct Plan {
     pub view: Vec<Mount>,
     /// Each entry, and what holds it.
     pub lines: Vec<Line>,
+    /// Whether programs outside can hand something over, so that Landlock lies behind the mounts.
+    pub unix_sockets: bool,
 }
 
 impl Plan {
@@ -74,7 +76,9 @@ impl Plan {
     /// All rules that cannot be held, with the reasons.
     pub fn of(policy: &Policy) -> Result<Self, Vec<Unheld>> {
         let entries = policy.as_view().map_err(|reasons| reasons.into_iter().map(unheld).collect::<Vec<_>>())?;
-        let mut plan = Self { root: root_of(policy, &entries), view: Vec::new(), lines: Vec::new() };
+        let root = root_of(policy, &entries);
+        let unix_sockets = policy.settings.unix_sockets != UnixSockets::None;
+        let mut plan = Self { root, view: Vec::new(), lines: Vec::new(), unix_sockets };
         let mut wrong = Vec::new();
         // Folders come before what is below them, so those around an entry are the last ones passed.
         let mut around: Vec<&ViewEntry> = Vec::new();
@@ -93,10 +97,10 @@ impl Plan {
         if wrong.is_empty() { Ok(plan) } else { Err(wrong) }
     }
 
-    /// Folders that may only be read, in what may be written: a FIFO there can be written to all the same. A mount that is read-only keeps nobody from
-    /// that, and Landlock takes nothing away inside of what it has granted.
+    /// Folders that may only be read, where a FIFO can be written to all the same: a mount that is read-only keeps nobody from that, and Landlock, if there is
+    /// need of it at all, takes nothing away inside of what it has granted.
     pub fn open_to_fifos(&self) -> Vec<&Path> {
-        let mut around = vec![(Path::new("/"), self.root == Root::Host)];
+        let mut around = vec![(Path::new("/"), self.root == Root::Host || !self.unix_sockets)];
         let mut open = Vec::new();
         for line in self.lines.iter().filter(|line| line.held == Held::Mount) {
             while around.last().is_some_and(|(last, _)| !line.path.starts_with(last)) {
@@ -229,13 +233,15 @@ mod tests {
         let entries = format!(
             "[files]\n\"{at}/beside\" = \"read\"\n\"{at}/work\" = \"all\"\n\"{at}/work/none\" = \"none\"\n\"{at}/work/none/read\" = \"read\"\n\"{at}/work/read\" = \"read+exec\"\n"
         );
-        let open = |default: &str| {
-            let plan = Plan::of(&policy(&format!("default = \"{default}\"\n{entries}"))).expect("a view");
+        let open = |setting: &str| {
+            let plan = Plan::of(&policy(&format!("{setting}\n{entries}"))).expect("a view");
             let within = |path: &Path| path.strip_prefix(folder.path()).expect("below").display().to_string();
             plan.open_to_fifos().into_iter().map(within).collect::<Vec<_>>()
         };
-        assert_eq!(open("deny"), ["work/none/read", "work/read"]);
-        assert_eq!(open("allow"), ["beside", "work/none/read", "work/read"]);
+        assert_eq!(open("default = \"deny\""), ["work/none/read", "work/read"]);
+        let all = ["beside", "work/none/read", "work/read"];
+        assert_eq!(open("default = \"allow\""), all);
+        assert_eq!(open("unix-sockets = \"none\""), all);
     }
 
     #[test]

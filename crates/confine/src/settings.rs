@@ -1,6 +1,6 @@
 //! What a policy says besides files, as the sandbox's.
 
-use holdfast_policy::Settings;
+use holdfast_policy::{Settings, UnixSockets};
 use holdfast_sandbox::{Bounded, Device, Limits, Network, Sandbox, Unbounded, Whole, bounding};
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
@@ -17,6 +17,7 @@ pub fn sandbox(settings: &Settings, words: &[impl AsRef<OsStr>], folder: &Path) 
         // Of its own processes: programs look for themselves there, and nothing of the machine is in it.
         proc: true,
         network: network(settings),
+        no_unix_sockets: settings.unix_sockets == UnixSockets::None,
         limits: limits(settings),
         ..Sandbox::new(words)
     }

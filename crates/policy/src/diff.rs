@@ -198,6 +198,7 @@ fn settings(before: &Settings, after: &Settings) -> Vec<String> {
     };
     say("directory", directory(before), directory(after));
     say("network", network(&before.network), network(&after.network));
+    say("UNIX sockets", before.unix_sockets.word().into(), after.unix_sockets.word().into());
     let devices = |settings: &Settings| list(settings.devices.iter().map(|device| device.name().to_owned()));
     say("devices", devices(before), devices(after));
     let kept = |settings: &Settings| list(settings.environment.keep.iter().cloned());
@@ -266,10 +267,11 @@ mod tests {
     fn changes_beside_files_are_told_too() {
         let lines = between(
             "",
-            "network = \"all\"\ndevices = [\"null\"]\n[limits]\nmemory = \"1M\"\n[environment]\nkeep = [\"PATH\"]\n",
+            "network = \"all\"\nunix-sockets = \"none\"\ndevices = [\"null\"]\n[limits]\nmemory = \"1M\"\n[environment]\nkeep = [\"PATH\"]\n",
         );
         let expected = [
             "network: was none, is all",
+            "UNIX sockets: was all, is none",
             "devices: was none, is null",
             "variables that are kept: was none, is PATH",
             "memory: was that of the caller, is 1048576",

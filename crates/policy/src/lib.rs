@@ -64,5 +64,5 @@ pub use pair::{PairOptions, Subject};
 pub use policy::{Decision, NoPattern, Policy};
 pub use program::{Programs, Who};
 pub use rule::{Rule, Scope};
-pub use settings::{Device, Environment, Limits, Network, Settings};
+pub use settings::{Device, Environment, Limits, Network, Settings, UnixSockets};
 pub use view::{Access, NotAView, VIEW_PATHS_MAX, View, ViewEntry};

@@ -1,4 +1,4 @@
-//! What a confined program is given besides files: environment, folder to begin in, network, devices, limits.
+//! What a confined program is given besides files: environment, folder to begin in, network, sockets, devices, limits.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -12,6 +12,8 @@ pub struct Settings {
     pub directory: Option<PathBuf>,
     /// What network it has.
     pub network: Network,
+    /// Which UNIX sockets it has.
+    pub unix_sockets: UnixSockets,
     /// How much of the machine it may use.
     pub limits: Limits,
     /// Which devices are in its `/dev`.
@@ -42,6 +44,26 @@ pub enum Network {
         /// Ports it may listen at.
         bind: BTreeSet<u16>,
     },
+}
+
+/// Which UNIX sockets (`unix`(7)) a program has, whatever its network. Pairs of connected ones it has in any case (but not of datagrams).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum UnixSockets {
+    /// Those with a path that it may see, whoever listens.
+    #[default]
+    All,
+    /// None.
+    None,
+}
+
+impl UnixSockets {
+    /// The word for it in a policy.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::All => "all",
+            Self::None => "none",
+        }
+    }
 }
 
 /// Limits; `None` is as much as the caller has.

@@ -12,13 +12,15 @@ use libc::sock_filter;
 pub(crate) struct Wanted<'a> {
     pub(crate) denied: &'a [Denied],
     pub(crate) sockets: Sockets,
+    /// Whether there are sockets with a path.
+    pub(crate) unix: bool,
     pub(crate) notify: &'a [i64],
     /// Whether attributes of files cannot be changed.
     pub(crate) attributes_stay: bool,
 }
 
 /// Which sockets may be made.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Sockets {
     /// Any.
     All,
@@ -265,21 +267,29 @@ fn by_argument(wanted: &Wanted<'_>) -> Vec<(libc::c_long, Vec<sock_filter>)> {
         calls.push((libc::SYS_statx, vec![load(argument(2)), any_bit(once, 0, 1), answer(refuse(libc::EINVAL))]));
     }
     let unknown = || answer(refuse(libc::EAFNOSUPPORT));
+    let mut socket = Vec::new();
+    if !wanted.unix {
+        socket.extend([load(argument(0)), equal(family(libc::AF_UNIX), 0, 1), unknown()]);
+        // One of datagrams, connected as it is, can still be bound to a path and send to another.
+        let [stream, packets] = [libc::SOCK_STREAM, libc::SOCK_SEQPACKET].map(family);
+        let pair = vec![load(argument(1)), and(0xf), equal(stream, 2, 0), equal(packets, 1, 0), unknown()];
+        calls.push((libc::SYS_socketpair, pair));
+    }
     match wanted.sockets {
         Sockets::All => {}
-        Sockets::Local => {
-            let local = equal(family(libc::AF_UNIX), 1, 0);
-            calls.push((libc::SYS_socket, vec![load(argument(0)), local, unknown()]));
-        }
-        Sockets::Own => calls.push((libc::SYS_socket, own_sockets(unknown()))),
+        Sockets::Local => socket.extend([load(argument(0)), equal(family(libc::AF_UNIX), 1, 0), unknown()]),
+        Sockets::Own => socket.append(&mut own_sockets(unknown())),
         Sockets::Tcp { local } => {
-            calls.push((libc::SYS_socket, tcp_sockets(local, unknown())));
+            socket.append(&mut tcp_sockets(local, unknown()));
             // Connecting by sending is not asked of Landlock.
             for (call, flags) in [(libc::SYS_sendto, 3), (libc::SYS_sendmsg, 2), (libc::SYS_sendmmsg, 3)] {
                 let fast_open = u32::try_from(libc::MSG_FASTOPEN).unwrap_or(u32::MAX);
                 calls.push((call, vec![load(argument(flags)), any_bit(fast_open, 0, 1), refused()]));
             }
         }
+    }
+    if !socket.is_empty() {
+        calls.push((libc::SYS_socket, socket));
     }
     calls
 }
@@ -348,9 +358,14 @@ mod tests {
     }
 
     fn ask(sockets: Sockets, call: libc::c_long, arguments: [u32; 6]) -> u32 {
+        ask_with(true, sockets, call, arguments)
+    }
+
+    fn ask_with(unix: bool, sockets: Sockets, call: libc::c_long, arguments: [u32; 6]) -> u32 {
         let wanted = Wanted {
             denied: &[Denied::Llseek, Denied::Unserved],
             sockets,
+            unix,
             notify: &[libc::SYS_openat, libc::SYS_clone],
             attributes_stay: false,
         };
@@ -410,8 +425,24 @@ mod tests {
     }
 
     #[test]
+    fn without_unix_sockets_there_are_pairs_that_stay_what_they_are() {
+        let unknown = refuse(libc::EAFNOSUPPORT);
+        for sockets in [Sockets::All, Sockets::Own, Sockets::Local, Sockets::Tcp { local: true }] {
+            let made = |call, domain, kind| ask_with(false, sockets, call, [family(domain), kind, 0, 0, 0, 0]);
+            for kind in 0..16 {
+                assert_eq!(made(libc::SYS_socket, libc::AF_UNIX, 0x80000 | kind), unknown, "{sockets:?} {kind}");
+                let pair = if matches!(kind, 1 | 5) { ALLOW } else { unknown };
+                assert_eq!(made(libc::SYS_socketpair, libc::AF_UNIX, 0x80000 | kind), pair, "{sockets:?} {kind}");
+            }
+            let others = if sockets == Sockets::Local { unknown } else { ALLOW };
+            assert_eq!(made(libc::SYS_socket, libc::AF_INET, 1), others, "{sockets:?}");
+        }
+    }
+
+    #[test]
     fn calls_of_another_kind_of_program_are_not_let_through() {
-        let program = assemble(&Wanted { denied: &[], sockets: Sockets::All, notify: &[], attributes_stay: false });
+        let program =
+            assemble(&Wanted { denied: &[], sockets: Sockets::All, unix: true, notify: &[], attributes_stay: false });
         assert_eq!(run(&program, 0x4000_0003, 5, [0; 6]), KILL);
         #[cfg(target_arch = "x86_64")]
         assert_eq!(run(&program, ARCHITECTURE, X32 | 2, [0; 6]), refuse(libc::ENOSYS));

@@ -3,7 +3,8 @@
 //! A ruleset is an allow-list: what an entry of the view grants is granted below its path, and nothing else. It cannot take away inside of what it
 //! grants, and knows nothing of attributes; the mounts do. It can never be widened, and holds for all that the program starts.
 //!
-//! Without Landlock the mounts hold the view alone. With a version before 2 a file could not be moved between folders, so files are left to the mounts there.
+//! Nothing passes the mounts where the program has no UNIX sockets and its streams lead nowhere: then Landlock is not asked about files, since it takes time at each
+//! that is opened, made or removed. Without Landlock the mounts hold the view alone. With a version before 2 a file could not be moved between folders, so files are left to the mounts there.
 
 use crate::sandbox::{Access, Network};
 use crate::sys;
@@ -105,6 +106,13 @@ impl Ruleset {
     /// Whether it says anything of files.
     pub(crate) fn holds_files(&self) -> bool {
         self.handled[0] != 0
+    }
+
+    /// Says nothing of files any more; `None` if that leaves nothing.
+    pub(crate) fn without_files(mut self) -> Option<Self> {
+        self.handled[0] = 0;
+        self.rules.clear();
+        self.handled.iter().any(|&part| part != 0).then_some(self)
     }
 
     /// Grants what an access does below a path of the view.

@@ -26,7 +26,7 @@
 //! 2. The child builds the view from copies of mounts, each restricted before it is in its place, and leaves the machine's files behind (`child::build`). What an
 //!    access allows is held by attributes of mounts, which cost nothing per call; hidden paths have an empty thing without permissions mounted on them.
 //! 3. It gives up every capability, forks the program, and stays as the first process of the namespace (`child::init`): when it ends, the kernel kills all the others.
-//! 4. The program's process takes its streams, limits, Landlock rules (`landlock`) and filter of system calls (`filter`), and is executed (`child::program`).
+//! 4. The program's process takes its streams, limits, Landlock rules where something could pass the mounts (`landlock`), and filter of system calls (`filter`), and is executed (`child::program`).
 //!
 //! Whatever cannot be held is an error, and the program does not start. A running sandbox can be signalled, frozen, killed, and its view changed (`live`).
 //! Copy-on-write folders are overlays, whose changes [`layer`] reads, commits or discards.
@@ -37,7 +37,8 @@
 //! * The entries of a view are bound to what is at their paths when it starts. If somebody outside renames another file over a hidden one, the mask is gone with
 //!   the old one: hide the folder around it, or use a broker.
 //! * A hidden file that has another name outside of what is hidden (a hard link) is seen there.
-//! * A socket or FIFO with a path in the view can be connected to, also without a network and where the view is read-only: hide the folders of those that matter.
+//! * A socket or FIFO with a path in the view can be connected to, also without a network and where the view is read-only: hide the folders of those that matter, or
+//!   have no UNIX sockets ([`Sandbox::no_unix_sockets`]).
 //! * What the program has open stays open when the view changes.
 //! * The first process is a copy of the caller's memory, which nobody inside can look at; pages are shared with the caller until one of them writes. The larger the
 //!   caller's memory is, the longer the two forks take (`examples/start.rs` shows how long).

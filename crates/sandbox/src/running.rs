@@ -78,7 +78,7 @@ impl Sandbox {
             }
         }
         let streams = streams(&self).map_err(|why| failed(Step::Streams)(errno(&why)))?;
-        plan.again = handed::again(&plan, &streams)?;
+        handed::hand_over(&mut plan, &streams)?;
         let (groups, unbounded) = group_or_count(&self)?;
         let running = Running::fork(plan, &streams, locks, groups)?;
         // The caller's copies would keep pipes open that the program has closed.

@@ -223,6 +223,9 @@ pub struct Sandbox {
     pub tmp_bytes: Option<u64>,
     /// The network.
     pub network: Network,
+    /// Whether no UNIX socket can be made, but connected pairs (no datagrams). Then nothing is handed over to the program by others while it runs, and where its
+    /// streams lead nowhere either, Landlock need not be asked about each file that is opened.
+    pub no_unix_sockets: bool,
     /// Bounds.
     pub limits: Limits,
     /// Where no control group holds a limit of all processes together: do without instead of refusing to start. Memory and processor time are counted by the caller's

@@ -57,6 +57,15 @@ fn other(job: &Job<'_>, socket: &OwnedFd, bytes: &[u8]) -> Outcome {
     finish(job, socket, bytes)
 }
 
+/// The same with the address of a file.
+fn finish_path(job: &Job<'_>, socket: &OwnedFd, path: &[u8]) -> Outcome {
+    let done = finish(job, socket, &unix(path)?)?;
+    if let Some(tell) = &job.core.options.paths {
+        tell();
+    }
+    Ok(done)
+}
+
 /// Makes the program's call with an address of ours.
 fn finish(job: &Job<'_>, socket: &OwnedFd, bytes: &[u8]) -> Outcome {
     job.still_there()?;
@@ -85,7 +94,7 @@ pub(crate) fn connect(job: &Job<'_>) -> Outcome {
             if matches!(object.kind, Kind::Inherited(_)) {
                 return Err(job.core.unserved());
             }
-            finish(job, &socket, &unix(magic(&object.fd).to_bytes())?)
+            finish_path(job, &socket, magic(&object.fd).to_bytes())
         }
     }
 }
@@ -99,7 +108,7 @@ pub(crate) fn bind(job: &Job<'_>) -> Outcome {
             job.ask(Operation::Mknod, &slot.path, Arguments::default())?;
             sys::umask(job.target.status()?.umask);
             let folder = format!("/proc/self/fd/{}/", slot.folder.as_raw_fd());
-            finish(job, &socket, &unix(&[folder.as_bytes(), slot.name.to_bytes()].concat())?)
+            finish_path(job, &socket, &[folder.as_bytes(), slot.name.to_bytes()].concat())
         }
     }
 }

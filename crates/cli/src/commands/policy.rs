@@ -188,13 +188,13 @@ fn explain(which: &PolicyArg, json: bool) -> anyhow::Result<ExitCode> {
             let entries: Vec<_> = gates.around.lines.iter().map(entry).collect();
             let folders: Vec<_> = gates.folders.iter().map(|folder| folder.display().to_string()).collect();
             let numbers: Vec<_> = gates.rules.iter().map(|number| number + 1).collect();
-            let told = json!({ "default": default, "rules": rules, "exact": true, "mechanism": "gate", "folders": folders, "rules_of_gates": numbers, "no_view_because": reasons(&because), "entries": entries, "open_to_fifos": gates.around.open_to_fifos(), "limits": bounded });
+            let told = json!({ "default": default, "rules": rules, "exact": true, "mechanism": "gate", "folders": folders, "rules_of_gates": numbers, "no_view_because": reasons(&because), "entries": entries, "open_to_fifos": gates.around.open_to_fifos(), "unix_sockets": gates.around.unix_sockets, "limits": bounded });
             output::show(json, &told, |_| gated(default, &rules, &gates) + &limited(&limits))?;
             Ok(code)
         }
         Ok(Way::View(plan)) => {
             let entries: Vec<_> = plan.lines.iter().map(entry).collect();
-            let told = json!({ "default": default, "rules": rules, "exact": true, "mechanism": "view", "entries": entries, "open_to_fifos": plan.open_to_fifos(), "limits": bounded });
+            let told = json!({ "default": default, "rules": rules, "exact": true, "mechanism": "view", "entries": entries, "open_to_fifos": plan.open_to_fifos(), "unix_sockets": plan.unix_sockets, "limits": bounded });
             output::show(json, &told, |_| held(default, &rules, &plan) + &limited(&limits))?;
             Ok(code)
         }
@@ -229,8 +229,9 @@ fn gated(default: &str, rules: &[String], gates: &Gates) -> String {
     let numbers = gates.rules.iter().map(|number| (number + 1).to_string()).collect::<Vec<_>>().join(", ");
     let _ = write!(
         text,
-        "\nAll of it is enforced exactly. Rules {numbers} are decided by a gate: a file system (FUSE) before their folders, which the kernel asks about every call there, with its arguments. That costs time per call, and what is refused there can be written down (--audit). What is around is held by mounts, with Landlock behind them; of refusals there the kernel tells the program alone. In the whole sandbox splice, sendfile and copy_file_range answer EINVAL.\n{}\n",
-        fifos(&gates.around)
+        "\nAll of it is enforced exactly. Rules {numbers} are decided by a gate: a file system (FUSE) before their folders, which the kernel asks about every call there, with its arguments. That costs time per call, and what is refused there can be written down (--audit). What is around is held by {}; of refusals there the kernel tells the program alone. In the whole sandbox splice, sendfile and copy_file_range answer EINVAL.\n{}\n",
+        mounts(&gates.around),
+        open(&gates.around)
     );
     let inside = |line: &&Line| !gates.folders.iter().any(|folder| line.path.starts_with(folder));
     let row = |line: &Line| vec![line.path.display().to_string(), line.access.to_string(), line.held.to_string()];
@@ -241,19 +242,38 @@ fn gated(default: &str, rules: &[String], gates: &Gates) -> String {
     text + &output::table(&["PATH", "ACCESS", "HELD BY"], &rows)
 }
 
-/// What mounts do not hold, as a line; empty if that is nothing.
-fn fifos(plan: &Plan) -> String {
-    let open = plan.open_to_fifos().into_iter().map(|path| path.display().to_string()).collect::<Vec<_>>().join(", ");
-    if open.is_empty() {
-        return open;
+/// What holds a view.
+fn mounts(plan: &Plan) -> &'static str {
+    if plan.unix_sockets {
+        "mounts in the program's own view, with Landlock behind them"
+    } else {
+        "mounts in the program's own view (Landlock lies behind them if a file is handed over that is not opened anew there)"
     }
-    format!("But for one thing: a FIFO can be written to in what may only be read ({open}). That changes no file.\n")
+}
+
+/// What mounts do not hold, a line for each.
+fn open(plan: &Plan) -> String {
+    let mut text = String::new();
+    let fifos = plan.open_to_fifos().into_iter().map(|path| path.display().to_string()).collect::<Vec<_>>().join(", ");
+    if !fifos.is_empty() {
+        text += &format!(
+            "But for this: a FIFO can be written to in what may only be read ({fifos}). That changes no file.\n"
+        );
+    }
+    if plan.unix_sockets {
+        text += "UNIX sockets are held by their paths: in all that may be found, the program may speak to whoever listens there. `unix-sockets = \"none\"` closes them.\n";
+    }
+    text
 }
 
 fn held(default: &str, rules: &[String], plan: &Plan) -> String {
     let mut text = as_written(default, rules);
-    text += "\nAll of it is enforced exactly, by mounts in the program's own view, with Landlock behind them. Who supervises it sees no refusals: the kernel tells the program alone.\n";
-    text += &fifos(plan);
+    let by = mounts(plan);
+    let _ = writeln!(
+        text,
+        "\nAll of it is enforced exactly, by {by}. Who supervises it sees no refusals: the kernel tells the program alone."
+    );
+    text += &open(plan);
     text.push('\n');
     let rows: Vec<_> = plan
         .lines

@@ -77,7 +77,7 @@ struct Which {
 
 #[derive(Debug, Subcommand)]
 enum PolicyChange {
-    /// Put another policy in the place of the one it runs under, without stopping it. What it has open stays open, without --revoke; environment, network, devices and limits stay
+    /// Put another policy in the place of the one it runs under, without stopping it. What it has open stays open, without --revoke; environment, network, UNIX sockets, devices and limits stay
     /// as they were at the start. Allowing more than then takes a start with --widen.
     Set {
         /// Its number, as `holdfast run ps` shows it.

@@ -35,8 +35,19 @@ pub const PATTERNS_MAX: usize = 1000;
 pub const PATTERNS_MAX_BYTES: usize = 64 << 10;
 
 /// The tables and keys of a policy.
-const KEYS: [&str; 10] =
-    ["default", "implied-ways", "files", "rule", "roles", "environment", "directory", "network", "limits", "devices"];
+const KEYS: [&str; 11] = [
+    "default",
+    "implied-ways",
+    "files",
+    "rule",
+    "roles",
+    "environment",
+    "directory",
+    "network",
+    "unix-sockets",
+    "limits",
+    "devices",
+];
 
 impl Policy {
     /// Reads the TOML form. `file` is what mistakes call the text, `base` the absolute folder that relative paths in it begin at.

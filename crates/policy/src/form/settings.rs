@@ -1,8 +1,8 @@
-//! What is not about files: `environment`, `directory`, `network`, `limits`, `devices`.
+//! What is not about files: `environment`, `directory`, `network`, `unix-sockets`, `limits`, `devices`.
 
 use super::reader::{Reader, Value};
 use crate::mistake::unknown;
-use crate::{Device, Environment, Limits, Network, Settings};
+use crate::{Device, Environment, Limits, Network, Settings, UnixSockets};
 use std::collections::BTreeSet;
 use std::ops::RangeInclusive;
 use toml::de::{DeTable, DeValue};
@@ -24,6 +24,10 @@ pub(super) fn read(reader: &mut Reader<'_>, root: &DeTable<'_>) -> Settings {
         environment: reader.environment(root),
         directory: root.get("directory").and_then(|value| reader.path_of(value, "`directory`")),
         network: root.get("network").and_then(|value| reader.network(value)).unwrap_or_default(),
+        unix_sockets: match reader.word(root, "unix-sockets", &["none", "all"]) {
+            Some("none") => UnixSockets::None,
+            _ => UnixSockets::All,
+        },
         limits: reader.table(root, "limits").map(|table| reader.limits(table)).unwrap_or_default(),
         devices: root.get("devices").map(|value| reader.devices(value)).unwrap_or_default(),
     }

@@ -16,6 +16,7 @@ const EXAMPLE: &str = r#"
 default = "deny"
 directory = "work"
 network = { tcp-connect = [443, 80], tcp-bind = [8080] }
+unix-sockets = "none"
 devices = ["null", "urandom"]
 
 [files]

@@ -1,6 +1,6 @@
 //! Writes a policy in its TOML form, so that reading it gives the same rules.
 
-use crate::{Conditions, Decision, Limits, Network, Operation, Operations, Policy, Rule, Scope, Settings};
+use crate::{Conditions, Decision, Limits, Network, Operation, Operations, Policy, Rule, Scope, Settings, UnixSockets};
 use std::collections::HashSet;
 use std::fmt::Write;
 
@@ -133,6 +133,9 @@ fn top_settings(out: &mut String, settings: &Settings) {
             };
             line(out, format_args!("network = {{ tcp-connect = [{}], tcp-bind = [{}] }}", ports(connect), ports(bind)));
         }
+    }
+    if settings.unix_sockets != UnixSockets::default() {
+        line(out, format_args!("unix-sockets = {}", quoted(settings.unix_sockets.word())));
     }
     if !settings.devices.is_empty() {
         line(out, format_args!("devices = {}", list(settings.devices.iter().map(|device| device.name()))));

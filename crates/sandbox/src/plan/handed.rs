@@ -4,41 +4,71 @@
 //! account may do, whatever policy holds by then. Landlock refuses the latter outside of the view, and knows no attributes. So a file of the view that is handed over
 //! for reading, or for appending where that is allowed, is opened once more in the view before the program begins; and where Landlock holds no files, what the view
 //! does not have is not handed over if it could be opened again.
+//!
+//! Where all streams are pipes, terminals and the like, or were opened in the view, and nothing can be sent to the program (no UNIX sockets), it has nothing
+//! that Landlock would have to hold.
 
 use super::{Plan, Resolved, c_string};
 use crate::error::Error;
 use crate::landlock::Ruleset;
 use crate::sandbox::{Access, Root, Source};
-use rustix::fs::{Access as May, AtFlags, CWD, FileType, OFlags, accessat, fcntl_getfl, fstat, readlinkat, stat};
+use rustix::fs::{
+    Access as May, AtFlags, CWD, FileType, OFlags, accessat, fcntl_getfl, fstat, fstatfs, major, minor, readlinkat,
+    stat,
+};
 use rustix::process::geteuid;
-use std::ffi::{CString, OsStr};
+use std::ffi::OsStr;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 
+/// The file system of pipes (`PIPEFS_MAGIC`, `linux/magic.h`).
+const PIPES: i64 = 0x5049_5045;
+/// `/dev/null` (devices.txt of the kernel).
+const NULL: (u32, u32) = (1, 3);
+
 const NAMES: [&str; 3] = ["standard input", "standard output", "standard error"];
 
-/// Which of the streams are to be opened once more in the view, by their paths there.
+/// Plans which of the streams are opened once more in the view, and leaves files to the mounts if nothing passes those.
 ///
 /// # Errors
-/// If one of them would be a way past the view.
-pub(crate) fn again(plan: &Plan, streams: &[OwnedFd; 3]) -> Result<[Option<CString>; 3], Error> {
-    let mut paths = [const { None }; 3];
+/// If a stream would be a way past the view.
+pub(crate) fn hand_over(plan: &mut Plan, streams: &[OwnedFd; 3]) -> Result<(), Error> {
     // Whoever is asked about calls is asked about these. Landlock alone holds attributes by a filter, and nothing inside of what it has granted.
     if plan.listener || plan.namespaces == 0 {
-        return Ok(paths);
+        return Ok(());
     }
-    for ((stream, path), name) in streams.iter().zip(&mut paths).zip(NAMES) {
-        let Some(handed) = Handed::of(stream) else { continue };
+    let mut nothing_passes = !plan.unix;
+    for (number, stream) in streams.iter().enumerate() {
+        let Some(handed) = Handed::of(stream) else {
+            nothing_passes &= leads_nowhere(stream);
+            continue;
+        };
         match plan.beyond(&handed) {
-            Beyond::Nothing => {}
-            Beyond::InView => *path = Some(c_string(handed.path.as_os_str().as_bytes(), "a path")?),
+            Beyond::Nothing => nothing_passes = false,
+            Beyond::InView => plan.again[number] = Some(c_string(handed.path.as_os_str().as_bytes(), "a path")?),
             Beyond::Refused(why) => {
-                return Err(Error::Invalid(format!("{name} is {}, {why}", handed.path.display())));
+                return Err(Error::Invalid(format!("{} is {}, {why}", NAMES[number], handed.path.display())));
             }
         }
     }
-    Ok(paths)
+    if nothing_passes {
+        plan.rulesets = std::mem::take(&mut plan.rulesets).into_iter().filter_map(Ruleset::without_files).collect();
+    }
+    Ok(())
+}
+
+/// Whether opening a stream again gives no more than the stream itself: a pipe without a name, a device that was opened for both, and `/dev/null`.
+fn leads_nowhere(stream: &OwnedFd) -> bool {
+    let Ok(status) = fstat(stream) else { return false };
+    match FileType::from_raw_mode(status.st_mode) {
+        FileType::Fifo => fstatfs(stream).is_ok_and(|found| found.f_type == PIPES),
+        FileType::CharacterDevice => {
+            let is_both = || fcntl_getfl(stream).is_ok_and(|flags| flags & OFlags::RWMODE == OFlags::RDWR);
+            (major(status.st_rdev), minor(status.st_rdev)) == NULL || is_both()
+        }
+        _ => false,
+    }
 }
 
 /// A file with a name.

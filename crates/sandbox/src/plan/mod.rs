@@ -81,6 +81,7 @@ pub(crate) struct Plan {
     pub(crate) entries: Vec<Resolved>,
     pub(crate) root: Root,
     pub(crate) widen: bool,
+    pub(crate) unix: bool,
     /// Streams that are opened once more in the view.
     pub(crate) again: [Option<CString>; 3],
 }
@@ -136,6 +137,7 @@ impl Plan {
         let wanted = Wanted {
             denied: &sandbox.denied,
             sockets,
+            unix: !sandbox.no_unix_sockets,
             notify: &sandbox.notify,
             attributes_stay: sandbox.no_namespaces,
         };
@@ -161,6 +163,7 @@ impl Plan {
             entries: resolved.entries,
             root: sandbox.root,
             widen: sandbox.widen,
+            unix: !sandbox.no_unix_sockets,
             again: [const { None }; 3],
         })
     }

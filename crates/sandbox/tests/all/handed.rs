@@ -2,12 +2,15 @@
 
 use crate::support::{folder, is_root, line, literal, python, said, start, write};
 use holdfast_sandbox::{Access, Mount, Root, Sandbox, Stream};
-use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
+use rustix::net::{
+    AddressFamily, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketAddrUnix, SocketType, accept, bind,
+    listen, sendmsg, socket,
+};
 use std::fs::File;
 use std::io::{IoSlice, Seek, SeekFrom};
-use std::os::fd::{AsFd, AsRawFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::fs::OpenOptionsExt;
-use std::os::unix::net::UnixListener;
+use std::os::unix::net::{UnixDatagram, UnixListener, UnixStream};
 use std::path::Path;
 
 /// Takes what is sent by a socket of the folder `M`.
@@ -21,11 +24,16 @@ def take():
 /// Gives a descriptor to the next who connects.
 fn give(listener: &UnixListener, what: &File) {
     let (theirs, _) = listener.accept().expect("somebody connects");
+    send(&theirs, what);
+}
+
+/// Sends a descriptor.
+fn send(to: &UnixStream, what: &File) {
     let mut space = [std::mem::MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
     let mut message = SendAncillaryBuffer::new(&mut space);
     let descriptors = [what.as_fd()];
     assert!(message.push(SendAncillaryMessage::ScmRights(&descriptors)));
-    sendmsg(&theirs, &[IoSlice::new(b"x")], &mut message, SendFlags::empty()).expect("it is sent");
+    sendmsg(to, &[IoSlice::new(b"x")], &mut message, SendFlags::empty()).expect("it is sent");
 }
 
 /// Runs to the end with success, gives what it takes, and returns what was said.
@@ -167,13 +175,14 @@ say('rights by name', lambda: os.chmod('/proc/self/fd/0', 0o777))
 
 #[test]
 fn a_file_that_was_handed_over_for_reading_is_no_more_than_the_view_has_of_it() {
-    for (root, widen) in [(Root::Empty, false), (Root::Empty, true), (Root::Host, false), (Root::Host, true)] {
+    let each = [Root::Empty, Root::Host].into_iter().flat_map(|root| [false, true].map(|widen| (root, widen)));
+    for ((root, widen), no_unix_sockets) in each.flat_map(|one| [false, true].map(|no| (one, no))) {
         let folder = folder();
         let file = write(folder.path(), "read/data", "some data");
         let before = std::fs::metadata(&file).expect("it is there").permissions();
         let mut sandbox =
             python(TRIES).mount(folder.path(), Access::All).mount(folder.path().join("read"), Access::ReadOnly);
-        (sandbox.root, sandbox.widen) = (root, widen);
+        (sandbox.root, sandbox.widen, sandbox.no_unix_sockets) = (root, widen, no_unix_sockets);
         let mut handed = File::open(&file).expect("ours");
         handed.seek(SeekFrom::Start(5)).expect("it is long enough");
         sandbox.stdin = Stream::Given(handed.into());
@@ -207,9 +216,12 @@ say('writing', lambda: os.open('/proc/self/fd/0', os.O_WRONLY))
     let open = |read, write| File::options().read(read).write(write).open(&file).expect("ours");
     for (root, widen) in [(Root::Empty, false), (Root::Empty, true)] {
         for (read, write) in [(true, false), (false, true), (true, true)] {
-            for closed in [false, true] {
-                let said = said(handed(root, widen, closed, open(read, write)));
-                assert_eq!(said, "reading EACCES\nwriting EACCES\n", "{widen} {closed} {read} {write}");
+            for (closed, no_unix_sockets) in [(false, false), (true, false), (false, true), (true, true)] {
+                let mut sandbox = handed(root, widen, closed, open(read, write));
+                sandbox.no_unix_sockets = no_unix_sockets;
+                let said = said(sandbox);
+                let case = format!("{widen} {closed} {no_unix_sockets} {read} {write}");
+                assert_eq!(said, "reading EACCES\nwriting EACCES\n", "{case}");
             }
         }
     }
@@ -324,18 +336,99 @@ fn a_fifo_in_what_may_only_be_read_is_closed_unless_what_is_around_may_be_writte
     let folder = folder();
     let read = folder.path().join("read");
     std::fs::create_dir(&read).expect("a folder");
+    write(folder.path(), "data", "data");
     let fifo = read.join("fifo");
     rustix::fs::mkfifoat(rustix::fs::CWD, &fifo, rustix::fs::Mode::from_raw_mode(0o600)).expect("a FIFO");
     let reader = File::options().read(true).custom_flags(libc::O_NONBLOCK).open(&fifo).expect("a reader");
     let program = format!("say('fifo', lambda: os.open({}, os.O_WRONLY))", literal(&fifo));
-    let view = || {
+    let view = |no_unix_sockets| {
         let mut sandbox = python(&program).mount(&read, Access::ReadOnly);
         // One in memory would be around it, and may be written.
         sandbox.tmp_bytes = None;
+        sandbox.no_unix_sockets = no_unix_sockets;
         sandbox
     };
-    assert_eq!(said(view()), "fifo EACCES\n");
+    assert_eq!(said(view(false)), "fifo EACCES\n");
     // The limit of mounts; `holdfast policy explain` says so.
-    assert_eq!(said(view().mount(folder.path(), Access::All)), "fifo ok\n");
-    drop(reader);
+    assert_eq!(said(view(false).mount(folder.path(), Access::All)), "fifo ok\n");
+    assert_eq!(said(view(true)), "fifo ok\n");
+    // A stream that could be opened again, and a socket, bring Landlock back.
+    let (ours, theirs) = UnixStream::pair().expect("sockets");
+    for stream in [OwnedFd::from(File::open(folder.path().join("data")).expect("ours")), theirs.into()] {
+        let mut sandbox = view(true);
+        sandbox.stdin = Stream::Given(stream);
+        assert_eq!(said(sandbox), "fifo EACCES\n");
+    }
+    drop((reader, ours));
+}
+
+#[test]
+fn without_unix_sockets_nobody_hands_over_anything_and_pairs_stay_pairs() {
+    let (_folder, meeting, closed) = ground();
+    let listener = UnixListener::bind(meeting.join("socket")).expect("a socket");
+    listener.set_nonblocking(true).expect("it can be");
+    let packets = socket(AddressFamily::UNIX, SocketType::SEQPACKET, None).expect("a socket");
+    bind(&packets, &SocketAddrUnix::new(meeting.join("packets")).expect("an address")).expect("bound");
+    listen(&packets, 1).expect("it listens");
+    let letters = UnixDatagram::bind(meeting.join("letters")).expect("a socket");
+    letters.set_nonblocking(true).expect("it can be");
+    let program = program(
+        &meeting,
+        &closed,
+        "
+for kind in socket.SOCK_STREAM, socket.SOCK_DGRAM, socket.SOCK_SEQPACKET, socket.SOCK_RAW:
+    say('socket', lambda: socket.socket(socket.AF_UNIX, kind))
+for kind in socket.SOCK_DGRAM, socket.SOCK_RAW:
+    say('pair', lambda: socket.socketpair(socket.AF_UNIX, kind))
+for kind, name in (socket.SOCK_STREAM, '/socket'), (socket.SOCK_SEQPACKET, '/packets'):
+    ours, theirs = socket.socketpair(socket.AF_UNIX, kind)
+    def both():
+        socket.send_fds(ours, [b'x'], [0])
+        os.close(socket.recv_fds(theirs, 1, 1)[1][0])
+    say('used', both)
+    say('bound', lambda: ours.bind(M + '/ours%d' % kind))
+    say('listening', lambda: ours.listen())
+    say('connected', lambda: ours.connect(M + name))
+    theirs.close()
+    say('listening', lambda: ours.listen())
+    say('connected', lambda: ours.connect(M + name))
+    say('sent', lambda: ours.sendto(b'x', M + '/letters'))
+server = socket.create_server(('127.0.0.1', 0))
+say('own network', lambda: socket.create_connection(server.getsockname(), 5))
+",
+    );
+    let mut sandbox = python(&program).mount(&meeting, Access::All);
+    sandbox.no_unix_sockets = true;
+    let pair = |sent| {
+        let refused = "listening EINVAL\nconnected EISCONN\n";
+        format!("used ok\nbound ok\n{refused}{refused}sent {sent}\n")
+    };
+    let none = "socket EAFNOSUPPORT\n".repeat(4) + &"pair EAFNOSUPPORT\n".repeat(2);
+    assert_eq!(said(sandbox), none + &pair("EISCONN") + &pair("EPIPE") + "own network ok\n");
+    rustix::io::ioctl_fionbio(&packets, true).expect("it can be");
+    assert!(
+        listener.accept().is_err() && accept(&packets).is_err() && letters.recv(&mut [0]).is_err(),
+        "nothing arrived"
+    );
+}
+
+#[test]
+fn what_is_sent_by_a_stream_is_no_way_past_the_view() {
+    let (_folder, meeting, closed) = ground();
+    let program = program(
+        &meeting,
+        &closed,
+        "
+there = socket.recv_fds(socket.socket(fileno=0), 1, 1)[1][0]
+say('in', lambda: os.open('other', os.O_RDONLY, dir_fd=there))
+say('here', lambda: open(M + '/here', 'w'))
+",
+    );
+    let mut sandbox = python(&program).mount(&meeting, Access::All);
+    let (ours, theirs) = UnixStream::pair().expect("sockets");
+    (sandbox.no_unix_sockets, sandbox.stdin) = (true, Stream::Given(theirs.into()));
+    let (running, output) = start(sandbox);
+    send(&ours, &File::open(&closed).expect("ours"));
+    assert_eq!(std::io::read_to_string(output).expect("output"), "in EACCES\nhere ok\n");
+    assert!(running.wait().expect("an end").success());
 }

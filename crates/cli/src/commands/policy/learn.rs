@@ -19,7 +19,7 @@ use std::sync::Arc;
 #[derive(Debug, Args)]
 pub(crate) struct LearnArgs {
     /// A policy that holds meanwhile, in TOML: what it allows is not learned, what its rules refuse stays refused, and only what none of them speaks of is allowed and
-    /// learned. Its network, devices, environment and limits are the program's. What is written has its rules, too. Without one, the program has what its account has
+    /// learned. Its network, UNIX sockets, devices, environment and limits are the program's. What is written has its rules, too. Without one, the program has what its account has
     /// at the network.
     #[arg(long, value_name = "FILE")]
     base: Option<PathBuf>,
