@@ -10,7 +10,7 @@
 #   SHORT         1: small, to see that all of it works
 #   ROUNDS        rounds of each (default: 10; of sources 4)
 #   TIME          how long a file server works each time (default: 5s)
-#   RULES         sizes of the policies (default: 0 32 128 1024): so many files of which each has a rule of its own
+#   RULES         sizes of the policies: so many files of which each has a rule of its own (default: 0 32 128 1024 where starts are measured, else 128)
 #   RIVALS        what else is measured (default: bwrap sandlock bindfs)
 #   SOURCE        a folder with sources (default: what `make tinyconfig` and a small build need of Debian's package linux-source-6.1)
 #   ARCHIVE       a packed copy of SOURCE (.tar.gz): of sources, unpacking this is measured alone
@@ -188,7 +188,8 @@ rounds=${ROUNDS:-$([[ $short == 1 ]] && echo 2 || echo 10)}
 time=${TIME:-$([[ $short == 1 ]] && echo 0.5s || echo 5s)}
 load=(--seconds "$time")
 [[ $short != 1 ]] || load+=(--files 500 --threads 10)
-middle=${sizes[$((${#sizes[@]} / 2))]}
+# Where most of the time is spent in the work itself.
+read -ra few <<<"${RULES:-128}"
 
 # measure NAME OPTIONS...: a report whose command has failed stands all the same, and is a failure of the script.
 failed=()
@@ -217,7 +218,7 @@ for measurement in "${measurements[@]}"; do
             measure start --folder "$work/place" --rounds "$rounds" --starts "$([[ $short == 1 ]] && echo 1 || echo 5)"
             ;;
         fileserver)
-            ways "$middle"
+            ways "${few[@]}"
             with_bindfs
             measure fileserver "$work/place" --rounds "$rounds" "${load[@]}"
             ;;
@@ -234,12 +235,12 @@ for measurement in "${measurements[@]}"; do
                 linux_sources
                 tree=$work/rules.source/linux-source-6.1
             fi
-            ways "$middle"
+            ways "${few[@]}"
             with_bindfs
             measure source "$tree" --folder "$work/place" --rounds "${ROUNDS:-$([[ $short == 1 ]] && echo 2 || echo 4)}" "${options[@]}"
             ;;
         leak)
-            ways "$middle"
+            ways "${few[@]}"
             with_bindfs
             measure leak "$work/place" --rounds "$rounds" "${load[@]}"
             ;;

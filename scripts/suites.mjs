@@ -43,7 +43,7 @@ const SECONDS = {
 /** Suites that leave the processors to others for two thirds of their time or more. */
 const WAITING = new Set([
     "lint", "mount_soak", "blob/faults", "jobs_served", "cluster", "transfer_objects", "transfer_drive", "transfer_sftp", "quic_flood", "mount_quic", "mount_care", "mount_belief", "mount_leases", "transfer_outage",
-    "run_gate", "remote/all", "kill on postgres,swift", "kill on postgres,s3", "bad_data on postgres,swift", "jobs", "wan/real", "plane/all", "transfer_planes", "transfer_imap", "mount_spool",
+    "run_gate", "remote/all", "meta/lib", "blob/swift", "function", "meanwhile", "model on postgres,swift", "mount_leases on postgres,fs", "kill on postgres,swift", "kill on postgres,s3", "bad_data on postgres,swift", "jobs", "wan/real", "plane/all", "transfer_planes", "transfer_imap", "mount_spool",
     ...["admin", "interrupted", "jobs", "look", "sharing", "smart", "large"].flatMap((name) => [`${name} in chromium`, `${name} in firefox`]),
 ]);
 

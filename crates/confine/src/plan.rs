@@ -65,7 +65,7 @@ pub struct Plan {
     pub view: Vec<Mount>,
     /// Each entry, and what holds it.
     pub lines: Vec<Line>,
-    /// Whether programs outside can hand something over, so that Landlock lies behind the mounts.
+    /// Whether programs outside can hand something over, so that Landlock lies behind the mounts for all files and not for streams alone.
     pub unix_sockets: bool,
 }
 

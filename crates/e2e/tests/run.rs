@@ -5,6 +5,8 @@ use holdfast_e2e::confined::{id_of, json, under_way};
 use holdfast_e2e::others::{PJDFSTEST_SETTINGS, cargo_program};
 use holdfast_testkit::confined::{Ground, Started, as_each, text, until};
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::UnixListener;
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::{Command, Output};
@@ -75,6 +77,40 @@ fn its_exit_code_its_signal_and_its_streams_are_the_caller_s() -> Outcome {
         until("the program", || Ok(ground.path("work/ready").exists()))?;
         rustix::process::kill_process(rustix::process::Pid::from_child(&child), rustix::process::Signal::TERM)?;
         assert_eq!(child.wait()?.code(), Some(5));
+        Ok(())
+    })
+}
+
+#[test]
+fn unix_sockets_are_closed_whatever_holds_the_policy() -> Outcome {
+    as_each(|ground| {
+        let work = ground.path("work").display().to_string();
+        let _listener = UnixListener::bind(ground.path("work/listens"))?;
+        fs::set_permissions(ground.path("work/listens"), fs::Permissions::from_mode(0o777))?;
+        let script = "import socket
+def say(what):
+    try: what(); print('ok')
+    except OSError as error: print(error.strerror)
+say(lambda: socket.socket(socket.AF_UNIX).connect('listens'))
+say(lambda: socket.socketpair()[0].send(b'x'))";
+        let gate = format!("[[rule]]\ndeny = [\"read\"]\npath = \"{work}/kept\"\narguments = {{ offset = 4 }}\n");
+        let broker = format!("[[rule]]\ndeny = [\"unlink\"]\npath = \"{work}/*.kept\"\n");
+        for (mechanism, rule) in [("view", ""), ("broker", &broker), ("gate", &gate)] {
+            for (setting, first) in [("all", "ok"), ("none", "Address family not supported by protocol")] {
+                let policy = format!("unix-sockets = \"{setting}\"\n{}{rule}", ground.usual());
+                ground.policy("policy.toml", &policy)?;
+                let explained =
+                    ground.command(&["policy", "explain", &ground.path("policy.toml").display().to_string()]);
+                let explained = { explained }.output()?;
+                if !explained.status.success() && mechanism == "gate" {
+                    continue;
+                }
+                let told = text(&explained.stdout);
+                assert_eq!(told.contains("whoever listens there"), setting == "all" && mechanism != "broker", "{told}");
+                let said = ground.run(&["/usr/bin/python3", "-c", script])?;
+                assert_eq!(text(&said.stdout), format!("{first}\nok\n"), "{mechanism}: {said:?}");
+            }
+        }
         Ok(())
     })
 }

@@ -29,7 +29,7 @@ fn under(ground: &Ground, name: &str, script: &str) -> Outcome<Output> {
 }
 
 /// What programs do, again and again.
-const WORK: [(&str, &str); 5] = [
+const WORK: [(&str, &str); 6] = [
     ("shell", "cat kept/file > out; ls; wc -l < out; rm out"),
     (
         "python",
@@ -43,6 +43,10 @@ const WORK: [(&str, &str); 5] = [
         "git",
         "rm -rf r; git init -q r && cd r && date +%N > f && git add f && git -c user.name=a -c user.email=a@b commit -qm message && git log --format=%s && git status --short",
     ),
+    (
+        "sockets",
+        "rm -f s; python3 -c 'import socket; s = socket.socket(socket.AF_UNIX); s.bind(\"s\"); s.listen(); socket.socket(socket.AF_UNIX).connect(\"s\"); print(\"met\")'",
+    ),
     ("links", "ln -sfn kept way; cat way/file; mkdir -p a b; echo moved > a/f; mv a/f b/g; cat b/g; rm -r a b way"),
 ];
 
@@ -55,6 +59,7 @@ fn what_programs_need_is_learned_and_is_enough_for_them_to_do_it_again() -> Outc
             let policy = fs::read_to_string(ground.path(&format!("changes/{name}.toml")))?;
             assert!(again.status.success(), "{name}: {again:?}\n{policy}");
             assert_eq!(text(&first.stdout), text(&again.stdout), "{name}\n{policy}");
+            assert_eq!(policy.contains("unix-sockets = \"none\""), name != "sockets", "{name}\n{policy}");
         }
         Ok(())
     })

@@ -3,8 +3,8 @@
 //! A ruleset is an allow-list: what an entry of the view grants is granted below its path, and nothing else. It cannot take away inside of what it
 //! grants, and knows nothing of attributes; the mounts do. It can never be widened, and holds for all that the program starts.
 //!
-//! Nothing passes the mounts where the program has no UNIX sockets and its streams lead nowhere: then Landlock is not asked about files, since it takes time at each
-//! that is opened, made or removed. Without Landlock the mounts hold the view alone. With a version before 2 a file could not be moved between folders, so files are left to the mounts there.
+//! Where the program has no UNIX sockets, all that can pass the mounts are its streams. Then Landlock holds what could be gained by those and nothing else, since it takes
+//! time at each file that is opened, made or removed. Without Landlock the mounts hold the view alone. With a version before 2 a file could not be moved between folders, so files are left to the mounts there.
 
 use crate::sandbox::{Access, Network};
 use crate::sys;
@@ -13,12 +13,12 @@ use rustix::io::Errno;
 use std::ffi::CString;
 use std::os::fd::AsFd;
 
-const EXECUTE: u64 = 1;
-const WRITE_FILE: u64 = 1 << 1;
-const READ_FILE: u64 = 1 << 2;
+pub(crate) const EXECUTE: u64 = 1;
+pub(crate) const WRITE_FILE: u64 = 1 << 1;
+pub(crate) const READ_FILE: u64 = 1 << 2;
 /// To list folders.
 pub(crate) const READ_DIR: u64 = 1 << 3;
-const TRUNCATE: u64 = 1 << 14;
+pub(crate) const TRUNCATE: u64 = 1 << 14;
 const IOCTL_DEV: u64 = 1 << 15;
 /// What can be granted for a file that is no folder.
 const OF_FILES: u64 = EXECUTE | WRITE_FILE | READ_FILE | TRUNCATE | IOCTL_DEV;
@@ -108,10 +108,11 @@ impl Ruleset {
         self.handled[0] != 0
     }
 
-    /// Says nothing of files any more; `None` if that leaves nothing.
-    pub(crate) fn without_files(mut self) -> Option<Self> {
-        self.handled[0] = 0;
-        self.rules.clear();
+    /// Says nothing of files but these rights; `None` if that leaves nothing. The kernel looks at nothing where a right is not handled, and takes no time.
+    pub(crate) fn about(mut self, rights: u64) -> Option<Self> {
+        self.handled[0] &= rights;
+        self.rules.iter_mut().for_each(|(_, granted)| *granted &= rights);
+        self.rules.retain(|(_, granted)| *granted != 0);
         self.handled.iter().any(|&part| part != 0).then_some(self)
     }
 

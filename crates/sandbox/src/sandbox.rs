@@ -223,8 +223,8 @@ pub struct Sandbox {
     pub tmp_bytes: Option<u64>,
     /// The network.
     pub network: Network,
-    /// Whether no UNIX socket can be made, but connected pairs (no datagrams). Then nothing is handed over to the program by others while it runs, and where its
-    /// streams lead nowhere either, Landlock need not be asked about each file that is opened.
+    /// Whether no UNIX socket can be made, but connected pairs (no datagrams). Then nothing is handed over to the program by others while it runs, and Landlock,
+    /// which takes time at each file that is opened, has only to hold what could be gained by opening its streams again.
     pub no_unix_sockets: bool,
     /// Bounds.
     pub limits: Limits,

@@ -247,7 +247,7 @@ fn mounts(plan: &Plan) -> &'static str {
     if plan.unix_sockets {
         "mounts in the program's own view, with Landlock behind them"
     } else {
-        "mounts in the program's own view (Landlock lies behind them if a file is handed over that is not opened anew there)"
+        "mounts in the program's own view, with Landlock behind them for streams that are files"
     }
 }
 

@@ -5,12 +5,11 @@
 //! for reading, or for appending where that is allowed, is opened once more in the view before the program begins; and where Landlock holds no files, what the view
 //! does not have is not handed over if it could be opened again.
 //!
-//! Where all streams are pipes, terminals and the like, or were opened in the view, and nothing can be sent to the program (no UNIX sockets), it has nothing
-//! that Landlock would have to hold.
+//! Where nothing can be sent to the program (no UNIX sockets), Landlock holds what could be gained by opening a stream again, and nothing else: often nothing.
 
 use super::{Plan, Resolved, c_string};
 use crate::error::Error;
-use crate::landlock::Ruleset;
+use crate::landlock::{self, Ruleset};
 use crate::sandbox::{Access, Root, Source};
 use rustix::fs::{
     Access as May, AtFlags, CWD, FileType, OFlags, accessat, fcntl_getfl, fstat, fstatfs, major, minor, readlinkat,
@@ -29,7 +28,7 @@ const NULL: (u32, u32) = (1, 3);
 
 const NAMES: [&str; 3] = ["standard input", "standard output", "standard error"];
 
-/// Plans which of the streams are opened once more in the view, and leaves files to the mounts if nothing passes those.
+/// Plans which of the streams are opened once more in the view, and leaves to the mounts what nothing passes them for.
 ///
 /// # Errors
 /// If a stream would be a way past the view.
@@ -38,37 +37,47 @@ pub(crate) fn hand_over(plan: &mut Plan, streams: &[OwnedFd; 3]) -> Result<(), E
     if plan.listener || plan.namespaces == 0 {
         return Ok(());
     }
-    let mut nothing_passes = !plan.unix;
+    let mut gained = 0;
     for (number, stream) in streams.iter().enumerate() {
         let Some(handed) = Handed::of(stream) else {
-            nothing_passes &= leads_nowhere(stream);
+            gained |= gained_by(stream);
             continue;
         };
         match plan.beyond(&handed) {
-            Beyond::Nothing => nothing_passes = false,
+            Beyond::Nothing => gained |= gained_by(stream),
             Beyond::InView => plan.again[number] = Some(c_string(handed.path.as_os_str().as_bytes(), "a path")?),
             Beyond::Refused(why) => {
                 return Err(Error::Invalid(format!("{} is {}, {why}", NAMES[number], handed.path.display())));
             }
         }
     }
-    if nothing_passes {
-        plan.rulesets = std::mem::take(&mut plan.rulesets).into_iter().filter_map(Ruleset::without_files).collect();
+    if !plan.unix {
+        plan.rulesets = std::mem::take(&mut plan.rulesets).into_iter().filter_map(|set| set.about(gained)).collect();
     }
     Ok(())
 }
 
-/// Whether opening a stream again gives no more than the stream itself: a pipe without a name, a device that was opened for both, and `/dev/null`.
-fn leads_nowhere(stream: &OwnedFd) -> bool {
-    let Ok(status) = fstat(stream) else { return false };
-    match FileType::from_raw_mode(status.st_mode) {
-        FileType::Fifo => fstatfs(stream).is_ok_and(|found| found.f_type == PIPES),
-        FileType::CharacterDevice => {
-            let is_both = || fcntl_getfl(stream).is_ok_and(|flags| flags & OFlags::RWMODE == OFlags::RDWR);
-            (major(status.st_rdev), minor(status.st_rdev)) == NULL || is_both()
+/// The rights of Landlock that a stream does not have, and could give if it was opened again.
+fn gained_by(stream: &OwnedFd) -> u64 {
+    let (Ok(status), Ok(flags)) = (fstat(stream), fcntl_getfl(stream)) else { return u64::MAX };
+    let executed = match FileType::from_raw_mode(status.st_mode) {
+        _ if flags.contains(OFlags::PATH) => return u64::MAX,
+        FileType::RegularFile => landlock::EXECUTE,
+        // Without a name, or always the same.
+        FileType::Fifo if fstatfs(stream).is_ok_and(|found| found.f_type == PIPES) => return 0,
+        FileType::CharacterDevice if (major(status.st_rdev), minor(status.st_rdev)) == NULL => return 0,
+        FileType::Fifo | FileType::CharacterDevice | FileType::BlockDevice => 0,
+        // Files can be sent by a socket.
+        _ => return u64::MAX,
+    };
+    let written = landlock::WRITE_FILE | landlock::TRUNCATE;
+    executed
+        | match flags & OFlags::RWMODE {
+            OFlags::RDONLY => written,
+            _ if flags.contains(OFlags::APPEND) => written | landlock::READ_FILE,
+            OFlags::WRONLY => landlock::READ_FILE,
+            _ => 0,
         }
-        _ => false,
-    }
 }
 
 /// A file with a name.
