@@ -92,7 +92,8 @@ def say(what):
     try: what(); print('ok')
     except OSError as error: print(error.strerror)
 say(lambda: socket.socket(socket.AF_UNIX).connect('listens'))
-say(lambda: socket.socketpair()[0].send(b'x'))";
+pair = socket.socketpair()
+say(lambda: pair[0].send(b'x'))";
         let gate = format!("[[rule]]\ndeny = [\"read\"]\npath = \"{work}/kept\"\narguments = {{ offset = 4 }}\n");
         let broker = format!("[[rule]]\ndeny = [\"unlink\"]\npath = \"{work}/*.kept\"\n");
         for (mechanism, rule) in [("view", ""), ("broker", &broker), ("gate", &gate)] {

@@ -256,8 +256,9 @@ fn open(plan: &Plan) -> String {
     let mut text = String::new();
     let fifos = plan.open_to_fifos().into_iter().map(|path| path.display().to_string()).collect::<Vec<_>>().join(", ");
     if !fifos.is_empty() {
-        text += &format!(
-            "But for this: a FIFO can be written to in what may only be read ({fifos}). That changes no file.\n"
+        let _ = writeln!(
+            text,
+            "But for this: a FIFO can be written to in what may only be read ({fifos}). That changes no file."
         );
     }
     if plan.unix_sockets {
