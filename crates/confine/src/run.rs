@@ -335,7 +335,7 @@ fn with_code(root: Root, mut view: Vec<Mount>, command: &Command) -> Result<Vec<
 /// All folders of the machine's root, but one and those that a sandbox has of its own.
 fn folders_of_the_root(but: &Path) -> Result<Vec<Mount>> {
     let own = |path: &Path| path == but || path == Path::new("/proc") || path == Path::new("/dev");
-    let mut all = Vec::new();
+    let mut all = vec![Mount::new("/dev/shm", MountAccess::All).optional()];
     for entry in std::fs::read_dir("/")? {
         let path = entry?.path();
         if path.is_dir() && !own(&path) {

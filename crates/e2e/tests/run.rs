@@ -117,6 +117,23 @@ say(lambda: pair[0].send(b'x'))";
 }
 
 #[test]
+fn memory_that_processes_share_by_name_is_there_where_it_is_allowed() -> Outcome {
+    as_each(|ground| {
+        let work = ground.path("work").display().to_string();
+        let broker = format!("[[rule]]\ndeny = [\"unlink\"]\npath = \"{work}/*.kept\"\n");
+        let allow = format!("default = \"allow\"\ndirectory = \"{work}\"\n");
+        let deny = ground.usual() + "\"/dev/shm\" = \"all\"\n";
+        for policy in [&deny, &(deny.clone() + &broker), &allow, &(allow.clone() + &broker)] {
+            ground.policy("policy.toml", policy)?;
+            let script = "import multiprocessing; multiprocessing.Lock(); print('ok')";
+            let said = ground.run(&["/usr/bin/python3", "-c", script])?;
+            assert_eq!(text(&said.stdout), "ok\n", "{policy}: {said:?}");
+        }
+        Ok(())
+    })
+}
+
+#[test]
 fn limits_end_it_and_say_so() -> Outcome {
     as_each(|ground| {
         ground.policy("policy.toml", &(ground.usual() + "[limits]\nseconds = 1\n"))?;

@@ -111,7 +111,7 @@ fn a_near_server_is_left_over_tcp_when_much_is_lost_and_that_is_remembered() -> 
         let file = far.stock("file", 24 * MIB)?;
         for way in [Direction::ToNear, Direction::ToFar] {
             let mut found = None;
-            // On busy processors, or if just these packets are lost, it is reached by QUIC from the beginning.
+            // On busy processors, or if just these packets are lost, it is reached by QUIC from the beginning; or it takes so long that a trial says more.
             for round in 0..5 {
                 if far.remembered()?.is_some() {
                     far.age_memory(HOUR)?;
@@ -131,12 +131,12 @@ fn a_near_server_is_left_over_tcp_when_much_is_lost_and_that_is_remembered() -> 
                 };
                 let now = far.came()[way as usize];
                 let [tcp, udp] = [now.tcp.bytes - before.tcp.bytes, now.udp.bytes - before.udp.bytes];
-                if tcp > 100_000 && network(&ended).1 != "far" {
+                if tcp > 100_000 && !["far", "compared"].contains(&&*network(&ended).1) {
                     found = Some((ended, tcp, udp));
                     break;
                 }
             }
-            let (ended, tcp, udp) = found.ok_or("each time it looked far")?;
+            let (ended, tcp, udp) = found.ok_or("each time it looked far, or a trial was made")?;
             assert_eq!(network(&ended), is("quic", "lossy", false), "{ended}");
             // On busy processors it takes some seconds to look and to connect, in which TCP moves some, and what was asked of it comes twice in part.
             assert!(tcp < udp, "{tcp} by TCP, {udp} by QUIC");

@@ -95,7 +95,7 @@ pub enum Root {
     /// Nothing: only what the view names, with the folders on the way.
     #[default]
     Empty,
-    /// The machine's files with the account's own rights, except devices, `/proc` and `/sys`: `/dev` has only [`Sandbox::devices`], `/proc` is empty unless asked for,
+    /// The machine's files with the account's own rights, except devices, `/proc` and `/sys`: `/dev` has only [`Sandbox::devices`] and `/dev/shm`, `/proc` is empty unless asked for,
     /// and `/sys` is read-only (with the account root, writing there would be the machine's).
     Host,
 }

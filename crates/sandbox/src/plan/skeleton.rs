@@ -83,6 +83,11 @@ impl Skeleton {
         if host || !sandbox.devices.is_empty() {
             self.devices(sandbox)?;
         }
+        // Memory that processes share by name is no device.
+        let shared = Path::new("/dev/shm");
+        if host && shared.is_dir() && !view.entries.iter().any(|entry| entry.path == shared) {
+            self.entry(&special(shared, Access::All), false)?;
+        }
         let proc = Path::new("/proc");
         if sandbox.proc {
             self.place(proc, true)?;
