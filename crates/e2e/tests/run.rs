@@ -129,6 +129,11 @@ fn memory_that_processes_share_by_name_is_there_where_it_is_allowed() -> Outcome
             let said = ground.run(&["/usr/bin/python3", "-c", script])?;
             assert_eq!(text(&said.stdout), "ok\n", "{policy}: {said:?}");
         }
+        for rule in ["", &broker] {
+            ground.policy("policy.toml", &(ground.usual() + rule))?;
+            let said = ground.run(&["sh", "-c", "echo x > /dev/shm/made || ls /dev/shm"])?;
+            assert!(!said.status.success() && said.stdout.is_empty(), "nothing allows it: {said:?}");
+        }
         Ok(())
     })
 }

@@ -83,9 +83,10 @@ impl Skeleton {
         if host || !sandbox.devices.is_empty() {
             self.devices(sandbox)?;
         }
-        // Memory that processes share by name is no device.
+        // Memory that processes share by name is no device. Where it is a link, it is elsewhere; and what an entry says of all of `/dev` holds for it.
         let shared = Path::new("/dev/shm");
-        if host && shared.is_dir() && !view.entries.iter().any(|entry| entry.path == shared) {
+        let is_folder = shared.symlink_metadata().is_ok_and(|found| found.is_dir());
+        if host && is_folder && !view.entries.iter().any(|entry| shared.starts_with(&entry.path)) {
             self.entry(&special(shared, Access::All), false)?;
         }
         let proc = Path::new("/proc");

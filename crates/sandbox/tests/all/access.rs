@@ -148,6 +148,25 @@ fn what_is_not_named_is_not_there() {
 }
 
 #[test]
+fn memory_that_is_shared_by_name_is_as_what_is_around_it_says() {
+    let there = tempfile::tempdir_in("/dev/shm").expect("a folder");
+    let file = write(there.path(), "data", "data");
+    let seen = |mounts: &[(&str, Access)]| {
+        let mut sandbox = shell(&format!("cat {} 2>&- || echo none", file.display()));
+        (sandbox.root, sandbox.view, sandbox.tmp_bytes, sandbox.devices) = (Root::Host, Vec::new(), None, Vec::new());
+        for (path, access) in mounts {
+            sandbox = sandbox.mount(path, *access);
+        }
+        said(sandbox)
+    };
+    let inside = there.path().to_str().expect("text");
+    assert_eq!(seen(&[]), "data");
+    assert_eq!(seen(&[("/dev", Access::Hidden)]), "none\n");
+    assert_eq!(seen(&[("/dev/shm", Access::Hidden)]), "none\n");
+    assert_eq!(seen(&[("/dev", Access::Hidden), (inside, Access::ReadOnly)]), "data");
+}
+
+#[test]
 fn the_inner_of_two_entries_prevails() {
     for root in [Root::Empty, Root::Host] {
         inner_prevails(root);
