@@ -11,7 +11,8 @@
 #   ROUNDS        rounds of each (default: 10; of sources 4)
 #   TIME          how long a file server works each time (default: 5s)
 #   RULES         sizes of the policies: so many files of which each has a rule of its own (default: 0 32 128 1024 where starts are measured, else 128)
-#   RIVALS        what else is measured (default: bwrap sandlock bindfs)
+#   RIVALS        what else is measured (default: sockets broker bwrap sandlock bindfs; the first two are holdfast with UNIX sockets, and with a rule
+#                 that no mounts can express)
 #   SOURCE        a folder with sources (default: what `make tinyconfig` and a small build need of Debian's package linux-source-6.1)
 #   ARCHIVE       a packed copy of SOURCE (.tar.gz): of sources, unpacking this is measured alone
 #   WORK_DIR      where it all takes place (default: target/); put it on the file system to be measured
@@ -22,7 +23,7 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 program=$(realpath "${HOLDFAST_BIN:-target/release/holdfast}")
-read -ra rivals <<<"${RIVALS-bwrap sandlock bindfs}"
+read -ra rivals <<<"${RIVALS-sockets broker bwrap sandlock bindfs}"
 read -ra sizes <<<"${RULES:-0 32 128 1024}"
 output=${OUTPUT:-bench-results/run}
 measurements=("$@")
@@ -30,12 +31,13 @@ measurements=("$@")
 needed=(python3)
 for rival in "${rivals[@]}"; do
     case $rival in
+        sockets | broker) ;;
         bwrap) needed+=(bwrap) ;;
         # Its package has this program and no other; what is wanted is the module.
         sandlock) needed+=(sandlock-mcp) ;;
         bindfs) needed+=(bindfs fuse3) ;;
         *)
-            echo "there is no rival $rival: bwrap, sandlock, bindfs" >&2
+            echo "there is no rival $rival: sockets, broker, bwrap, sandlock, bindfs" >&2
             exit 64
             ;;
     esac
@@ -152,13 +154,17 @@ ways() {
         policy "$size" >"$work/policies/$size.toml"
         add "holdfast-$size" "$program run --policy $work/policies/$size.toml --"
     done
-    # Where programs outside can hand something over, Landlock lies behind the mounts.
-    policy 0 all >"$work/policies/sockets.toml"
-    add holdfast-sockets "$program run --policy $work/policies/sockets.toml --"
-    { policy 0 && broker_rule; } >"$work/policies/broker.toml"
-    add holdfast-broker "$program run --policy $work/policies/broker.toml --"
     for rival in "${rivals[@]}"; do
         case $rival in
+            sockets)
+                # Where programs outside can hand something over, Landlock lies behind the mounts.
+                policy 0 all >"$work/policies/sockets.toml"
+                add holdfast-sockets "$program run --policy $work/policies/sockets.toml --"
+                ;;
+            broker)
+                { policy 0 && broker_rule; } >"$work/policies/broker.toml"
+                add holdfast-broker "$program run --policy $work/policies/broker.toml --"
+                ;;
             bwrap)
                 for size in "$@"; do
                     bwrap_script "$size"
