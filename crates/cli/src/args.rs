@@ -161,7 +161,7 @@ pub(crate) enum Command {
     Job(job::JobCommand),
     /// Run a program that may do what a policy names, and nothing else; look after such programs.
     #[command(
-        override_usage = "holdfast run --policy <FILE> [OPTIONS] -- <COMMAND>...\n       holdfast run <ps|freeze|thaw|kill|policy|diff|patch|commit|discard> ..."
+        override_usage = "holdfast run --policy <FILE> [OPTIONS] -- <COMMAND>...\n       holdfast run <ps|freeze|thaw|kill|logs|policy|diff|patch|commit|discard> ..."
     )]
     Run(run::RunLine),
     /// Make folders functions, and call them: each call in a sandbox of its own.

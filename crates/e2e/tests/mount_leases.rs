@@ -155,6 +155,23 @@ fn make_and_rotate(writer: &mut Writer<'_>, (reader, at): (&str, &Path), rounds:
     Ok(())
 }
 
+/// Makes a folder, into which a file is put elsewhere, and opens that at once.
+fn make_and_be_given(writer: &mut Writer<'_>, (reader, at): (&str, &Path), rounds: usize) -> Outcome {
+    for round in 0..rounds {
+        let folder = format!("given-{reader}-{round}");
+        fs::create_dir(at.join(&folder))?;
+        fs::write(at.join(&folder).join("mine"), b"mine")?;
+        // Now others see it.
+        fs::File::open(at.join(&folder))?.sync_all()?;
+        let theirs = at.join(&folder).join("theirs");
+        assert!(!theirs.try_exists()?, "{reader} {round}");
+        writer.write(&format!("{folder}/theirs"), b"theirs")?;
+        let found = fs::read(&theirs).map_err(|error| format!("{reader} {round}: {error}"))?;
+        assert_eq!(String::from_utf8_lossy(&found), "theirs", "{reader} {round}");
+    }
+    Ok(())
+}
+
 fn rounds() -> usize {
     knob("HOLDFAST_LEASE_ROUNDS", 24)
 }
@@ -171,6 +188,7 @@ fn who_opens_a_file_after_its_writer_was_answered_finds_what_was_written() -> Ou
         make_and_rotate(writer, ("within", &within), rounds())?;
     }
     make_and_rotate(&mut Writer::Dav(net.client()), ("one", one.at()), rounds())?;
+    make_and_be_given(&mut Writer::Dav(net.client()), ("two", two.at()), rounds())?;
     net.end([one, two])
 }
 
@@ -190,6 +208,7 @@ fn so_does_who_is_far_away() -> Outcome {
     let (near, far) = (far(&net, "near", Duration::from_millis(5))?, far(&net, "far", Duration::from_millis(100))?);
     open_at_once(&mut writers, ("near", near.at()), rounds().div_ceil(4))?;
     make_and_rotate(&mut Writer::Dav(net.client()), ("near", near.at()), rounds())?;
+    make_and_be_given(&mut Writer::Mount(one.at()), ("near", near.at()), rounds())?;
     open_at_once(&mut writers, ("far", far.at()), rounds().div_ceil(8))?;
     net.end([one, near, far])
 }

@@ -19,7 +19,7 @@ use super::worker::Work;
 use super::{Bed, Confined, ConfinedArgs, Model, series, with_signals, worker_command};
 use crate::duration::{DURATION_MAX, duration_label};
 use crate::frame::{Outcome, Stopped};
-use crate::report::{Bench, Better, LeakRow, Report};
+use crate::report::{Bench, Better, LeakRow, Report, seed002};
 use crate::{paired, process};
 
 /// Measure what is left of memory and disk while a file server works again and again, natively and confined.
@@ -96,6 +96,7 @@ pub fn run(options: &LeakOptions) -> anyhow::Result<Report> {
         if let Some(confined) = &mut report.confined {
             leaks.sort_by_key(|leak: &LeakRow| WHAT.iter().position(|what| *what == leak.what));
             confined.leaks = leaks;
+            confined.seed002_leaks = seed002::leaks();
         }
         Ok(report)
     })

@@ -35,7 +35,9 @@ pub use worker::serve as serve_worker;
 
 use crate::frame::{Frame, Habits, Handlers, server_command};
 use crate::paired;
-use crate::report::{Bench, Better, Comparison, ComparisonRow, ConfinedReport, Report, SeriesInfo, TargetNote};
+use crate::report::{
+    Bench, Better, Comparison, ComparisonRow, ConfinedReport, Report, SeriesInfo, TargetNote, seed002,
+};
 use crate::shared::{CommonArgs, check_labels, command_line};
 use under::UnderArgs;
 
@@ -190,7 +192,9 @@ impl<'o> Bed<'o> {
             row.client_cpu_s = None;
         }
         let comparisons = self.figures.finish(&options.labels());
-        report.confined = Some(ConfinedReport { load, comparisons, operations: Vec::new(), leaks: Vec::new() });
+        let seed002 = seed002::rows(&comparisons);
+        let (operations, leaks, seed002_leaks) = (Vec::new(), Vec::new(), Vec::new());
+        report.confined = Some(ConfinedReport { load, comparisons, operations, leaks, seed002, seed002_leaks });
         report
     }
 }

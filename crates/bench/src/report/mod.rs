@@ -13,6 +13,7 @@ mod load_tables;
 mod plot;
 pub mod seed000;
 pub mod seed001;
+pub mod seed002;
 pub mod seed003;
 pub mod seed004;
 mod table;

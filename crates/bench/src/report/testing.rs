@@ -280,17 +280,18 @@ fn confined(info: &SeriesInfo) -> ConfinedReport {
         }
     };
     let failed = row("broken", &[None; 10]);
+    let rows = vec![row("native", &native), row("ours", &ours), failed];
+    let comparisons = vec![Comparison { info: info.clone(), rows }];
     ConfinedReport {
         load: "10000 files".into(),
-        comparisons: vec![Comparison {
-            info: info.clone(),
-            rows: vec![row("native", &native), row("ours", &ours), failed],
-        }],
+        seed002: seed002::rows(&comparisons),
+        comparisons,
         operations: vec![operation("native", 20.0), operation("ours", 21.5)],
         leaks: vec![
             leak("native", true, &[1200, 580, 585, 579, 581, 1100]),
             leak("ours", false, &[1200, 577, 380, 179, 0, 0]),
         ],
+        seed002_leaks: seed002::leaks(),
     }
 }
 

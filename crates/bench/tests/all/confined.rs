@@ -71,6 +71,8 @@ fn a_file_server_is_measured_in_pairs_and_leaves_nothing() {
         );
         assert!(rows[0].change_percent.is_none() && rows[1].change_percent.is_some_and(|change| change.low.is_some()));
     }
+    let (theirs, ours): (Vec<_>, Vec<_>) = confined.seed002.iter().partition(|row| row.published);
+    assert_eq!((theirs.len(), ours.len()), (6, 6), "three figures of two published systems and of two variants");
     // Eight kinds of operations; closing is done three times in a turn, opening twice.
     assert_eq!(confined.operations.len(), 24);
     let count = |operation: &str, target: &str| {

@@ -304,7 +304,7 @@ async fn on_directory(
         let space = args.space.clone().unwrap_or_else(|| who.name.clone());
         let scratch = args.cache.clone().unwrap_or_else(|| drive.directory().scratch());
         let account = who.account;
-        let tree = drive.engine().tree(Arc::new(who), &space).await?;
+        let tree = drive.engine().only_tree(Arc::new(who), &space).await?;
         // The root's number is the space's as long as there is a space.
         let journal = drive.directory().mounts().join(tree.root().to_string());
         if behind {

@@ -123,14 +123,16 @@ impl Target {
         };
         let keys = self.keys.clone();
         let look = move |tools: &mut super::workers::Tools| {
-            let record = entry.bytes[RECORD_PREFIX_BYTES..].to_vec();
+            let mut record = std::mem::take(&mut tools.copy);
+            record.clear();
+            record.extend_from_slice(&entry.bytes[RECORD_PREFIX_BYTES..]);
             let head = holdfast_seal::block::read_record_head(&record);
             let head = head.ok_or_else(|| Error::invalid("what was sent for a block is no sealed block"))?;
             let told = |error: Error| Error::invalid(format!("a block was refused: {}", error.message()));
             let (plain, start, other) =
                 tools.opener.open(&keys, head.id, record, std::mem::take(&mut tools.spare)).map_err(told)?;
             let is_right = (plain.len() - start) as u64 == plain_bytes && keys.id(&plain[start..]) == head.id;
-            tools.spare = other;
+            (tools.copy, tools.spare) = (plain, other);
             if is_right { Ok((head.id, entry)) } else { Err(Error::invalid("a block is not what it is said to be")) }
         };
         let (id, entry) = self.shared.workers.run(bytes, look).await?;

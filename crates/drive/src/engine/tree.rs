@@ -51,6 +51,8 @@ struct EngineTree {
     from: MountName,
     /// If it is shown by a mount in this process beside which others make changes.
     own: Option<Arc<Own>>,
+    /// Nobody else makes changes.
+    only: bool,
 }
 
 /// How a mount names itself.
@@ -70,17 +72,6 @@ impl Engine {
         self.tree_of(who, space, false, MountName { voice: 0, bonds: true, number: 0 }).await.map(|tree| tree as _)
     }
 
-    /// The same for a mount in this process, whose kernel believes it until somebody else makes changes.
-    pub async fn own_tree(&self, who: Arc<Session>, space: &str) -> Result<Arc<dyn Deferring>> {
-        let (voice, number) = (random_number()?, random_number()?);
-        let mut tree = self.tree_of(who, space, false, MountName { voice, bonds: true, number }).await?;
-        let own = tree.leases().map(|(leases, mount)| Own::start(leases.clone(), mount, voice));
-        if let Some(tree) = Arc::get_mut(&mut tree) {
-            tree.own = own;
-        }
-        Ok(tree)
-    }
-
     /// The same for a mount on another machine.
     pub async fn far_tree(&self, who: Arc<Session>, space: &str, from: MountName) -> Result<Arc<dyn Deferring>> {
         self.tree_of(who, space, true, from).await.map(|tree| tree as _)
@@ -96,15 +87,9 @@ impl Engine {
         }
         let root = self.view(&entered).await?.root.id;
         let entered = Mutex::new((Arc::new(entered), Instant::now()));
-        let zeros = Arc::default();
-        let space = space.to_owned();
-        Ok(Arc::new(EngineTree { engine: self.clone(), who, space, root, zeros, entered, far, from, own: None }))
+        let (zeros, space, own, only) = (Arc::default(), space.to_owned(), None, false);
+        Ok(Arc::new(EngineTree { engine: self.clone(), who, space, root, zeros, entered, far, from, own, only }))
     }
-}
-
-/// Random, and not 0, which is nobody.
-fn random_number() -> Result<u64> {
-    Ok(u64::from_ne_bytes(holdfast_seal::keys::random_bytes()?) | 1)
 }
 
 impl Engine {
@@ -473,7 +458,7 @@ impl Tree for EngineTree {
     }
 
     fn unchanged(&self) -> Option<u64> {
-        self.own.as_ref()?.unchanged()
+        self.own.as_ref().map_or_else(|| self.only.then_some(0), |own| own.unchanged())
     }
 
     fn shown_by(&self, who: Weak<dyn Shows>) {

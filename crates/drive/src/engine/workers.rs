@@ -21,6 +21,8 @@ pub(crate) struct Tools {
     pub(crate) opener: Opener,
     /// The other buffer of sealing and opening.
     pub(crate) spare: Vec<u8>,
+    /// For a copy of what is looked at.
+    pub(crate) copy: Vec<u8>,
 }
 
 type Job = Box<dyn FnOnce(&mut Tools) + Send>;

@@ -164,6 +164,9 @@ fn answered(state: &mut State, (number, change): (u64, Deferred), answer: Result
                 Applied::Late => tell_late(&change),
                 Applied::Made(_) | Applied::Gone(_) | Applied::Before => {}
             }
+            if is_otherwise {
+                state.forget_what_is_not_there();
+            }
             state.refused.remove(&number);
             state.let_go(number);
             state.view.done(&change, Some(&applied));

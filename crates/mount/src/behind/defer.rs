@@ -6,9 +6,9 @@
 //! Programs that change the same folder come one after the other, for the kernel holds the folder's lock meanwhile. What other faces do between the look-up
 //! and the handing over is met there.
 
+use super::Shared;
 use super::after::after;
 use super::state::State;
-use super::{Shared, key_of};
 use holdfast_base::{ContentId, Error, ErrorKind, NodeId, NodeName, Result};
 use holdfast_drive::{
     Deferred, Entry, NewAttributes, NewContent, NewEntry, NewNode, NodeKind, Posix, Rename, Renamed, Rewrite, Save,
@@ -39,8 +39,9 @@ impl Shared {
     /// Answers that a node is made; none if that must be asked for.
     pub(super) fn defer_create(&self, new: &NewNode, content: NewContent) -> Result<Option<Entry>> {
         self.changes(new.parent);
+        let now = if new.kind == NodeKind::Folder { self.inner.unchanged() } else { None };
         let mut state = self.state.lock();
-        state.absent.remove(&key_of(new.parent, new.name.as_str()));
+        state.named(new.parent, &new.name);
         if matches!(state.view.child(new.parent, new.name.as_str()), super::view::Child::Is(_)) {
             return Err(taken(&new.name));
         }
@@ -56,7 +57,11 @@ impl Shared {
         let NewNode { parent, name, kind, posix } = new.clone();
         let new = NewEntry { parent, name, kind, posix, content };
         let change = Deferred::Create { id: NodeId(id), new, content_id: ContentId(content_id) };
-        self.answer(&mut state, change, (None, None), None)
+        let made = self.answer(&mut state, change, (None, None), None)?;
+        if let (Some(_), Some(now)) = (&made, now) {
+            state.fresh.made(NodeId(id), now);
+        }
+        Ok(made)
     }
 
     /// How many links this mount began or made. With another number, what was looked up may have another name by now.
@@ -189,7 +194,7 @@ impl Shared {
         if !state.may_take(&change)? || !nodes().all(|node| state.has_one_name(node, links)) {
             return Ok(None);
         }
-        state.absent.remove(&key_of(to.0, to.1.as_str()));
+        state.named(to.0, &to.1);
         self.changes(to.0);
         let replaced = other.clone().filter(|_| *rule != Taken::Exchange);
         let Some(entry) = self.answer(&mut state, change, (Some(there), other), None)? else { return Ok(None) };

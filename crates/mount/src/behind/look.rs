@@ -33,10 +33,15 @@ impl Shared {
     }
 
     pub(super) async fn lookup(&self, folder: NodeId, name: &NodeName) -> Result<Option<Entry>> {
-        match self.state.lock().view.child(folder, name.as_str()) {
-            Child::Is(entry) => return Ok(Some(entry)),
-            Child::IsNone => return Ok(None),
-            Child::Unknown => {}
+        let now = self.inner.unchanged();
+        {
+            let state = self.state.lock();
+            match state.view.child(folder, name.as_str()) {
+                Child::Is(entry) => return Ok(Some(entry)),
+                Child::IsNone => return Ok(None),
+                Child::Unknown if state.fresh.lacks(folder, key_of(folder, name.as_str()), now) => return Ok(None),
+                Child::Unknown => {}
+            }
         }
         let generation = self.generation(folder).load(Ordering::Acquire);
         let found = self.inner.lookup(folder, name).await?;
@@ -72,9 +77,10 @@ impl Shared {
         Ok(self.lookup(folder, name).await?.is_some())
     }
 
-    pub(super) fn forget_absent(&self, folder: NodeId, name: &NodeName) {
+    /// A name in a folder may mean something from now on.
+    pub(super) fn may_be_named(&self, folder: NodeId, name: &NodeName) {
         self.changes(folder);
-        self.state.lock().absent.remove(&key_of(folder, name.as_str()));
+        self.state.lock().named(folder, name);
     }
 
     /// Up to `limit` members of a folder after a name.

@@ -23,6 +23,7 @@ mod apply;
 mod condition;
 mod defer;
 mod frame;
+mod fresh;
 mod journal;
 mod left;
 mod look;

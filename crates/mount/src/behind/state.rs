@@ -1,10 +1,11 @@
 //! What waits, in order, and what became of it.
 
+use super::fresh::Fresh;
 use super::journal::{self, Journal};
 use super::left::batch_of;
 use super::view::{After, View};
-use super::{NUMBERS_FRESH, PARKED_MAX, ROOM_BYTES, UNSYNCED_BYTES_MAX, WAITING_MAX};
-use holdfast_base::{Error, ErrorKind, NodeId, Result};
+use super::{NUMBERS_FRESH, PARKED_MAX, ROOM_BYTES, UNSYNCED_BYTES_MAX, WAITING_MAX, key_of};
+use holdfast_base::{Error, ErrorKind, NodeId, NodeName, Result};
 use holdfast_drive::{Deferred, Entry, HeldUp, Unsynced};
 use std::collections::{HashMap, VecDeque};
 use std::ops::Range;
@@ -46,6 +47,7 @@ pub(super) struct State {
     /// Bytes written since.
     pub(super) since_bytes: u64,
     pub(super) absent: HashMap<u64, Instant>,
+    pub(super) fresh: Fresh,
     /// See [`super::Shared::links`].
     pub(super) links: u64,
 }
@@ -85,6 +87,7 @@ impl State {
             free_bytes,
             since_bytes: 0,
             absent: HashMap::new(),
+            fresh: Fresh::default(),
             links: 0,
         }
     }
@@ -120,6 +123,19 @@ impl State {
 
     pub(super) fn is_idle(&self) -> bool {
         self.queue.is_empty() && self.under_way.is_none()
+    }
+
+    /// See [`super::Shared::may_be_named`].
+    pub(super) fn named(&mut self, folder: NodeId, name: &NodeName) {
+        let key = key_of(folder, name.as_str());
+        self.absent.remove(&key);
+        self.fresh.named(folder, key);
+    }
+
+    /// What was not there may be.
+    pub(super) fn forget_what_is_not_there(&mut self) {
+        self.absent.clear();
+        self.fresh.clear();
     }
 
     /// Whether a change may be answered first.

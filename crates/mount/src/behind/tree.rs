@@ -160,13 +160,13 @@ impl Tree for Behind {
         let work = async {
             shared.refuse_parked(node)?;
             shared.refuse_parked(parent)?;
-            shared.forget_absent(parent, &name);
+            shared.may_be_named(parent, &name);
             shared.inner.link(link, usual).await
         };
         shared.note_link();
         let done = shared.directly(&[node], work).await;
         shared.note_link();
-        shared.forget_absent(parent, &name);
+        shared.may_be_named(parent, &name);
         done
     }
 
@@ -195,12 +195,12 @@ impl Tree for Behind {
         let work = async {
             shared.refuse_parked_at(from.0, &from.1).await?;
             shared.refuse_parked_at(to.0, &to.1).await?;
-            shared.forget_absent(to.0, &to.1);
+            shared.may_be_named(to.0, &to.1);
             shared.inner.rename(rename).await
         };
         let done = shared.directly(&[], work).await;
         for (folder, name) in [from, to] {
-            shared.forget_absent(folder, &name);
+            shared.may_be_named(folder, &name);
         }
         done
     }
@@ -275,7 +275,7 @@ impl Tree for Behind {
     async fn forget(&self, content: Option<ContentId>, pinned_too: bool) {
         self.shared.inner.forget(content, pinned_too).await;
         if content.is_none() {
-            self.shared.state.lock().absent.clear();
+            self.shared.state.lock().forget_what_is_not_there();
         }
     }
 
@@ -289,10 +289,12 @@ impl Behind {
         let (shared, parent, name) = (&self.shared, new.parent, new.name.clone());
         let work = async {
             shared.refuse_parked(parent)?;
+            // Who asked may be gone before it is answered.
+            shared.may_be_named(parent, &name);
             shared.inner.create(new, content, durable).await
         };
         let made = shared.directly(&[], work).await;
-        shared.forget_absent(parent, &name);
+        shared.may_be_named(parent, &name);
         made
     }
 

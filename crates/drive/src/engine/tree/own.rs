@@ -1,7 +1,11 @@
 //! A mount in this process has leases as one on another machine has ([`Leases`]): what it shows is believed by the kernel, and taken back before a change of it
 //! is answered.
 
-use crate::ShownBy;
+use super::super::Engine;
+use super::MountName;
+use crate::{Deferring, ShownBy};
+use holdfast_auth::Session;
+use holdfast_base::Result;
 use holdfast_meta::Change;
 use holdfast_meta::leases::{Leases, Mount, TERM, Word};
 use parking_lot::Mutex;
@@ -14,6 +18,33 @@ use tokio::time::{Instant, timeout};
 const EVERY: Duration = Duration::from_secs(1);
 /// Changes that whoever listens may be behind.
 const CHANGES: usize = 64;
+
+impl Engine {
+    /// A space for a mount in a process where nobody else makes changes.
+    pub async fn only_tree(&self, who: Arc<Session>, space: &str) -> Result<Arc<dyn Deferring>> {
+        let mut tree = self.tree_of(who, space, false, MountName { voice: 0, bonds: true, number: 0 }).await?;
+        if let Some(tree) = Arc::get_mut(&mut tree) {
+            tree.only = !self.shared.catalogue.is_shared();
+        }
+        Ok(tree)
+    }
+
+    /// The same for a mount beside which others make changes in this process: its kernel believes it until somebody else makes changes.
+    pub async fn own_tree(&self, who: Arc<Session>, space: &str) -> Result<Arc<dyn Deferring>> {
+        let (voice, number) = (random_number()?, random_number()?);
+        let mut tree = self.tree_of(who, space, false, MountName { voice, bonds: true, number }).await?;
+        let own = tree.leases().map(|(leases, mount)| Own::start(leases.clone(), mount, voice));
+        if let Some(tree) = Arc::get_mut(&mut tree) {
+            tree.own = own;
+        }
+        Ok(tree)
+    }
+}
+
+/// Random, and not 0, which is nobody.
+fn random_number() -> Result<u64> {
+    Ok(u64::from_ne_bytes(holdfast_seal::keys::random_bytes()?) | 1)
+}
 
 /// What the mount has heard of.
 pub(super) struct Own {
