@@ -2,7 +2,7 @@
 //!
 //! Sources: report 002, the test of `BoesFS`, a stacked file system that asks an eBPF program at each call: its file server in the first round (2023; 4
 //! processors, 2 GB; means of three runs), and what was left of memory and disk. The project's last document (4 GB, means of ten). `SandFS`, on which
-//! that was built (APSys 2018; 4 processors, SSD).
+//! that was built (2018; 4 processors, SSD).
 
 use serde::{Deserialize, Serialize};
 
