@@ -4,15 +4,15 @@
 #
 #   scripts/bench-run.sh [fileserver|source|start|leak]...
 #
-# Default: all four, in about half an hour; with SHORT=1 in about two, with figures that mean little. Reports go to OUTPUT, each as table, JSON and page.
+# Default: all four, in about an hour; with SHORT=1 in minutes, with figures that mean little. Reports go to OUTPUT, each as table, JSON and page.
 #
 # Settings, from the environment:
 #   SHORT         1: small, to see that all of it works
 #   ROUNDS        rounds of each (default: 10; of sources 4)
 #   TIME          how long a file server works each time (default: 5s)
 #   RULES         sizes of the policies: so many files of which each has a rule of its own (default: 0 32 128 1024 where starts are measured, else 128)
-#   RIVALS        what else is measured (default: sockets broker bwrap sandlock bindfs; the first two are holdfast with UNIX sockets, and with a rule
-#                 that no mounts can express)
+#   RIVALS        what else is measured (default: sockets broker gate bwrap sandlock bindfs). The first three are holdfast with UNIX sockets, and with
+#                 a rule that takes a broker, and one that takes a gate; with sandlock goes sandlock with a path that is denied, and holdfast with that
 #   SOURCE        a folder with sources (default: what `make tinyconfig` and a small build need of Debian's package linux-source-6.1)
 #   ARCHIVE       a packed copy of SOURCE (.tar.gz): of sources, unpacking this is measured alone
 #   WORK_DIR      where it all takes place (default: target/); put it on the file system to be measured
@@ -23,7 +23,7 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 program=$(realpath "${HOLDFAST_BIN:-target/release/holdfast}")
-read -ra rivals <<<"${RIVALS-sockets broker bwrap sandlock bindfs}"
+read -ra rivals <<<"${RIVALS-sockets broker gate bwrap sandlock bindfs}"
 read -ra sizes <<<"${RULES:-0 32 128 1024}"
 output=${OUTPUT:-bench-results/run}
 measurements=("$@")
@@ -32,12 +32,13 @@ needed=(python3)
 for rival in "${rivals[@]}"; do
     case $rival in
         sockets | broker) ;;
+        gate) needed+=(fuse3) ;;
         bwrap) needed+=(bwrap) ;;
         # Its package has this program and no other; what is wanted is the module.
         sandlock) needed+=(sandlock-mcp) ;;
         bindfs) needed+=(bindfs fuse3) ;;
         *)
-            echo "there is no rival $rival: sockets, broker, bwrap, sandlock, bindfs" >&2
+            echo "there is no rival $rival: sockets, broker, gate, bwrap, sandlock, bindfs" >&2
             exit 64
             ;;
     esac
@@ -84,6 +85,17 @@ broker_rule() {
     printf '\n[[rule]]\ndeny = ["unlink"]\npath = "%s/**/*.kept"\n' "$work/place"
 }
 
+# What no call by itself says: how much is read at a time.
+gate_rule() {
+    printf '\n[[rule]]\ndeny = ["read"]\npath = "%s/**"\narguments = { length = 65521 }\n' "$work/place"
+}
+
+# A file in the place that nobody may open. It takes mounts nothing, and sandlock a question at each file that is opened.
+denied() {
+    mkdir -p "$work/place/denied" && : >"$work/place/denied/file"
+    printf '%s' "$work/place/denied/file"
+}
+
 # A start of bubblewrap with as many mounts.
 bwrap_script() {
     {
@@ -96,16 +108,16 @@ bwrap_script() {
 }
 
 # The package has no command, only a module.
+# sandlock_script NAME SIZE DENIED
 sandlock_script() {
-    local size=$1
-    python3 - "$size" "$work" "${readable[@]}" >"$work/rivals/sandlock-$size" <<'PYTHON'
+    python3 - "$2" "$work" "$3" "${readable[@]}" >"$work/rivals/$1" <<'PYTHON'
 import sys
 
-size, work, readable = int(sys.argv[1]), sys.argv[2], sys.argv[3:]
+size, work, denied, readable = int(sys.argv[1]), sys.argv[2], sys.argv[3].split(), sys.argv[4:]
 print(f"""import sys
 from sandlock import Sandbox
 readable = {readable + ['/dev']!r} + [f"{work}/rules/{{file}}" for file in range({size})]
-sandbox = Sandbox(fs_readable=readable, fs_writable=[{work + '/place'!r}, "/tmp", "/dev/null"])
+sandbox = Sandbox(fs_readable=readable, fs_writable=[{work + '/place'!r}, "/tmp", "/dev/null"], fs_denied={denied!r})
 with sandbox.popen(sys.argv[1:]) as process:
     result = process.wait()
 sys.exit(result.exit_code or 0)""")
@@ -165,6 +177,10 @@ ways() {
                 { policy 0 && broker_rule; } >"$work/policies/broker.toml"
                 add holdfast-broker "$program run --policy $work/policies/broker.toml --"
                 ;;
+            gate)
+                { policy 0 && gate_rule; } >"$work/policies/gate.toml"
+                add holdfast-gate "$program run --policy $work/policies/gate.toml --"
+                ;;
             bwrap)
                 for size in "$@"; do
                     bwrap_script "$size"
@@ -173,9 +189,13 @@ ways() {
                 ;;
             sandlock)
                 for size in "$@"; do
-                    sandlock_script "$size"
+                    sandlock_script "sandlock-$size" "$size" ""
                     add "sandlock-$size" "$tools/bin/python3 $work/rivals/sandlock-$size"
                 done
+                sandlock_script sandlock-denied 0 "$(denied)"
+                add sandlock-denied "$tools/bin/python3 $work/rivals/sandlock-denied"
+                { policy 0 && printf '"%s" = "none"\n' "$(denied)"; } >"$work/policies/denied.toml"
+                add holdfast-denied "$program run --policy $work/policies/denied.toml --"
                 ;;
         esac
     done
