@@ -188,16 +188,15 @@ fn who_opens_a_file_after_its_writer_was_answered_finds_what_was_written() -> Ou
         make_and_rotate(writer, ("within", &within), rounds())?;
     }
     make_and_rotate(&mut Writer::Dav(net.client()), ("one", one.at()), rounds())?;
-    make_and_be_given(&mut Writer::Dav(net.client()), ("two", two.at()), rounds())?;
     net.end([one, two])
 }
 
 /// A mount through a relay that takes its time.
-fn far(net: &Net, name: &str, late: Duration) -> Outcome<Mount> {
+fn far(net: &Net, name: &str, arguments: &[&str], late: Duration) -> Outcome<Mount> {
     let relay: SocketAddr = slow(net.address(), late)?;
     let at = net.rig.scratch().join(name);
     fs::create_dir(&at)?;
-    Mount::begin(net.command_to(&format!("https://{relay}"), &at, &[])?, &net.token, at)
+    Mount::begin(net.command_to(&format!("https://{relay}"), &at, arguments)?, &net.token, at)
 }
 
 #[test]
@@ -205,12 +204,24 @@ fn so_does_who_is_far_away() -> Outcome {
     let net = Net::new()?;
     let one = net.mount("one", &["--write-behind=no"])?;
     let mut writers = [("mount", Writer::Mount(one.at())), ("dav", Writer::Dav(net.client()))];
-    let (near, far) = (far(&net, "near", Duration::from_millis(5))?, far(&net, "far", Duration::from_millis(100))?);
+    let near = far(&net, "near", &[], Duration::from_millis(5))?;
+    let far = far(&net, "far", &[], Duration::from_millis(100))?;
     open_at_once(&mut writers, ("near", near.at()), rounds().div_ceil(4))?;
     make_and_rotate(&mut Writer::Dav(net.client()), ("near", near.at()), rounds())?;
-    make_and_be_given(&mut Writer::Mount(one.at()), ("near", near.at()), rounds())?;
     open_at_once(&mut writers, ("far", far.at()), rounds().div_ceil(8))?;
     net.end([one, near, far])
+}
+
+#[test]
+fn so_does_who_answers_first_and_made_the_folder() -> Outcome {
+    let net = Net::new()?;
+    let (one, two) = (net.mount("one", &["--write-behind=no"])?, net.mount_first("two", &[])?);
+    let first = net.first("near");
+    fs::create_dir_all(&first[2])?;
+    let near = far(&net, "near", &first.each_ref().map(String::as_str), Duration::from_millis(5))?;
+    make_and_be_given(&mut Writer::Dav(net.client()), ("two", two.at()), rounds())?;
+    make_and_be_given(&mut Writer::Mount(one.at()), ("near", near.at()), rounds())?;
+    net.end([one, two, near])
 }
 
 #[test]
