@@ -145,7 +145,7 @@ bench-wan: build ## Measure tools that fetch files over report 001's bad network
 	PATH=$$PATH:$(CURDIR)/target/bench-tools/bin target/release/holdfast bench wan --tool holdfast --tool holdfast-tcp --tool curl --tool curl@bbr --tool aria2 --tool rclone \
 		--tool rsync --tool scp --tool iperf3-cubic --tool iperf3-bbr --output bench-results/wan $(BENCH_WAN)
 
-bench-run: build ## Measure what confining a program costs it, as report 002 did, beside bubblewrap, sandlock and bindfs (an hour, or SHORT=1 for minutes)
+bench-run: build ## Measure what confining a program costs it, as report 002 did, beside bubblewrap, sandlock and bindfs (long, or SHORT=1 for a minute or two)
 	@scripts/bench-run.sh
 
 clean: ## Remove what was built (not your drive in .holdfast)

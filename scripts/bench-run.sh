@@ -4,7 +4,7 @@
 #
 #   scripts/bench-run.sh [fileserver|source|start|leak]...
 #
-# Default: all four, in about an hour; with SHORT=1 in minutes, with figures that mean little. Reports go to OUTPUT, each as table, JSON and page.
+# Default: all four, which takes long; with SHORT=1 a minute or two, with figures that mean little. Reports go to OUTPUT, each as table, JSON and page.
 #
 # Settings, from the environment:
 #   SHORT         1: small, to see that all of it works

@@ -1,4 +1,5 @@
 //! Folders that were made here: while nobody else makes changes, what is in them is what was put there here, and a name that was not is asked of nobody.
+//! Who makes a folder on a server has a lease of it with the answer, and so is told (docs/design/leases.md).
 
 use holdfast_base::NodeId;
 use std::collections::{HashMap, HashSet};
