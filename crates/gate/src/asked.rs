@@ -18,6 +18,9 @@ const FORKED_ONLY: u64 = 0x40;
 /// Numbers of the sandbox's own processes in its namespace: its first process, and the one that is to be the program.
 const OWN: [i32; 2] = [1, 2];
 
+/// A program of no name, which rules that name programs are not about.
+const ANY: &str = "/";
+
 /// Who asks.
 enum Who {
     /// The sandbox itself, on the way to the first program.
@@ -87,6 +90,10 @@ impl<'a> Asked<'a> {
 
     /// Asks the judge, tells of it and counts it.
     pub(crate) fn ask_with(&self, operation: Operation, path: &Path, arguments: Arguments<'_>) -> Result<(), Errno> {
+        if !self.gate.options.audit_allowed && self.would_allow_all(operation, path, arguments) {
+            self.gate.counting.allowed.fetch_add(1, Ordering::Relaxed);
+            return Ok(());
+        }
         let Who::Program(program) = self.who()? else { return own(operation) };
         let verdict = self.gate.judge.read().judge(&Request { program, operation, path, arguments });
         let (pid, rule, allowed) = (self.thread, verdict.rule, verdict.allowed);
@@ -95,12 +102,29 @@ impl<'a> Asked<'a> {
         if allowed { Ok(()) } else { Err(Errno::ACCESS) }
     }
 
+    /// Whether the judge would allow it to whichever program asks: then it need not be found out which one does.
+    fn would_allow_all(&self, operation: Operation, path: &Path, arguments: Arguments<'_>) -> bool {
+        let judge = self.gate.judge.read();
+        !judge.names_programs() && judge.judge(&Request { program: Path::new(ANY), operation, path, arguments }).allowed
+    }
+
     /// Asks whether a file may be opened, for an operation of which each call may be asked about later.
     pub(crate) fn ask_to_open(&self, operation: Operation, path: &Path) -> Result<(), Errno> {
-        let Who::Program(program) = self.who()? else { return own(operation) };
-        let could = self.gate.judge.read().could_allow(&Request { program, operation, path, arguments: plain() });
         // What is decided later is told of then.
-        if could && self.is_decided_by_each_call(path) { Ok(()) } else { self.ask(operation, path) }
+        let is_later = self.is_decided_by_each_call(path) && self.could_allow(operation, path)?;
+        if is_later { Ok(()) } else { self.ask(operation, path) }
+    }
+
+    fn could_allow(&self, operation: Operation, path: &Path) -> Result<bool, Errno> {
+        let could = |program: &Path| {
+            let request = Request { program, operation, path, arguments: plain() };
+            self.gate.judge.read().could_allow(&request)
+        };
+        if !self.gate.judge.read().names_programs() {
+            return Ok(could(Path::new(ANY)));
+        }
+        // The sandbox opens nothing itself.
+        if let Who::Program(program) = self.who()? { Ok(could(program)) } else { Ok(false) }
     }
 
     /// Whether rules of each call speak of a file.
@@ -110,13 +134,16 @@ impl<'a> Asked<'a> {
 
     /// Whether the judge would allow it to the program; nothing is told of this.
     pub(crate) fn would_allow(&self, operation: Operation, path: &Path) -> Result<bool, Errno> {
+        if self.would_allow_all(operation, path, plain()) {
+            return Ok(true);
+        }
         let Who::Program(program) = self.who()? else { return Ok(own(operation).is_ok()) };
         Ok(self.gate.judge.read().judge(&Request { program, operation, path, arguments: plain() }).allowed)
     }
 
     /// Whether the judge would allow it to a program of no name, as it does to all where no rule names any.
     pub(crate) fn would_allow_any(&self, operation: Operation, path: &Path) -> bool {
-        let request = Request { program: Path::new("/"), operation, path, arguments: plain() };
+        let request = Request { program: Path::new(ANY), operation, path, arguments: plain() };
         self.gate.judge.read().judge(&request).allowed
     }
 

@@ -1,37 +1,65 @@
 //! Files that the kernel knows, each pinned by a descriptor, and their true paths.
 //!
 //! The kernel knows a file by a number. A file with two names has two, since rules speak of names; the first is the real one's where that is free, so that
-//! programs see the numbers they would see without a gate.
+//! programs see the numbers they would see without a gate. A folder has one name (in each mount), so it is known by what it is alone.
 
 use fuser::INodeNo;
-use parking_lot::Mutex;
-use rustix::fs::{AtFlags, CWD, Mode, OFlags, Statx, StatxFlags, openat, readlink, statx};
+use parking_lot::{Mutex, MutexGuard};
+use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, Statx, StatxFlags, openat, readlinkat, statx};
 use rustix::io::Errno;
+use rustix::path::DecInt;
 use std::collections::HashMap;
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, OwnedFd};
-use std::os::unix::ffi::OsStrExt;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 /// Numbers of files whose own is taken begin here; no file system counts so far.
 const OTHERS: u64 = 1 << 63;
 const DELETED: &[u8] = b" (deleted)";
+
+/// Which file: by mount, device and number there.
+type Key = (u64, u32, u32, u64);
 
 /// A file that stays the same whatever happens to its name.
 #[derive(Debug)]
 pub(crate) struct Node {
     pub(crate) fd: OwnedFd,
     pub(crate) number: u64,
-    key: (u32, u32, u64),
+    key: Key,
 }
 
 #[derive(Debug, Default)]
 struct State {
     nodes: HashMap<u64, (Arc<Node>, u64)>,
-    by_key: HashMap<(u32, u32, u64), Vec<u64>>,
+    by_key: HashMap<Key, Vec<u64>>,
     next: u64,
+}
+
+impl State {
+    /// Those that may be the same file, by another name.
+    fn known(&self, key: Key) -> Vec<Arc<Node>> {
+        let numbers = self.by_key.get(&key).into_iter().flatten();
+        numbers.filter_map(|number| self.nodes.get(number)).map(|(node, _)| node.clone()).collect()
+    }
+
+    fn add(&mut self, fd: OwnedFd, found: &Statx) -> Arc<Node> {
+        let key = key_of(found);
+        let own = found.stx_ino;
+        let free = own > INodeNo::ROOT.0 && own < OTHERS && !self.nodes.contains_key(&own);
+        let number = if free {
+            own
+        } else {
+            self.next += 1;
+            self.next
+        };
+        let node = Arc::new(Node { fd, number, key });
+        self.nodes.insert(number, (node.clone(), 1));
+        self.by_key.entry(key).or_default().push(number);
+        node
+    }
 }
 
 /// The files of one folder that the kernel knows.
@@ -45,13 +73,37 @@ pub(crate) fn magic(fd: &impl AsFd) -> String {
     format!("/proc/self/fd/{}", fd.as_fd().as_raw_fd())
 }
 
-/// Attributes of a pinned file.
-pub(crate) fn look(fd: &impl AsFd) -> Result<Statx, Errno> {
-    statx(fd, c"", AtFlags::EMPTY_PATH | AtFlags::SYMLINK_NOFOLLOW, StatxFlags::BASIC_STATS)
+/// The folder of this process's descriptors, in which they are found at half the cost of their paths.
+pub(crate) fn descriptors() -> Result<BorrowedFd<'static>, Errno> {
+    static FOLDER: OnceLock<OwnedFd> = OnceLock::new();
+    if FOLDER.get().is_none() {
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let opened = openat(CWD, c"/proc/self/fd", flags, Mode::empty())?;
+        // Another thread may have been first.
+        let _ = FOLDER.set(opened);
+    }
+    FOLDER.get().map(AsFd::as_fd).ok_or(Errno::BADF)
 }
 
-fn key_of(statx: &Statx) -> (u32, u32, u64) {
-    (statx.stx_dev_major, statx.stx_dev_minor, statx.stx_ino)
+/// Opens a pinned file.
+pub(crate) fn reopen(fd: &impl AsFd, flags: OFlags) -> Result<OwnedFd, Errno> {
+    openat(descriptors()?, DecInt::from_fd(fd), flags | OFlags::CLOEXEC | OFlags::NOCTTY, Mode::empty())
+}
+
+/// Attributes of a pinned file.
+pub(crate) fn look(fd: &impl AsFd) -> Result<Statx, Errno> {
+    let wanted = StatxFlags::BASIC_STATS | StatxFlags::MNT_ID;
+    statx(fd, c"", AtFlags::EMPTY_PATH | AtFlags::SYMLINK_NOFOLLOW, wanted)
+}
+
+fn key_of(statx: &Statx) -> Key {
+    (statx.stx_mnt_id, statx.stx_dev_major, statx.stx_dev_minor, statx.stx_ino)
+}
+
+/// Whether what is seen in a mount has one name there.
+fn has_one_name(found: &Statx) -> bool {
+    let mount_is_known = StatxFlags::from_bits_retain(found.stx_mask).contains(StatxFlags::MNT_ID);
+    mount_is_known && FileType::from_raw_mode(found.stx_mode.into()) == FileType::Directory
 }
 
 /// Pins a name in a pinned folder, itself and not what a link leads to.
@@ -64,15 +116,17 @@ pub(crate) fn pin(folder: &impl AsFd, name: &OsStr) -> Result<OwnedFd, Errno> {
 
 /// The true path of what is pinned; the last one it had, if it has none any more.
 pub(crate) fn path_of(fd: &impl AsFd) -> Result<PathBuf, Errno> {
-    let written = readlink(magic(fd), Vec::with_capacity(256))?;
-    let written = written.as_bytes();
-    let to_path = |bytes: &[u8]| PathBuf::from(OsStr::from_bytes(bytes));
-    let Some(before) = written.strip_suffix(DELETED) else { return Ok(to_path(written)) };
-    // A name may end like that, too.
-    let there = openat(CWD, written, OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty());
-    let same = there
-        .is_ok_and(|there| matches!((look(&there), look(fd)), (Ok(one), Ok(other)) if key_of(&one) == key_of(&other)));
-    Ok(to_path(if same { written } else { before }))
+    let mut written = readlinkat(descriptors()?, DecInt::from_fd(fd), Vec::with_capacity(256))?.into_bytes();
+    if written.ends_with(DELETED) {
+        // A name may end like that, too.
+        let there = openat(CWD, &*written, OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty());
+        let is_same =
+            |there| matches!((look(&there), look(fd)), (Ok(one), Ok(other)) if key_of(&one) == key_of(&other));
+        if !there.is_ok_and(is_same) {
+            written.truncate(written.len() - DELETED.len());
+        }
+    }
+    Ok(PathBuf::from(OsString::from_vec(written)))
 }
 
 impl Node {
@@ -113,26 +167,27 @@ impl Nodes {
         let found = look(&fd)?;
         let key = key_of(&found);
         let mut state = self.state.lock();
-        for number in state.by_key.get(&key).cloned().unwrap_or_default() {
-            if let Some((node, count)) = state.nodes.get_mut(&number)
-                && node.path().is_ok_and(|known| known == path)
-            {
-                *count += 1;
-                return Ok((node.clone(), found));
+        loop {
+            let known = state.known(key);
+            let of_that_name = |node: &&Arc<Node>| node.path().is_ok_and(|known| known == path);
+            let same = match &*known {
+                [] => None,
+                [only] if has_one_name(&found) => Some(only),
+                // The kernel takes long to say where they are.
+                _ => MutexGuard::unlocked(&mut state, || known.iter().find(of_that_name)),
+            };
+            if let Some(node) = same {
+                if let Some((there, count)) = state.nodes.get_mut(&node.number)
+                    && Arc::ptr_eq(there, node)
+                {
+                    *count += 1;
+                    return Ok((node.clone(), found));
+                }
+            } else if state.known(key).len() == known.len() {
+                return Ok((state.add(fd, &found), found));
             }
+            // It was forgotten or entered meanwhile.
         }
-        let free =
-            found.stx_ino > INodeNo::ROOT.0 && found.stx_ino < OTHERS && !state.nodes.contains_key(&found.stx_ino);
-        let number = if free {
-            found.stx_ino
-        } else {
-            state.next += 1;
-            state.next
-        };
-        let node = Arc::new(Node { fd, number, key });
-        state.nodes.insert(number, (node.clone(), 1));
-        state.by_key.entry(key).or_default().push(number);
-        Ok((node, found))
     }
 
     /// The kernel has forgotten a file so often.

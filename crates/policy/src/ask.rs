@@ -63,6 +63,11 @@ pub trait Judge: Send + Sync {
         true
     }
 
+    /// Whether the answer to a request can depend on which program asks.
+    fn names_programs(&self) -> bool {
+        true
+    }
+
     /// Whether a request is allowed, or would be with arguments of a call that are not known yet: of reading and writing, when a file is opened.
     fn could_allow(&self, request: &Request<'_>) -> bool {
         self.judge(request).allowed

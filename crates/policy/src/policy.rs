@@ -42,6 +42,7 @@ pub struct Policy {
     index: Index,
     each_call: EachCall,
     refusable: Operations,
+    names_programs: bool,
 }
 
 impl Policy {
@@ -53,7 +54,8 @@ impl Policy {
         let index = Index::new(&rules, ways)?;
         let each_call = EachCall::of(&rules)?;
         let refusable = refusable(default, &rules);
-        Ok(Self { default, rules, ways, settings, index, each_call, refusable })
+        let names_programs = rules.iter().any(|rule| rule.programs.is_some());
+        Ok(Self { default, rules, ways, settings, index, each_call, refusable, names_programs })
     }
 
     /// What is decided where no rule applies.
@@ -108,6 +110,10 @@ impl Judge for Policy {
 
     fn decides(&self, operation: Operation) -> bool {
         self.refusable.has(operation)
+    }
+
+    fn names_programs(&self) -> bool {
+        self.names_programs
     }
 
     fn could_allow(&self, request: &Request<'_>) -> bool {

@@ -2,15 +2,18 @@
 
 use crate::asked::Asked;
 use crate::handle::Open;
-use crate::node::{Node, look, magic};
+use crate::node::{Node, descriptors, look, magic, reopen};
 use fuser::{AccessFlags, FileAttr, FileType, INodeNo, TimeOrNow};
 use holdfast_policy::{Arguments, Operation};
 use rustix::fs::{
-    Access, AtFlags, CWD, Gid, Mode, Statx, StatxTimestamp, Timespec, Timestamps, UTIME_NOW, UTIME_OMIT, Uid,
-    XattrFlags, accessat, chmodat, chownat, ftruncate, utimensat,
+    Access, AtFlags, Gid, Mode, Statx, StatxTimestamp, Timespec, Timestamps, UTIME_NOW, UTIME_OMIT, Uid, XattrFlags,
+    accessat, chmodat, chownat, ftruncate, utimensat,
 };
 use rustix::io::Errno;
+use rustix::path::DecInt;
+use rustix::process::{getegid, geteuid};
 use std::ffi::OsStr;
+use std::sync::LazyLock;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// The kernel asks for it at each write, to take it away. Where no program gains anything by it, it is not there.
@@ -18,6 +21,8 @@ const CAPABILITY: &str = "security.capability";
 /// Bytes of a value, and of a list of names (`XATTR_SIZE_MAX`, `XATTR_LIST_MAX`).
 const XATTR_BYTES_MAX: usize = 65536;
 const TYPE: u32 = libc::S_IFMT;
+/// Whose process this is: user and group.
+static ACCOUNT: LazyLock<(u32, u32)> = LazyLock::new(|| (geteuid().as_raw(), getegid().as_raw()));
 
 /// The type of a file by its mode.
 pub(crate) fn kind_of(mode: u32) -> FileType {
@@ -43,7 +48,7 @@ fn time(at: &StatxTimestamp) -> SystemTime {
 /// In the sandbox's account namespace there is one user and one group; nobody may write a file of another, whatever its permissions are, and of those that may be
 /// written (by a group this account is in, or by everybody) the numbers are therefore this account's.
 pub(crate) fn attributes(node: &Node, found: &Statx) -> FileAttr {
-    let (user, group) = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
+    let (user, group) = *ACCOUNT;
     let foreign = found.stx_uid != user || found.stx_gid != group;
     let writes = || may(node, Access::WRITE_OK).is_ok();
     let is_link = u32::from(found.stx_mode) & TYPE == libc::S_IFLNK;
@@ -69,7 +74,7 @@ pub(crate) fn attributes(node: &Node, found: &Statx) -> FileAttr {
 
 /// Whether this account may do something to what is no link.
 fn may(node: &Node, wanted: Access) -> Result<(), Errno> {
-    accessat(CWD, magic(&node.fd), wanted, AtFlags::empty())
+    accessat(descriptors()?, DecInt::from_fd(&node.fd), wanted, AtFlags::empty())
 }
 
 /// As the kernel writes a device's number in 32 bits (`new_encode_dev`).
@@ -133,7 +138,7 @@ fn make(node: &Node, open: Option<&Open>, change: &Change) -> Result<(), Errno> 
         if u32::from(look(&node.fd)?.stx_mode) & TYPE == libc::S_IFLNK {
             return Err(Errno::OPNOTSUPP);
         }
-        chmodat(CWD, magic(&node.fd), Mode::from_raw_mode(mode & 0o7777), AtFlags::empty())?;
+        chmodat(descriptors()?, DecInt::from_fd(&node.fd), Mode::from_raw_mode(mode & 0o7777), AtFlags::empty())?;
     }
     if change.has_times() {
         let times = Timestamps { last_access: stamp(change.accessed), last_modification: stamp(change.modified) };
@@ -144,7 +149,7 @@ fn make(node: &Node, open: Option<&Open>, change: &Change) -> Result<(), Errno> 
 
 fn truncate(node: &Node, size: u64) -> Result<(), Errno> {
     use rustix::fs::OFlags;
-    let file = super::files::reopen(node, OFlags::WRONLY | OFlags::NONBLOCK)?;
+    let file = reopen(&node.fd, OFlags::WRONLY | OFlags::NONBLOCK)?;
     ftruncate(&file, size)
 }
 

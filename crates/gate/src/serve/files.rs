@@ -5,12 +5,12 @@
 
 use crate::asked::Asked;
 use crate::handle::{Entry, Open};
-use crate::node::{Node, magic};
+use crate::node::{Node, reopen};
 use crate::serve::attributes::kind_of;
 use fuser::{FileType, FopenFlags};
 use holdfast_policy::{Arguments, Operation};
 use parking_lot::Mutex;
-use rustix::fs::{AtFlags, CWD, Dir, FallocateFlags, Mode, OFlags, SeekFrom, openat, statat};
+use rustix::fs::{AtFlags, Dir, FallocateFlags, Mode, OFlags, SeekFrom, openat, statat};
 use rustix::io::Errno;
 use std::ffi::OsStr;
 use std::os::fd::OwnedFd;
@@ -23,11 +23,6 @@ const TO_EXECUTE: i32 = 0x20;
 
 /// What of a program's flags also holds for the real file. Direct input and output would need aligned memory here.
 const KEPT: i32 = libc::O_ACCMODE | libc::O_APPEND | libc::O_SYNC | libc::O_DSYNC | libc::O_NOATIME | libc::O_NONBLOCK;
-
-/// Opens a pinned file.
-pub(crate) fn reopen(node: &Node, flags: OFlags) -> Result<OwnedFd, Errno> {
-    openat(CWD, magic(&node.fd), flags | OFlags::CLOEXEC | OFlags::NOCTTY, Mode::empty())
-}
 
 /// How a file is opened, and what was decided about it.
 #[derive(Clone, Copy, Debug)]
@@ -78,7 +73,7 @@ impl Manner {
 
 pub(crate) fn open(asked: &Asked<'_>, node: Arc<Node>, flags: i32) -> Result<(Open, FopenFlags), Errno> {
     let manner = Manner::ask(asked, &node.path()?, flags)?;
-    let fd = reopen(&node, manner.flags())?;
+    let fd = reopen(&node.fd, manner.flags())?;
     Ok(manner.open(fd, node))
 }
 

@@ -2,16 +2,17 @@
 
 use crate::asked::Asked;
 use crate::handle::Open;
-use crate::node::{Node, Nodes, magic, path_of, pin};
+use crate::node::{Node, Nodes, descriptors, path_of, pin, reopen};
 use crate::serve::attributes::attributes;
 use crate::serve::files::Manner;
 use fuser::{FileAttr, FopenFlags, RenameFlags};
 use holdfast_policy::{Arguments, Operation};
 use rustix::fs::{
-    AtFlags, CWD, Dir, FileType, Mode, OFlags, RenameFlags as Renaming, linkat, mkdirat, mknodat, openat,
-    renameat_with, statat, symlinkat, unlinkat,
+    AtFlags, Dir, FileType, Mode, OFlags, RenameFlags as Renaming, linkat, mkdirat, mknodat, openat, renameat_with,
+    statat, symlinkat, unlinkat,
 };
 use rustix::io::Errno;
+use rustix::path::DecInt;
 use std::ffi::{CStr, OsStr};
 use std::os::fd::AsFd;
 use std::os::unix::ffi::OsStrExt;
@@ -129,7 +130,7 @@ pub(crate) fn create(
     })?;
     // By the descriptor of what was made, which nobody can exchange.
     let path = path_of(&fd)?;
-    let pinned = openat(CWD, magic(&fd), OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?;
+    let pinned = reopen(&fd, OFlags::PATH)?;
     let (node, found) = nodes.enter(pinned, &path)?;
     let told = attributes(&node, &found);
     let (open, opened) = manner.open(fd, node);
@@ -148,7 +149,7 @@ pub(crate) fn link(
     asked.ask_with(Operation::Link, &old, other(&new))?;
     asked.ask_with(Operation::Link, &new, other(&old))?;
     asked.no_gain(Operation::Link, &old, &new)?;
-    linkat(CWD, magic(&node.fd), &folder.fd, name, AtFlags::SYMLINK_FOLLOW)?;
+    linkat(descriptors()?, DecInt::from_fd(&node.fd), &folder.fd, name, AtFlags::SYMLINK_FOLLOW)?;
     Ok(made(nodes, folder, name)?.1)
 }
 
