@@ -1,6 +1,8 @@
 //! The requests of the kernel, each handed to what does it, and its answer.
 //!
 //! The kernel remembers no answer: names and attributes hold for no time, so that each question is asked again, whichever program asks and whatever the policy is by then.
+//! But where a policy refuses nobody to look anything up, [for a moment](crate::gate::BELIEVED) it remembers which *folder* a name leads to: else each use of a file asks for all the
+//! folders above it.
 
 use crate::asked::Asked;
 use crate::gate::Gate;
@@ -11,9 +13,10 @@ use crate::serve::files;
 use crate::serve::names::{self, Bits, Slot};
 use crate::sys::settle_thread;
 use fuser::{
-    AccessFlags, BsdFileFlags, CopyFileRangeFlags, Errno, FileHandle, Filesystem, FopenFlags, Generation, INodeNo,
-    InitFlags, KernelConfig, LockOwner, OpenFlags, RenameFlags, ReplyAttr, ReplyCreate, ReplyData, ReplyDirectory,
-    ReplyEmpty, ReplyEntry, ReplyLseek, ReplyOpen, ReplyStatfs, ReplyWrite, ReplyXattr, Request, TimeOrNow, WriteFlags,
+    AccessFlags, BsdFileFlags, CopyFileRangeFlags, Errno, FileHandle, FileType, Filesystem, FopenFlags, Generation,
+    INodeNo, InitFlags, KernelConfig, LockOwner, OpenFlags, RenameFlags, ReplyAttr, ReplyCreate, ReplyData,
+    ReplyDirectory, ReplyEmpty, ReplyEntry, ReplyLseek, ReplyOpen, ReplyStatfs, ReplyWrite, ReplyXattr, Request,
+    TimeOrNow, WriteFlags,
 };
 use holdfast_policy::Operation;
 use std::ffi::OsStr;
@@ -58,6 +61,9 @@ impl Face {
 
     fn entry(&self, request: &Request, reply: ReplyEntry, work: impl FnOnce(&Asked<'_>) -> Done<fuser::FileAttr>) {
         match self.answer(request, work) {
+            Ok(found) if found.kind == FileType::Directory => {
+                reply.entry_with_ttls(&NO_TIME, &self.gate.belief(), &found, Generation(0));
+            }
             Ok(found) => reply.entry(&NO_TIME, &found, Generation(0)),
             Err(errno) => reply.error(errno),
         }

@@ -5,17 +5,23 @@ use crate::node::Nodes;
 use fuser::{Config, Session, SessionACL};
 use holdfast_broker::{Audit, Counters};
 use holdfast_policy::Judge;
-use parking_lot::RwLock;
+use parking_lot::{Mutex, RwLock};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::fmt;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 /// Threads that serve one folder. Each serves one call at a time; more than processors only help where the real file system is slow.
 pub const THREADS: usize = 4;
+
+/// How long the kernel believes which folder a name leads to, where every folder may be looked up by every program.
+pub(crate) const BELIEVED: Duration = Duration::from_millis(100);
+/// After so long it does not: it counts in ticks, a hundredth of a second at most, and up to two more of them.
+const BELIEVED_NO_MORE: Duration = Duration::from_millis(125);
 
 /// Is called when a folder is not served any more, with the reason if it was not the end of the sandbox.
 pub type Ended = Box<dyn Fn(Option<&str>) + Send + Sync>;
@@ -51,6 +57,9 @@ pub struct Gate {
     pub(crate) judge: RwLock<Arc<dyn Judge>>,
     pub(crate) options: Options,
     pub(crate) counting: Counting,
+    /// The folders that are served.
+    folders: Mutex<Vec<PathBuf>>,
+    believed: AtomicBool,
     /// The root of the sandbox as the kernel writes it for us, without a slash at its end.
     pub(crate) top: OnceLock<Vec<u8>>,
 }
@@ -73,7 +82,14 @@ impl fmt::Debug for Gate {
 impl Gate {
     /// A gate that serves no folder yet.
     pub fn new(judge: Arc<dyn Judge>, options: Options) -> Arc<Self> {
-        Arc::new(Self { judge: RwLock::new(judge), options, counting: Counting::default(), top: OnceLock::new() })
+        Arc::new(Self {
+            judge: RwLock::new(judge),
+            options,
+            counting: Counting::default(),
+            folders: Mutex::default(),
+            believed: AtomicBool::new(false),
+            top: OnceLock::new(),
+        })
     }
 
     /// Answers what the kernel asks by a device (`fuse`(4)) about a folder, in threads of its own, until its file system is gone. Nobody is asked about the folder's own
@@ -89,6 +105,11 @@ impl Gate {
         // Whom the kernel lets ask has been said when the file system was made.
         config.acl = SessionACL::All;
         let session = Session::from_fd(face, device, SessionACL::All, config)?;
+        {
+            let mut folders = self.folders.lock();
+            folders.push(folder.to_owned());
+            self.weigh(&folders);
+        }
         let (gate, folder): (_, PathBuf) = (self.clone(), folder.to_owned());
         std::thread::Builder::new().name("gate".into()).spawn(move || gate.run(session, &folder))?;
         Ok(())
@@ -99,9 +120,34 @@ impl Gate {
         (self.options.on_end)(why.as_deref());
     }
 
-    /// Has another judge decide from the next question on. What is open stays open as it was opened.
+    /// Has another judge decide from the next question on, and returns when the kernel asks all of them. What is open stays open as it was opened.
     pub fn replace_judge(&self, judge: Arc<dyn Judge>) {
+        let folders = self.folders.lock();
+        let believed = self.believed.swap(false, Ordering::SeqCst);
         *self.judge.write() = judge;
+        if believed {
+            std::thread::sleep(BELIEVED_NO_MORE);
+        }
+        self.weigh(&folders);
+    }
+
+    /// Waits until the kernel asks again where folders are that it could be asked about no more.
+    pub(crate) fn outlast_belief(&self) {
+        if !self.belief().is_zero() {
+            std::thread::sleep(BELIEVED_NO_MORE);
+        }
+    }
+
+    /// Finds out whether the kernel may believe which folder a name leads to: where nobody is refused to look it up, nor told of it.
+    fn weigh(&self, folders: &[PathBuf]) {
+        let judge = self.judge.read();
+        let believed = !self.options.audit_allowed && folders.iter().all(|folder| judge.finds_all(folder));
+        self.believed.store(believed, Ordering::SeqCst);
+    }
+
+    /// How long the kernel may believe that a name leads to a folder.
+    pub(crate) fn belief(&self) -> Duration {
+        if self.believed.load(Ordering::SeqCst) { BELIEVED } else { Duration::ZERO }
     }
 
     /// What has happened so far.

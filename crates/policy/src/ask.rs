@@ -68,6 +68,12 @@ pub trait Judge: Send + Sync {
         true
     }
 
+    /// Whether every program may look up everything in a folder, whatever it is named.
+    fn finds_all(&self, folder: &Path) -> bool {
+        let _ = folder;
+        false
+    }
+
     /// Whether a request is allowed, or would be with arguments of a call that are not known yet: of reading and writing, when a file is opened.
     fn could_allow(&self, request: &Request<'_>) -> bool {
         self.judge(request).allowed

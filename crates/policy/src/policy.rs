@@ -116,6 +116,22 @@ impl Judge for Policy {
         self.names_programs
     }
 
+    fn finds_all(&self, folder: &Path) -> bool {
+        let depth_around = |rule: &Rule| match &rule.scope {
+            Scope::Tree(path) | Scope::Below(path) if folder.starts_with(path) => Some(path.iter().count()),
+            _ => None,
+        };
+        let allows = |rule: &&Rule| rule.is_unconditional() && rule.allow.has(Operation::Lookup);
+        let nearest = self.rules.iter().filter(allows).filter_map(depth_around).max();
+        // Of those that are around it as well, what is nearer overrides what is farther.
+        let refuses = |rule: &Rule| {
+            rule.deny.has(Operation::Lookup)
+                && rule.scope.may_be_in(folder)
+                && depth_around(rule).is_none_or(|depth| Some(depth) >= nearest)
+        };
+        (nearest.is_some() || self.default == Decision::Allow) && !self.rules.iter().any(refuses)
+    }
+
     fn could_allow(&self, request: &Request<'_>) -> bool {
         self.judge(request).allowed || self.some_call_is_allowed(request)
     }

@@ -29,6 +29,17 @@ impl Scope {
         }
     }
 
+    /// Whether it may be about a folder or something in it.
+    pub(crate) fn may_be_in(&self, folder: &Path) -> bool {
+        match self {
+            Self::Exact(path) => path.starts_with(folder),
+            Self::Below(_) | Self::Tree(_) | Self::Glob(_) => {
+                let own = self.folder();
+                own.starts_with(folder) || folder.starts_with(own)
+            }
+        }
+    }
+
     /// The word for it in a policy, with its path or pattern as it is written there.
     pub fn written(&self) -> (&'static str, String) {
         let path = |path: &Path| text::write(path.as_os_str().as_bytes());

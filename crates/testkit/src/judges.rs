@@ -1,7 +1,7 @@
 //! Judges that are functions, and what was told of decisions: for tests of whatever asks judges.
 
 use holdfast_policy::{Judge, Operation, Request, Verdict};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// A judge that is a function, and decides about everything.
@@ -14,8 +14,25 @@ impl<F: Fn(&Request<'_>) -> bool + Send + Sync> Judge for By<F> {
 }
 
 /// Allows everything, and is asked about everything.
+struct All;
+
+impl Judge for All {
+    fn judge(&self, _: &Request<'_>) -> Verdict {
+        Verdict { allowed: true, rule: None }
+    }
+
+    fn names_programs(&self) -> bool {
+        false
+    }
+
+    fn finds_all(&self, _: &Path) -> bool {
+        true
+    }
+}
+
+/// Allows everything to everybody, and is asked about everything.
 pub fn all() -> Arc<dyn Judge> {
-    Arc::new(By(|_: &Request<'_>| true))
+    Arc::new(All)
 }
 
 /// A decision that was told of.

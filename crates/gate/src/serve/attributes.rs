@@ -119,7 +119,18 @@ pub(crate) fn set(asked: &Asked<'_>, node: &Node, open: Option<&Open>, change: &
         asked.ask_with(Operation::Setattr, &path, arguments)?;
     }
     make(node, open, change)?;
-    Ok(attributes(node, &look(&node.fd)?))
+    let found = look(&node.fd)?;
+    if owner || change.mode.is_some() {
+        closes(asked, node, &found);
+    }
+    Ok(attributes(node, &found))
+}
+
+/// A folder's permissions may have changed. If nothing in it can be reached any more, the kernel is not to go on by where it believes the folders in it to be.
+fn closes(asked: &Asked<'_>, node: &Node, found: &Statx) {
+    if kind_of(found.stx_mode.into()) == FileType::Directory && may(node, Access::EXEC_OK).is_err() {
+        asked.gate.outlast_belief();
+    }
 }
 
 fn make(node: &Node, open: Option<&Open>, change: &Change) -> Result<(), Errno> {
@@ -225,7 +236,10 @@ pub(crate) fn set_extended(
 ) -> Result<(), Errno> {
     asked.ask(Operation::Xattr, &node.path()?)?;
     let flags = XattrFlags::from_bits_truncate(flags.unsigned_abs());
-    rustix::fs::setxattr(magic(&node.fd), name, value, flags)
+    rustix::fs::setxattr(magic(&node.fd), name, value, flags)?;
+    // It may be an access control list.
+    closes(asked, node, &look(&node.fd)?);
+    Ok(())
 }
 
 pub(crate) fn remove_extended(asked: &Asked<'_>, node: &Node, name: &OsStr) -> Result<(), Errno> {
@@ -233,7 +247,9 @@ pub(crate) fn remove_extended(asked: &Asked<'_>, node: &Node, name: &OsStr) -> R
         return Err(Errno::NODATA);
     }
     asked.ask(Operation::Xattr, &node.path()?)?;
-    rustix::fs::removexattr(magic(&node.fd), name)
+    rustix::fs::removexattr(magic(&node.fd), name)?;
+    closes(asked, node, &look(&node.fd)?);
+    Ok(())
 }
 
 #[cfg(test)]

@@ -46,6 +46,22 @@ fn another_judge_decides_from_the_next_call_on_and_what_is_open_stays_open() {
 }
 
 #[test]
+fn a_judge_that_refuses_to_look_up_a_folder_is_asked_at_once() {
+    let (_guard, path) = folder();
+    std::fs::create_dir_all(path.join("a/b")).expect("folders");
+    let program = "
+while not os.path.exists(D + '/changed'): os.path.exists(D + '/a/b')
+say('stat', lambda: os.stat(D + '/a/b'))
+";
+    let done = run_with(policy(""), python(&path, program), |gate| {
+        std::thread::sleep(std::time::Duration::from_millis(300));
+        gate.replace_judge(policy(&format!("[[rule]]\ndeny = [\"lookup\"]\nfile = {:?}\n", path.join("a"))));
+        std::fs::write(path.join("changed"), "").expect("a file");
+    });
+    assert!(done.said.ends_with("stat EACCES\n"), "{done:?}");
+}
+
+#[test]
 fn a_judge_that_panics_ends_the_sandbox_and_lets_nothing_through() {
     let (_guard, path) = folder();
     std::fs::write(path.join("f"), "content").expect("a file");
@@ -113,4 +129,80 @@ os.ftruncate(f, 5); assert os.fstat(f).st_size == 5
 ";
     let done = run(all(), python(&path, script));
     assert!(done.outcome.success(), "{}", done.said);
+}
+
+/// How long a program may go on to find what others have moved away.
+const SOON: std::time::Duration = std::time::Duration::from_secs(5);
+
+/// Where folders may be believed for a moment, what the program itself does is so at once, and so is a policy; what others do is soon.
+#[test]
+fn a_folder_is_believed_for_a_moment_and_nothing_that_is_done_inside_is_late() {
+    let program = "
+def there(name):
+    try: os.stat(D + '/' + name); return True
+    except (FileNotFoundError, PermissionError): return False
+os.makedirs(D + '/a/b/c'); open(D + '/a/b/c/f', 'w').close()
+for turn in range(20):
+    assert there('a/b/c/f')
+    os.chmod(D + '/a', 0o600)
+    assert not there('a/b') and not there('a/b/c') and not there('a/b/c/f'), 'closed'
+    os.chmod(D + '/a', 0o700)
+    assert there('a/b/c/f')
+    os.rename(D + '/a', D + '/other'); assert not there('a/b/c/f') and there('other/b/c/f'), 'moved'
+    os.mkdir(D + '/a'); assert not there('a/b'), 'another'
+    os.rmdir(D + '/a'); os.rename(D + '/other', D + '/a')
+    os.rename(D + '/a/b/c', D + '/c'); assert not there('a/b/c') and there('c/f'), 'moved out'
+    os.rename(D + '/c', D + '/a/b/c')
+assert there('a/b/c/f')
+print('begun', flush=True); open(D + '/begun', 'w').close()
+while there('a/b/c/f') or not there('now'): pass
+print('moved')
+while there('a/b/c'): pass
+print('ended')
+";
+    let (_guard, path) = folder();
+    let other = path.with_extension("other");
+    let done = run_with(all(), python(&path, program), |_| {
+        let began = std::time::Instant::now();
+        while !path.join("begun").exists() && began.elapsed() < 4 * SOON {
+            std::thread::yield_now();
+        }
+        std::fs::rename(path.join("a"), &other).expect("nobody minds");
+        std::fs::create_dir_all(path.join("a/b/c")).expect("a folder");
+        std::fs::write(path.join("now"), "").expect("a file");
+        std::thread::sleep(SOON / 10);
+        std::fs::remove_dir_all(path.join("a")).expect("nobody minds");
+    });
+    let _ = std::fs::remove_dir_all(other);
+    assert!(done.outcome.success() && done.said == "begun\nmoved\nended\n", "{done:?}");
+}
+
+#[test]
+fn folders_are_asked_about_each_time_where_somebody_is_refused_or_told() {
+    let program = "
+os.makedirs(D + '/a/b')
+for turn in range(3): os.stat(D + '/a/b')
+";
+    let looked_up = |rules: &str, everything: bool| {
+        let (_guard, path) = folder();
+        let told = Arc::new(std::sync::atomic::AtomicUsize::new(0));
+        let (count, a) = (told.clone(), path.join("a"));
+        let audit = move |record: &holdfast_broker::Record<'_>| {
+            if record.operation == Operation::Lookup && record.path == a && record.allowed {
+                count.fetch_add(1, Ordering::SeqCst);
+            }
+        };
+        let options = Options { audit: Some(Box::new(audit)), audit_allowed: everything, ..Options::default() };
+        let rules = rules.replace('D', &path.display().to_string());
+        let gate = Gate::new(policy(&rules), options);
+        let running =
+            python(&path, program).start_serving(&mut |folder, device| gate.serve(folder, device)).expect("it starts");
+        assert!(running.wait().expect("it ends").success());
+        (gate.counters().calls, told.load(Ordering::SeqCst))
+    };
+    let (few, _) = looked_up("", false);
+    let (calls, told) = looked_up("", true);
+    assert!(told >= 4 && calls > few, "{told} of {calls}, {few}");
+    let (calls, _) = looked_up("[[rule]]\ndeny = [\"lookup\"]\nfile = \"D/other\"\n", false);
+    assert!(calls > few, "{calls}, {few}");
 }

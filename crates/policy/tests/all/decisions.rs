@@ -1,5 +1,6 @@
 //! The order of decision, one sentence each.
 
+use crate::random::{Dice, PROGRAMS};
 use holdfast_policy::{
     Arguments, Conditions, Decision, Judge, Operation, Operations, Policy, Programs, Request, Rule, Scope, Settings,
 };
@@ -148,4 +149,49 @@ fn names_that_are_not_text_are_told_apart() {
     let ask = |path: &[u8]| policy.allowed(Path::new("/p"), &name(path), Arguments::default());
     assert_eq!(ask(b"/a\xff/b"), Operations::ALL);
     assert_eq!(ask(b"/a\xfe/b"), Operations::NONE);
+}
+
+/// What is said of all programs and of a whole folder holds for each program and each path there.
+#[test]
+fn what_is_said_of_all_is_so_for_each() {
+    let (mut found, mut same) = (0, 0);
+    for seed in 0..3_000 {
+        let mut dice = Dice::new(seed);
+        let (policy, folder) = (dice.policy(), dice.path());
+        let (finds_all, names_programs) = (policy.finds_all(&folder), policy.names_programs());
+        for _ in 0..40 {
+            let (program, arguments) = (dice.one(&PROGRAMS), dice.arguments());
+            let judge = |program: &str, operation, path: &Path| {
+                policy.judge(&Request { program: Path::new(program), operation, path, arguments }).allowed
+            };
+            let inside = dice.path().iter().skip(1).fold(folder.join("b"), |path, name| path.join(name));
+            if finds_all {
+                found += 1;
+                assert!(judge(program, Operation::Lookup, &inside), "{seed}: {folder:?} {inside:?} {policy:#?}");
+            }
+            if !names_programs {
+                same += 1;
+                let (operation, path) = (dice.one(&Operation::ALL), dice.path());
+                assert_eq!(judge(program, operation, &path), judge("/", operation, &path), "{seed}: {path:?}");
+            }
+        }
+    }
+    assert!(found > 5_000 && same > 5_000, "{found} {same}");
+}
+
+#[test]
+fn everything_in_a_folder_is_found_unless_a_rule_may_be_about_something_there() {
+    let none = |path: &str| Rule::entry(Scope::Exact(path.into()), Operations::NONE);
+    let finds = |default, rules: Vec<Rule>| policy(default, rules).finds_all(Path::new("/w"));
+    assert!(finds(Decision::Allow, vec![]));
+    assert!(finds(Decision::Allow, vec![none("/v/x"), none("/")]));
+    assert!(finds(Decision::Deny, vec![tree("/", Operations::NONE), tree("/w", Operations::READ)]));
+    assert!(!finds(Decision::Deny, vec![tree("/w/a", Operations::ALL)]));
+    assert!(!finds(Decision::Deny, vec![Rule::entry(Scope::Exact("/w".into()), Operations::ALL)]));
+    assert!(!finds(Decision::Allow, vec![none("/w/x")]));
+    assert!(!finds(Decision::Allow, vec![tree("/", Operations::NONE)]));
+    assert!(!finds(Decision::Allow, vec![Rule::entry(Scope::Glob("/*/x".into()), Operations::NONE)]));
+    let of_one = Rule::new(Scope::Tree("/w/a".into()), Operations::NONE, Operations::ALL);
+    let of_one = of_one.by(Programs::new(vec!["/bin/sh".into()], vec![], vec![]).unwrap());
+    assert!(!finds(Decision::Allow, vec![of_one]));
 }
