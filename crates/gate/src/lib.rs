@@ -18,10 +18,13 @@
 //! names meanwhile, and nothing is reached that is not in the folder.
 //!
 //! **Which program.** The kernel says which thread asks, and it waits for the answer, so its number cannot become another's; `/proc/PID/exe` is its program. The first
-//! program, and the way to it, is not asked about before it is executed: whoever starts the sandbox chose it. Whose program cannot be found out is refused.
+//! program, and the way to it, is not asked about before it is executed: whoever starts the sandbox chose it. Whose program cannot be found out is refused. Where no
+//! rule names programs and nothing is refused, nobody looks which one asks.
 //!
 //! **What is asked**, with the arguments that the policy's reference names:
-//! - `lookup`, of each name on the way inside of the folder and of what is not there;
+//! - `lookup`, of each name on the way inside of the folder and of what is not there; but while nobody is refused to look anything up there, and nobody is told of what is
+//!   allowed, the kernel believes for a tenth of a second which folder a name leads to. What others do outside to a folder's name and permissions may be seen so much
+//!   later; what is done inside is waited for where the kernel would not know it;
 //! - the operation itself on the same path; `getattr` also of following a symbolic link, since reading it is the same request;
 //! - `read` and `write` when a file is opened, once. But of a file about which rules of each call speak ([`Judge::of_each_call`](holdfast_policy::Judge::of_each_call))
 //!   every read and write is asked about as well, by offset and length; opening it is allowed if some call could be. What is longer than
