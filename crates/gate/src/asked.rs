@@ -2,13 +2,14 @@
 
 use crate::gate::Gate;
 use holdfast_broker::Record;
-use holdfast_policy::{Arguments, Operation, Request};
+use holdfast_policy::{Arguments, Judge, Operation, Request};
 use rustix::fs::readlink;
 use rustix::io::Errno;
 use std::cell::OnceCell;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 /// What the kernel writes behind the name of an executable that is removed.
@@ -34,6 +35,8 @@ pub(crate) struct Asked<'a> {
     /// The thread that waits, in our own namespace of processes; 0 if there is none.
     thread: i32,
     who: OnceCell<Who>,
+    /// Who decides about all of this request.
+    judge: Arc<dyn Judge>,
 }
 
 fn plain() -> Arguments<'static> {
@@ -43,7 +46,7 @@ fn plain() -> Arguments<'static> {
 impl<'a> Asked<'a> {
     pub(crate) fn new(gate: &'a Gate, thread: u32) -> Self {
         gate.counting.calls.fetch_add(1, Ordering::Relaxed);
-        Self { gate, thread: i32::try_from(thread).unwrap_or(0), who: OnceCell::new() }
+        Self { gate, thread: i32::try_from(thread).unwrap_or(0), who: OnceCell::new(), judge: gate.judge() }
     }
 
     fn who(&self) -> Result<&Who, Errno> {
@@ -95,7 +98,7 @@ impl<'a> Asked<'a> {
             return Ok(());
         }
         let Who::Program(program) = self.who()? else { return own(operation) };
-        let verdict = self.gate.judge.read().judge(&Request { program, operation, path, arguments });
+        let verdict = self.judge.judge(&Request { program, operation, path, arguments });
         let (pid, rule, allowed) = (self.thread, verdict.rule, verdict.allowed);
         let errno = (!allowed).then_some(libc::EACCES);
         self.tell(&Record { pid, program, operation, path, rule, allowed, errno });
@@ -104,8 +107,8 @@ impl<'a> Asked<'a> {
 
     /// Whether the judge would allow it to whichever program asks: then it need not be found out which one does.
     fn would_allow_all(&self, operation: Operation, path: &Path, arguments: Arguments<'_>) -> bool {
-        let judge = self.gate.judge.read();
-        !judge.names_programs() && judge.judge(&Request { program: Path::new(ANY), operation, path, arguments }).allowed
+        !self.judge.names_programs()
+            && self.judge.judge(&Request { program: Path::new(ANY), operation, path, arguments }).allowed
     }
 
     /// Asks whether a file may be opened, for an operation of which each call may be asked about later.
@@ -118,9 +121,9 @@ impl<'a> Asked<'a> {
     fn could_allow(&self, operation: Operation, path: &Path) -> Result<bool, Errno> {
         let could = |program: &Path| {
             let request = Request { program, operation, path, arguments: plain() };
-            self.gate.judge.read().could_allow(&request)
+            self.judge.could_allow(&request)
         };
-        if !self.gate.judge.read().names_programs() {
+        if !self.judge.names_programs() {
             return Ok(could(Path::new(ANY)));
         }
         // The sandbox opens nothing itself.
@@ -129,7 +132,7 @@ impl<'a> Asked<'a> {
 
     /// Whether rules of each call speak of a file.
     pub(crate) fn is_decided_by_each_call(&self, path: &Path) -> bool {
-        !self.gate.judge.read().of_each_call(path).is_empty()
+        !self.judge.of_each_call(path).is_empty()
     }
 
     /// Whether the judge would allow it to the program; nothing is told of this.
@@ -138,13 +141,13 @@ impl<'a> Asked<'a> {
             return Ok(true);
         }
         let Who::Program(program) = self.who()? else { return Ok(own(operation).is_ok()) };
-        Ok(self.gate.judge.read().judge(&Request { program, operation, path, arguments: plain() }).allowed)
+        Ok(self.judge.judge(&Request { program, operation, path, arguments: plain() }).allowed)
     }
 
     /// Whether the judge would allow it to a program of no name, as it does to all where no rule names any.
     pub(crate) fn would_allow_any(&self, operation: Operation, path: &Path) -> bool {
         let request = Request { program: Path::new(ANY), operation, path, arguments: plain() };
-        self.gate.judge.read().judge(&request).allowed
+        self.judge.judge(&request).allowed
     }
 
     /// That a file by another name would allow nothing that it does not by this one.
@@ -158,8 +161,7 @@ impl<'a> Asked<'a> {
                     return Ok(true);
                 }
             }
-            let judge = self.gate.judge.read();
-            Ok(judge.of_each_call(from) != judge.of_each_call(to))
+            Ok(self.judge.of_each_call(from) != self.judge.of_each_call(to))
         };
         if !gains()? {
             return Ok(());

@@ -1,11 +1,11 @@
 //! The requests of the kernel, each handed to what does it, and its answer.
 //!
 //! The kernel remembers no answer: names and attributes hold for no time, so that each question is asked again, whichever program asks and whatever the policy is by then.
-//! But where a policy refuses nobody to look anything up, [for a moment](crate::gate::BELIEVED) it remembers which *folder* a name leads to: else each use of a file asks for all the
+//! But where a policy refuses nobody to look anything up, for a moment (`gate::BELIEVED`) it remembers which *folder* a name leads to: else each use of a file asks for all the
 //! folders above it.
 
 use crate::asked::Asked;
-use crate::gate::Gate;
+use crate::gate::{Gate, Served};
 use crate::handle::Handles;
 use crate::node::Nodes;
 use crate::serve::attributes::{self, Change, Value};
@@ -13,10 +13,9 @@ use crate::serve::files;
 use crate::serve::names::{self, Bits, Slot};
 use crate::sys::settle_thread;
 use fuser::{
-    AccessFlags, BsdFileFlags, CopyFileRangeFlags, Errno, FileHandle, FileType, Filesystem, FopenFlags, Generation,
-    INodeNo, InitFlags, KernelConfig, LockOwner, OpenFlags, RenameFlags, ReplyAttr, ReplyCreate, ReplyData,
-    ReplyDirectory, ReplyEmpty, ReplyEntry, ReplyLseek, ReplyOpen, ReplyStatfs, ReplyWrite, ReplyXattr, Request,
-    TimeOrNow, WriteFlags,
+    AccessFlags, BsdFileFlags, CopyFileRangeFlags, Errno, FileHandle, Filesystem, FopenFlags, Generation, INodeNo,
+    InitFlags, KernelConfig, LockOwner, OpenFlags, RenameFlags, ReplyAttr, ReplyCreate, ReplyData, ReplyDirectory,
+    ReplyEmpty, ReplyEntry, ReplyLseek, ReplyOpen, ReplyStatfs, ReplyWrite, ReplyXattr, Request, TimeOrNow, WriteFlags,
 };
 use holdfast_policy::Operation;
 use std::ffi::OsStr;
@@ -36,14 +35,15 @@ const WRITE_BYTES_MAX: u32 = 1 << 20;
 pub(crate) struct Face {
     gate: Arc<Gate>,
     nodes: Nodes,
+    served: Arc<Served>,
     handles: Handles,
 }
 
 type Done<T> = Result<T, rustix::io::Errno>;
 
 impl Face {
-    pub(crate) fn new(gate: Arc<Gate>, nodes: Nodes) -> Self {
-        Self { gate, nodes, handles: Handles::default() }
+    pub(crate) fn new(gate: Arc<Gate>, nodes: Nodes, served: Arc<Served>) -> Self {
+        Self { gate, nodes, served, handles: Handles::default() }
     }
 
     /// Does what was asked for, as the account would. If that panics nobody knows what was decided, and the sandbox ends.
@@ -61,9 +61,6 @@ impl Face {
 
     fn entry(&self, request: &Request, reply: ReplyEntry, work: impl FnOnce(&Asked<'_>) -> Done<fuser::FileAttr>) {
         match self.answer(request, work) {
-            Ok(found) if found.kind == FileType::Directory => {
-                reply.entry_with_ttls(&NO_TIME, &self.gate.belief(), &found, Generation(0));
-            }
             Ok(found) => reply.entry(&NO_TIME, &found, Generation(0)),
             Err(errno) => reply.error(errno),
         }
@@ -99,7 +96,12 @@ impl Filesystem for Face {
     }
 
     fn lookup(&self, request: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
-        self.entry(request, reply, |asked| names::look_up(asked, &self.nodes, &*self.nodes.get(parent)?, name));
+        let look_up =
+            |asked: &Asked<'_>| names::look_up(asked, (&self.served, &self.nodes), &*self.nodes.get(parent)?, name);
+        match self.answer(request, look_up) {
+            Ok((found, belief)) => reply.entry_with_ttls(&NO_TIME, &belief, &found, Generation(0)),
+            Err(errno) => reply.error(errno),
+        }
     }
 
     fn forget(&self, _: &Request, number: INodeNo, times: u64) {

@@ -13,7 +13,7 @@ use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Threads that serve one folder. Each serves one call at a time; more than processors only help where the real file system is slow.
 pub const THREADS: usize = 4;
@@ -21,7 +21,7 @@ pub const THREADS: usize = 4;
 /// How long the kernel believes which folder a name leads to, where every folder may be looked up by every program.
 pub(crate) const BELIEVED: Duration = Duration::from_millis(100);
 /// After so long it does not: it counts in ticks, a hundredth of a second at most, and up to two more of them.
-const BELIEVED_NO_MORE: Duration = Duration::from_millis(125);
+pub(crate) const BELIEVED_NO_MORE: Duration = Duration::from_millis(125);
 
 /// Is called when a folder is not served any more, with the reason if it was not the end of the sandbox.
 pub type Ended = Box<dyn Fn(Option<&str>) + Send + Sync>;
@@ -54,14 +54,28 @@ impl fmt::Debug for Options {
 
 /// Decides about calls in folders of one sandbox.
 pub struct Gate {
-    pub(crate) judge: RwLock<Arc<dyn Judge>>,
+    judge: RwLock<Arc<dyn Judge>>,
     pub(crate) options: Options,
     pub(crate) counting: Counting,
-    /// The folders that are served.
-    folders: Mutex<Vec<PathBuf>>,
-    believed: AtomicBool,
+    served: Mutex<Vec<Arc<Served>>>,
     /// The root of the sandbox as the kernel writes it for us, without a slash at its end.
     pub(crate) top: OnceLock<Vec<u8>>,
+}
+
+/// A folder that is served.
+pub(crate) struct Served {
+    folder: PathBuf,
+    believed: AtomicBool,
+}
+
+impl Served {
+    /// How long the kernel may believe which folder a name leads to, of one that is at a path and was looked for since `begun`. What others have moved out of here is another's
+    /// to decide about.
+    pub(crate) fn belief(&self, path: &Path, begun: Instant) -> Duration {
+        let believed = self.believed.load(Ordering::SeqCst) && path.starts_with(&self.folder);
+        // Whoever decided may have been kept waiting since.
+        if believed { BELIEVED.saturating_sub(begun.elapsed()) } else { Duration::ZERO }
+    }
 }
 
 /// How often what happened.
@@ -86,8 +100,7 @@ impl Gate {
             judge: RwLock::new(judge),
             options,
             counting: Counting::default(),
-            folders: Mutex::default(),
-            believed: AtomicBool::new(false),
+            served: Mutex::default(),
             top: OnceLock::new(),
         })
     }
@@ -99,16 +112,17 @@ impl Gate {
     /// If the folder cannot be pinned, or the kernel does not say how it asks.
     pub fn serve(self: &Arc<Self>, folder: &Path, device: OwnedFd) -> io::Result<()> {
         raise_files();
-        let face = Face::new(self.clone(), Nodes::new(folder)?);
+        let served = Arc::new(Served { folder: folder.to_owned(), believed: AtomicBool::new(false) });
+        let face = Face::new(self.clone(), Nodes::new(folder)?, served.clone());
         let mut config = Config::default();
         config.n_threads = Some(THREADS);
         // Whom the kernel lets ask has been said when the file system was made.
         config.acl = SessionACL::All;
         let session = Session::from_fd(face, device, SessionACL::All, config)?;
         {
-            let mut folders = self.folders.lock();
-            folders.push(folder.to_owned());
-            self.weigh(&folders);
+            let mut all = self.served.lock();
+            self.weigh(&served);
+            all.push(served);
         }
         let (gate, folder): (_, PathBuf) = (self.clone(), folder.to_owned());
         std::thread::Builder::new().name("gate".into()).spawn(move || gate.run(session, &folder))?;
@@ -120,34 +134,26 @@ impl Gate {
         (self.options.on_end)(why.as_deref());
     }
 
-    /// Has another judge decide from the next question on, and returns when the kernel asks all of them. What is open stays open as it was opened.
+    /// Has another judge decide from the next question on, and returns when the kernel asks again where folders are. What is open stays open as it was opened.
     pub fn replace_judge(&self, judge: Arc<dyn Judge>) {
-        let folders = self.folders.lock();
-        let believed = self.believed.swap(false, Ordering::SeqCst);
+        let all = self.served.lock();
+        let believed: Vec<_> = all.iter().map(|served| served.believed.swap(false, Ordering::SeqCst)).collect();
         *self.judge.write() = judge;
-        if believed {
+        if believed.contains(&true) {
             std::thread::sleep(BELIEVED_NO_MORE);
         }
-        self.weigh(&folders);
+        all.iter().for_each(|served| self.weigh(served));
     }
 
-    /// Waits until the kernel asks again where folders are that it could be asked about no more.
-    pub(crate) fn outlast_belief(&self) {
-        if !self.belief().is_zero() {
-            std::thread::sleep(BELIEVED_NO_MORE);
-        }
+    /// Who decides now.
+    pub(crate) fn judge(&self) -> Arc<dyn Judge> {
+        self.judge.read().clone()
     }
 
     /// Finds out whether the kernel may believe which folder a name leads to: where nobody is refused to look it up, nor told of it.
-    fn weigh(&self, folders: &[PathBuf]) {
-        let judge = self.judge.read();
-        let believed = !self.options.audit_allowed && folders.iter().all(|folder| judge.finds_all(folder));
-        self.believed.store(believed, Ordering::SeqCst);
-    }
-
-    /// How long the kernel may believe that a name leads to a folder.
-    pub(crate) fn belief(&self) -> Duration {
-        if self.believed.load(Ordering::SeqCst) { BELIEVED } else { Duration::ZERO }
+    fn weigh(&self, served: &Served) {
+        let believed = !self.options.audit_allowed && self.judge().finds_all(&served.folder);
+        served.believed.store(believed, Ordering::SeqCst);
     }
 
     /// What has happened so far.

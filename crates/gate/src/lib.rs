@@ -15,14 +15,14 @@
 //!
 //! **Which file.** Every file that the kernel knows is pinned by a descriptor (`O_PATH`), found in its pinned folder by its last name alone and through no symbolic link:
 //! those the kernel follows itself, in the program's own view. What is asked about is the true path of what is pinned. So it does not matter what somebody does to
-//! names meanwhile, and nothing is reached that is not in the folder.
+//! names meanwhile, and nothing is reached that is not in the folder, but by folders that somebody outside has moved out while they were open or believed.
 //!
 //! **Which program.** The kernel says which thread asks, and it waits for the answer, so its number cannot become another's; `/proc/PID/exe` is its program. The first
 //! program, and the way to it, is not asked about before it is executed: whoever starts the sandbox chose it. Whose program cannot be found out is refused. Where no
 //! rule names programs and nothing is refused, nobody looks which one asks.
 //!
 //! **What is asked**, with the arguments that the policy's reference names:
-//! - `lookup`, of each name on the way inside of the folder and of what is not there; but while nobody is refused to look anything up there, and nobody is told of what is
+//! - `lookup`, of each name on the way inside of the folder and of what is not there; but while nobody is refused to look anything up in it, and nobody is told of what is
 //!   allowed, the kernel believes for a tenth of a second which folder a name leads to. What others do outside to a folder's name and permissions may be seen so much
 //!   later; what is done inside is waited for where the kernel would not know it;
 //! - the operation itself on the same path; `getattr` also of following a symbolic link, since reading it is the same request;
@@ -43,6 +43,8 @@
 //! Limits:
 //! - A name costs a descriptor while the kernel remembers it: up to the account's hard limit of open files, beyond which names are not found (`EMFILE`).
 //! - Of seeking (`lseek`) no file system is told, nor of the bytes of a mapping, nor of flags as the program wrote them.
+//! - What the kernel believes it believes from when the thread runs again that asked. One that is kept from running while the judge is replaced goes once through a folder that
+//!   it may not look up any more, as it could by one that it has open.
 //! - FIFOs and sockets are the sandbox's own: they have names in the folder, and nobody outside is at their other end. Locks hold among the sandbox's processes.
 //! - Two names of one file are two files to the kernel, whose numbers differ but for the first; who maps one does not see at once what is written through the other.
 //! - A file of another account shows the overflow account's number, or this account's if it may be written. Access control lists are not to be seen.

@@ -1,7 +1,7 @@
 //! Files that the kernel knows, each pinned by a descriptor, and their true paths.
 //!
 //! The kernel knows a file by a number. A file with two names has two, since rules speak of names; the first is the real one's where that is free, so that
-//! programs see the numbers they would see without a gate. A folder has one name (in each mount), so it is known by what it is alone.
+//! programs see the numbers they would see without a gate.
 
 use fuser::INodeNo;
 use parking_lot::{Mutex, MutexGuard};
@@ -15,6 +15,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
+use std::time::{Duration, Instant};
 
 /// Numbers of files whose own is taken begin here; no file system counts so far.
 const OTHERS: u64 = 1 << 63;
@@ -29,6 +30,10 @@ pub(crate) struct Node {
     pub(crate) fd: OwnedFd,
     pub(crate) number: u64,
     key: Key,
+    /// Of a folder, the path that it was found by last.
+    found_at: Mutex<PathBuf>,
+    /// Until when the kernel may believe where folders in it are.
+    believed: Mutex<Option<Instant>>,
 }
 
 #[derive(Debug, Default)]
@@ -45,8 +50,7 @@ impl State {
         numbers.filter_map(|number| self.nodes.get(number)).map(|(node, _)| node.clone()).collect()
     }
 
-    fn add(&mut self, fd: OwnedFd, found: &Statx) -> Arc<Node> {
-        let key = key_of(found);
+    fn add(&mut self, fd: OwnedFd, found: &Statx, path: &Path) -> Arc<Node> {
         let own = found.stx_ino;
         let free = own > INodeNo::ROOT.0 && own < OTHERS && !self.nodes.contains_key(&own);
         let number = if free {
@@ -55,9 +59,9 @@ impl State {
             self.next += 1;
             self.next
         };
-        let node = Arc::new(Node { fd, number, key });
+        let node = Node::new(fd, number, found, path);
         self.nodes.insert(number, (node.clone(), 1));
-        self.by_key.entry(key).or_default().push(number);
+        self.by_key.entry(node.key).or_default().push(number);
         node
     }
 }
@@ -100,12 +104,6 @@ fn key_of(statx: &Statx) -> Key {
     (statx.stx_mnt_id, statx.stx_dev_major, statx.stx_dev_minor, statx.stx_ino)
 }
 
-/// Whether what is seen in a mount has one name there.
-fn has_one_name(found: &Statx) -> bool {
-    let mount_is_known = StatxFlags::from_bits_retain(found.stx_mask).contains(StatxFlags::MNT_ID);
-    mount_is_known && FileType::from_raw_mode(found.stx_mode.into()) == FileType::Directory
-}
-
 /// Pins a name in a pinned folder, itself and not what a link leads to.
 pub(crate) fn pin(folder: &impl AsFd, name: &OsStr) -> Result<OwnedFd, Errno> {
     if name.as_bytes().contains(&b'/') || matches!(name.as_bytes(), b"" | b"." | b"..") {
@@ -130,6 +128,36 @@ pub(crate) fn path_of(fd: &impl AsFd) -> Result<PathBuf, Errno> {
 }
 
 impl Node {
+    fn new(fd: OwnedFd, number: u64, found: &Statx, path: &Path) -> Arc<Self> {
+        let is_folder = FileType::from_raw_mode(found.stx_mode.into()) == FileType::Directory;
+        let found_at = Mutex::new(if is_folder { path.to_owned() } else { PathBuf::new() });
+        Arc::new(Self { fd, number, key: key_of(found), found_at, believed: Mutex::default() })
+    }
+
+    /// Whether it is what was found at a path just now, if that has the same numbers. A folder has one name, so none need be asked where it is that was found there before;
+    /// but numbers alone do not say which folder it is, as some file systems give them to several.
+    fn is_at(&self, path: &Path) -> bool {
+        if *self.found_at.lock() == path {
+            return true;
+        }
+        let is_it = self.path().is_ok_and(|known| known == path);
+        let mut found_at = self.found_at.lock();
+        if is_it && !found_at.as_os_str().is_empty() {
+            path.clone_into(&mut found_at);
+        }
+        is_it
+    }
+
+    /// The kernel may believe until then where a folder in this one is.
+    pub(crate) fn note_belief(&self, until: Instant) {
+        *self.believed.lock() = Some(until);
+    }
+
+    /// How long the kernel may still believe where folders in it are.
+    pub(crate) fn belief_left(&self) -> Duration {
+        self.believed.lock().map_or(Duration::ZERO, |until| until.saturating_duration_since(Instant::now()))
+    }
+
     /// Where it is.
     pub(crate) fn path(&self) -> Result<PathBuf, Errno> {
         path_of(&self.fd)
@@ -150,11 +178,11 @@ impl Nodes {
             let why = format!("{} is reached by a symbolic link; name the folder itself", folder.display());
             return Err(io::Error::new(io::ErrorKind::InvalidInput, why));
         }
-        let key = key_of(&look(&fd)?);
-        let root = INodeNo::ROOT.0;
+        let found = look(&fd)?;
+        let root = Node::new(fd, INodeNo::ROOT.0, &found, folder);
         let mut state = State { next: OTHERS, ..State::default() };
-        state.nodes.insert(root, (Arc::new(Node { fd, number: root, key }), 1));
-        state.by_key.insert(key, vec![root]);
+        state.by_key.insert(root.key, vec![root.number]);
+        state.nodes.insert(root.number, (root, 1));
         Ok(Self { state: Mutex::new(state) })
     }
 
@@ -169,12 +197,10 @@ impl Nodes {
         let mut state = self.state.lock();
         loop {
             let known = state.known(key);
-            let of_that_name = |node: &&Arc<Node>| node.path().is_ok_and(|known| known == path);
+            // The kernel takes long to say where they are.
             let same = match &*known {
                 [] => None,
-                [only] if has_one_name(&found) => Some(only),
-                // The kernel takes long to say where they are.
-                _ => MutexGuard::unlocked(&mut state, || known.iter().find(of_that_name)),
+                _ => MutexGuard::unlocked(&mut state, || known.iter().find(|node| node.is_at(path))),
             };
             if let Some(node) = same {
                 if let Some((there, count)) = state.nodes.get_mut(&node.number)
@@ -183,8 +209,8 @@ impl Nodes {
                     *count += 1;
                     return Ok((node.clone(), found));
                 }
-            } else if state.known(key).len() == known.len() {
-                return Ok((state.add(fd, &found), found));
+            } else if state.known(key).iter().map(Arc::as_ptr).eq(known.iter().map(Arc::as_ptr)) {
+                return Ok((state.add(fd, &found, path), found));
             }
             // It was forgotten or entered meanwhile.
         }

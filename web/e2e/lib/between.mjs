@@ -15,6 +15,7 @@ export async function between(drive) {
   let answer = () => null;
   let sent = 0;
   let refused = 0;
+  let parts = 0;
 
   /** The bytes of a part, as far as there is room. */
   async function* counted(part) {
@@ -46,8 +47,13 @@ export async function between(drive) {
       response.on('error', () => outgoing.destroy());
     });
     call.on('error', () => outgoing.destroy());
-    outgoing.on('close', () => call.destroy());
-    (method === 'PATCH' ? pipeline(incoming, counted, call) : pipeline(incoming, call)).catch(() => call.destroy());
+    const isPart = method === 'PATCH';
+    parts += isPart;
+    outgoing.on('close', () => {
+      parts -= isPart;
+      call.destroy();
+    });
+    (isPart ? pipeline(incoming, counted, call) : pipeline(incoming, call)).catch(() => call.destroy());
   });
   const listen = () => new Promise((ready) => server.listen(port, '127.0.0.1', ready));
   const release = () => {
@@ -60,6 +66,8 @@ export async function between(drive) {
     url: `http://127.0.0.1:${port}`,
     /** Bytes of parts of uploads that went through. */
     get sent() { return sent; },
+    /** Parts of uploads that are under way. */
+    get parts() { return parts; },
     /** Requests that were answered here. */
     get refused() { return refused; },
     /** Lets so many bytes of parts of uploads through, and no more until `release`. */

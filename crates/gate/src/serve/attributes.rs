@@ -73,7 +73,7 @@ pub(crate) fn attributes(node: &Node, found: &Statx) -> FileAttr {
 }
 
 /// Whether this account may do something to what is no link.
-fn may(node: &Node, wanted: Access) -> Result<(), Errno> {
+pub(crate) fn may(node: &Node, wanted: Access) -> Result<(), Errno> {
     accessat(descriptors()?, DecInt::from_fd(&node.fd), wanted, AtFlags::empty())
 }
 
@@ -120,17 +120,11 @@ pub(crate) fn set(asked: &Asked<'_>, node: &Node, open: Option<&Open>, change: &
     }
     make(node, open, change)?;
     let found = look(&node.fd)?;
-    if owner || change.mode.is_some() {
-        closes(asked, node, &found);
+    if (owner || change.mode.is_some()) && may(node, Access::EXEC_OK).is_err() {
+        // Nothing in it can be reached any more, and the kernel is not to go on by where it believes the folders in it to be.
+        std::thread::sleep(node.belief_left());
     }
     Ok(attributes(node, &found))
-}
-
-/// A folder's permissions may have changed. If nothing in it can be reached any more, the kernel is not to go on by where it believes the folders in it to be.
-fn closes(asked: &Asked<'_>, node: &Node, found: &Statx) {
-    if kind_of(found.stx_mode.into()) == FileType::Directory && may(node, Access::EXEC_OK).is_err() {
-        asked.gate.outlast_belief();
-    }
 }
 
 fn make(node: &Node, open: Option<&Open>, change: &Change) -> Result<(), Errno> {
@@ -236,10 +230,7 @@ pub(crate) fn set_extended(
 ) -> Result<(), Errno> {
     asked.ask(Operation::Xattr, &node.path()?)?;
     let flags = XattrFlags::from_bits_truncate(flags.unsigned_abs());
-    rustix::fs::setxattr(magic(&node.fd), name, value, flags)?;
-    // It may be an access control list.
-    closes(asked, node, &look(&node.fd)?);
-    Ok(())
+    rustix::fs::setxattr(magic(&node.fd), name, value, flags)
 }
 
 pub(crate) fn remove_extended(asked: &Asked<'_>, node: &Node, name: &OsStr) -> Result<(), Errno> {
@@ -247,9 +238,7 @@ pub(crate) fn remove_extended(asked: &Asked<'_>, node: &Node, name: &OsStr) -> R
         return Err(Errno::NODATA);
     }
     asked.ask(Operation::Xattr, &node.path()?)?;
-    rustix::fs::removexattr(magic(&node.fd), name)?;
-    closes(asked, node, &look(&node.fd)?);
-    Ok(())
+    rustix::fs::removexattr(magic(&node.fd), name)
 }
 
 #[cfg(test)]

@@ -1,15 +1,16 @@
 //! Finding, making, moving and removing names. All is done in a pinned folder, with the last name alone.
 
 use crate::asked::Asked;
+use crate::gate::{BELIEVED_NO_MORE, Served};
 use crate::handle::Open;
 use crate::node::{Node, Nodes, descriptors, path_of, pin, reopen};
-use crate::serve::attributes::attributes;
+use crate::serve::attributes::{attributes, may};
 use crate::serve::files::Manner;
 use fuser::{FileAttr, FopenFlags, RenameFlags};
 use holdfast_policy::{Arguments, Operation};
 use rustix::fs::{
-    AtFlags, Dir, FileType, Mode, OFlags, RenameFlags as Renaming, linkat, mkdirat, mknodat, openat, renameat_with,
-    statat, symlinkat, unlinkat,
+    Access, AtFlags, Dir, FileType, Mode, OFlags, RenameFlags as Renaming, linkat, mkdirat, mknodat, openat,
+    renameat_with, statat, symlinkat, unlinkat,
 };
 use rustix::io::Errno;
 use rustix::path::DecInt;
@@ -18,6 +19,7 @@ use std::os::fd::AsFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 /// Files in a folder that is moved, all of which are asked about; and folders in folders, each an open descriptor meanwhile. Beyond, a move is refused.
 const MOVED_MAX: u32 = 100_000;
@@ -42,8 +44,14 @@ impl Bits {
     }
 }
 
-/// A file by its name.
-pub(crate) fn look_up(asked: &Asked<'_>, nodes: &Nodes, folder: &Node, name: &OsStr) -> Result<FileAttr, Errno> {
+/// A file by its name, and how long the kernel may believe that the name leads there.
+pub(crate) fn look_up(
+    asked: &Asked<'_>,
+    (served, nodes): (&Served, &Nodes),
+    folder: &Node,
+    name: &OsStr,
+) -> Result<(FileAttr, Duration), Errno> {
+    let begun = Instant::now();
     let pinned = pin(&folder.fd, name);
     // Of what is there, its own path: it may have been moved since its folder was found.
     let path = match &pinned {
@@ -52,7 +60,15 @@ pub(crate) fn look_up(asked: &Asked<'_>, nodes: &Nodes, folder: &Node, name: &Os
     };
     asked.ask(Operation::Lookup, &path)?;
     let (node, found) = nodes.enter(pinned?, &path)?;
-    Ok(attributes(&node, &found))
+    let told = attributes(&node, &found);
+    let belief = if told.kind == fuser::FileType::Directory { served.belief(&path, begun) } else { Duration::ZERO };
+    if belief.is_zero() {
+        return Ok((told, belief));
+    }
+    folder.note_belief(Instant::now() + BELIEVED_NO_MORE);
+    // Whoever closes the folder from now on waits for that; somebody may have closed it before.
+    let is_open = may(folder, Access::EXEC_OK).is_ok();
+    Ok((told, if is_open { belief } else { Duration::ZERO }))
 }
 
 /// What was made just now. It is asked about no more: who may make it is told that it is there.

@@ -46,7 +46,7 @@ pub(crate) fn shell(folder: &Path, script: &str) -> Sandbox {
 /// Python with a program, as [`holdfast_testkit::sandboxed::python`] has it, and with `D`, the folder.
 pub(crate) fn python(folder: &Path, program: &str) -> Sandbox {
     let program = format!("D = {}\n{program}", literal(folder));
-    let text = sandboxed::python("sys, mmap, struct, signal", &program);
+    let text = sandboxed::python("sys, mmap, struct, signal, time", &program);
     host(folder, ["/usr/bin/python3", "-S", "-E", "-c", &text])
 }
 

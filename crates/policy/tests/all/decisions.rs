@@ -164,7 +164,8 @@ fn what_is_said_of_all_is_so_for_each() {
             let judge = |program: &str, operation, path: &Path| {
                 policy.judge(&Request { program: Path::new(program), operation, path, arguments }).allowed
             };
-            let inside = dice.path().iter().skip(1).fold(folder.join("b"), |path, name| path.join(name));
+            let inside =
+                dice.path().iter().skip(1).fold(folder.join(dice.one(&["a", "b", "ab"])), |path, name| path.join(name));
             if finds_all {
                 found += 1;
                 assert!(judge(program, Operation::Lookup, &inside), "{seed}: {folder:?} {inside:?} {policy:#?}");
