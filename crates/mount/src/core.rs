@@ -2,6 +2,7 @@
 
 use crate::attributes::{attributes, now_ns, without_privileges};
 use crate::belief::Belief;
+use crate::early::Early;
 use crate::errno::{Answer, Told, errno, new_name, old_name};
 use crate::file::OpenFile;
 use crate::files::{Files, Handle};
@@ -27,6 +28,8 @@ const ROOT: u64 = 1;
 pub(crate) const HELD_MS: i64 = 15 * 60 * 1_000;
 /// Longest target of a link (`PATH_MAX` without its end).
 const TARGET_BYTES_MAX: usize = 4_095;
+/// Folders whose group is remembered; at this many all are forgotten.
+const INHERITED_MAX: usize = 256;
 
 /// What the requests of one mount share.
 pub(crate) struct Core {
@@ -34,6 +37,7 @@ pub(crate) struct Core {
     pub(crate) files: Files,
     pub(crate) folders: Folders,
     pub(crate) room: Room,
+    pub(crate) early: Arc<Early>,
     pub(crate) meter: Arc<Meter>,
     /// Attributes of what has none.
     pub(crate) usual: Posix,
@@ -83,8 +87,8 @@ pub(crate) struct Maker {
 struct Inherited {
     /// Of attributes, by this mount.
     changes: u64,
-    /// The folder, when it was asked for, and its group if it has set-group-id.
-    known: Option<(NodeId, Instant, Option<u32>)>,
+    /// When folders were asked for, and the groups of those that have set-group-id.
+    known: HashMap<NodeId, (Instant, Option<u32>)>,
 }
 
 impl Core {
@@ -100,6 +104,7 @@ impl Core {
             files: Files::new(),
             folders: Folders::default(),
             room,
+            early: Arc::default(),
             meter: Arc::new(Meter::new()),
             usual,
             inherited: Mutex::default(),
@@ -214,11 +219,10 @@ impl Core {
     async fn inherited(&self, folder: NodeId) -> Answer<Option<u32>> {
         let changes = {
             let inherited = self.inherited.lock();
-            if let Some((known, asked, group)) = inherited.known
-                && known == folder
+            if let Some((asked, group)) = inherited.known.get(&folder)
                 && asked.elapsed() < self.belief.short()
             {
-                return Ok(group);
+                return Ok(*group);
             }
             inherited.changes
         };
@@ -227,7 +231,10 @@ impl Core {
         let group = (above.mode & 0o2000 != 0).then_some(above.gid);
         let mut inherited = self.inherited.lock();
         if inherited.changes == changes {
-            inherited.known = Some((folder, asked, group));
+            if inherited.known.len() >= INHERITED_MAX {
+                inherited.known.clear();
+            }
+            inherited.known.insert(folder, (asked, group));
         }
         Ok(group)
     }
@@ -236,7 +243,7 @@ impl Core {
     fn forget_inherited(&self) {
         let mut inherited = self.inherited.lock();
         inherited.changes += 1;
-        inherited.known = None;
+        inherited.known.clear();
     }
 
     pub(crate) async fn make_link(&self, parent: INodeNo, name: &OsStr, maker: Maker, target: &[u8]) -> Answer<Entry> {

@@ -312,13 +312,21 @@ impl Filesystem for Face {
         let written = self.now(self.op(Kind::Write, request, ino, None), async {
             let file = self.core.handle(fh.0)?.file;
             let at = file.write(&self.core, at, data, clear).await.map_err(|error| too_large(&error))?;
-            Ok((at != offset).then(|| file.is_misplaced(&self.core)))
+            let misplaced = (at != offset).then(|| file.is_misplaced(&self.core));
+            Ok((file, misplaced))
         });
         // One request is of a few MiB at most.
         let length = u32::try_from(data.len()).unwrap_or(u32::MAX);
         match written {
-            Ok(None) => reply.written(length),
-            Ok(Some(forgotten)) => {
+            Ok((file, None)) => {
+                let early = if offset == 0 { file.seal_early(&self.core) } else { None };
+                reply.written(length);
+                // The program goes on meanwhile.
+                if let Some(early) = early {
+                    early.seal(&self.core);
+                }
+            }
+            Ok((_, Some(forgotten))) => {
                 // An answer about attributes that is on its way when the kernel forgets is lost on it, and whoever reads what was just written
                 // would not find it. What is written past the cache holds none of its pages, and is of an owner.
                 if owner.is_none() {

@@ -4,6 +4,7 @@ use crate::ahead::Sealing;
 use crate::attributes::now_ns;
 use crate::body::{PIECE_BYTES, append, of_base, read_base};
 use crate::core::Core;
+use crate::early::{Slot, Turn};
 use crate::meter::waits_for;
 use crate::overlay::{Overlay, Part};
 use crate::under_way::Wait;
@@ -27,6 +28,8 @@ pub(crate) struct OpenFile {
     state: tokio::sync::Mutex<State>,
     /// Held while the kernel is told to forget what it has of it.
     pub(crate) forgetting: tokio::sync::Mutex<()>,
+    /// What was sealed before it is closed.
+    early: Slot,
 }
 
 /// What a look at the file shows, which never waits for its content.
@@ -69,6 +72,7 @@ impl OpenFile {
             writers: AtomicUsize::new(0),
             state: tokio::sync::Mutex::new(State::over(entry.node.size, core, false)),
             forgetting: tokio::sync::Mutex::default(),
+            early: Slot::default(),
             shown: Mutex::new(Shown {
                 entry,
                 unnamed: false,
@@ -213,6 +217,12 @@ impl OpenFile {
         state.seal_behind(core, offset, offset + data.len() as u64).await;
         self.show_change(core, &state, clear);
         Ok(offset)
+    }
+
+    /// Begins to seal what it is now, if that is small.
+    pub(crate) fn seal_early(&self, core: &Core) -> Option<Turn<'_, impl AsRef<[u8]> + use<>>> {
+        let state = self.state.try_lock().ok()?;
+        self.early.begin(core, || Some((state.overlay.change()?, state.overlay.whole()?)))
     }
 
     /// Fetches what the pages of a write lack.

@@ -29,6 +29,7 @@ mod body;
 mod care;
 pub mod control;
 mod core;
+mod early;
 mod errno;
 mod extents;
 mod face;

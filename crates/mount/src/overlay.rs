@@ -18,11 +18,14 @@ use holdfast_drive::{LeftOut, SealedAhead};
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 const PAGE: u64 = PAGE_BYTES as u64;
 const BLOCK: u64 = BLOCK_BYTES as u64;
 const PAGES_PER_BLOCK: u64 = BLOCK / PAGE;
+
+/// Changes of all files so far: no two have one number.
+static CHANGES: AtomicU64 = AtomicU64::new(0);
 
 /// Memory and disk for pages, shared by all files of a mount.
 #[derive(Clone)]
@@ -123,14 +126,15 @@ pub(crate) struct Overlay<S = SealedAhead> {
     sealed_blocks: u64,
     /// Blocks that were begun to be sealed so far.
     begun: u64,
-    changed: bool,
+    /// The number of the last change; none if there is nothing to be saved.
+    change: Option<u64>,
 }
 
 impl<S: Clone> Overlay<S> {
     /// Over a content of so many bytes.
     pub(crate) fn new(size: u64, room: Room) -> Self {
         let (pages, ahead) = (BTreeMap::new(), BTreeMap::new());
-        Self { room, size, base_bytes: size, pages, ahead, sealed_blocks: 0, begun: 0, changed: false }
+        Self { room, size, base_bytes: size, pages, ahead, sealed_blocks: 0, begun: 0, change: None }
     }
 
     /// Bytes of the file.
@@ -145,7 +149,24 @@ impl<S: Clone> Overlay<S> {
 
     /// Whether there is anything to be saved.
     pub(crate) const fn is_changed(&self) -> bool {
-        self.changed
+        self.change.is_some()
+    }
+
+    /// The number of the last change of what is in it: with the same number, it is the same.
+    pub(crate) const fn change(&self) -> Option<u64> {
+        self.change
+    }
+
+    fn changes(&mut self) {
+        self.change = Some(CHANGES.fetch_add(1, Ordering::Relaxed));
+    }
+
+    /// All of it, if that is one page in memory.
+    pub(crate) fn whole(&self) -> Option<impl AsRef<[u8]> + use<S>> {
+        match self.pages.get(&0) {
+            Some(Page::Memory(memory)) if memory.bytes.len() as u64 == self.size => Some(Shared(memory.clone())),
+            _ => None,
+        }
     }
 
     /// Pages that have to be filled before bytes `offset..offset + length` are written, each with the range of the old content that it
@@ -195,7 +216,7 @@ impl<S: Clone> Overlay<S> {
             left = later;
         }
         self.size = self.size.max(at);
-        self.changed = true;
+        self.changes();
         self.make_room(at.saturating_sub(1) / PAGE)
     }
 
@@ -252,7 +273,7 @@ impl<S: Clone> Overlay<S> {
             self.base_bytes = self.base_bytes.min(size);
         }
         self.size = size;
-        self.changed = true;
+        self.changes();
         Ok(())
     }
 

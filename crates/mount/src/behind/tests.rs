@@ -53,7 +53,7 @@ impl Rig {
     }
 
     /// A mount's tree, whose journal is where the one before had its own.
-    async fn behind(&self) -> Behind {
+    pub(crate) async fn behind(&self) -> Behind {
         let inner = self.engine.tree(self.ana.clone(), "ana").await.expect("a tree");
         let folder = self.folder.path().join("mount");
         for _ in 0..100 {
@@ -106,7 +106,7 @@ pub(crate) async fn save(tree: &dyn Tree, file: &Entry, content: &[u8]) -> Resul
     tree.save(save, body(content)).await
 }
 
-async fn read(tree: &dyn Tree, entry: &Entry) -> Result<Vec<u8>> {
+pub(crate) async fn read(tree: &dyn Tree, entry: &Entry) -> Result<Vec<u8>> {
     let Some(content) = entry.node.content else { return Ok(Vec::new()) };
     tree.open(content).await?.read(ByteRange::whole(entry.node.size)).await
 }

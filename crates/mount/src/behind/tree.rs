@@ -12,8 +12,8 @@ use holdfast_base::{ByteRange, ContentId, Error, ErrorKind, NodeId, NodeName, Re
 use holdfast_drive::engine::small::{Sealed, SealedBlock};
 use holdfast_drive::posix_locks::Locking;
 use holdfast_drive::{
-    Change, Condition, Durable, Entry, NewAttributes, NewName, NewNode, OpenContent, Pinning, Posix, Rename, Renamed,
-    Room, Save, SaveBody, SealedAhead, Shows, Tree, Unlink, Unsynced, XattrRule,
+    Change, Condition, Durable, Entry, NewAttributes, NewContent, NewName, NewNode, OpenContent, Pinning, Posix,
+    Rename, Renamed, Room, Save, SaveBody, SealedAhead, Shows, Tree, Unlink, Unsynced, XattrRule,
 };
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
@@ -108,6 +108,17 @@ impl Tree for Behind {
 
     async fn seal_ahead(&self, block: Vec<Bytes>) -> Result<Option<SealedAhead>> {
         self.shared.inner.seal_ahead(block).await
+    }
+
+    fn seal_whole(&self, plain: &[u8]) -> Option<NewContent> {
+        self.shared.inner.seal_small(plain).ok()?.small()
+    }
+
+    async fn save_whole(&self, save: &Save, sealed: NewContent) -> Result<Option<Entry>> {
+        if save.durable == Durable::Now || self.shared.may_be_locked(save.node).await? {
+            return Ok(None);
+        }
+        self.answer_save(save, Content::Small(sealed)).await
     }
 
     async fn save(&self, save: Save, body: SaveBody) -> Result<Entry> {

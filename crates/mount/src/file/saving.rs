@@ -97,12 +97,20 @@ impl OpenFile {
             core.tree.save(save(part), next_body(core, &state.overlay, base.clone(), part))
         };
         let left_out = core.tree.leaves_out();
-        let saved = match waits_for(Wait::Saved, saving()).await {
-            // A server that is older than this one: it takes the whole.
-            Err(error) if error.kind() == ErrorKind::Unsupported && left_out && !core.tree.leaves_out() => {
-                waits_for(Wait::Saved, saving()).await
-            }
-            saved => saved,
+        let early = state.overlay.change().and_then(|change| self.early.take(change));
+        let at_once = match early {
+            Some(content) if part == ByteRange::whole(size) => core.tree.save_whole(&save(part), content).await,
+            _ => Ok(None),
+        };
+        let saved = match at_once.transpose() {
+            Some(saved) => saved,
+            None => match waits_for(Wait::Saved, saving()).await {
+                // A server that is older than this one: it takes the whole.
+                Err(error) if error.kind() == ErrorKind::Unsupported && left_out && !core.tree.leaves_out() => {
+                    waits_for(Wait::Saved, saving()).await
+                }
+                saved => saved,
+            },
         };
         let outcome = match saved {
             Ok(entry) => {

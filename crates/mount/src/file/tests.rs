@@ -1,20 +1,153 @@
 //! Files that are open while others change them, over a real engine.
 
 use super::OpenFile;
-use crate::behind::tests::{Rig, bytes, look, make, save};
-use crate::core::Core;
+use crate::behind::tests::{Rig, bytes, look, make, read, save};
+use crate::core::{Core, Maker};
+use crate::early::{IN_VAIN_MAX, TRIED_EVERY, WAITING_MAX};
 use crate::known::Found;
 use crate::meter::Kind;
 use crate::overlay::Room;
 use holdfast_base::{ByteRange, ContentId};
 use holdfast_drive::scratch::Scratch;
-use holdfast_drive::{Durable, Posix};
+use holdfast_drive::{Durable, Entry, NodeKind, Posix, Special, Tree};
 use std::sync::Arc;
 use std::time::Duration;
 
 async fn core(rig: &Rig) -> Core {
+    core_of(rig, rig.tree().await)
+}
+
+fn core_of(rig: &Rig, tree: Arc<dyn Tree>) -> Core {
     let room = Room::new(1 << 20, Scratch::new(rig.folder.path().to_owned(), 1 << 30));
-    Core::new(rig.tree().await, Posix { mode: 0o644, ..Posix::default() }, room, (Duration::from_secs(1), false))
+    Core::new(tree, Posix { mode: 0o644, ..Posix::default() }, room, (Duration::from_secs(1), false))
+}
+
+/// A new file that was opened and written from its beginning.
+async fn written(core: &Core, name: &str, content: &[u8]) -> OpenFile {
+    let file = OpenFile::new(core, make(&*core.tree, name).await);
+    file.write(core, Some(0), content, false).await.expect("written");
+    file
+}
+
+fn seals_early(core: &Core, file: &OpenFile) -> bool {
+    file.seal_early(core).map(|turn| turn.seal(core)).is_some()
+}
+
+/// What everybody finds under a name.
+async fn found(core: &Core, name: &str) -> Vec<u8> {
+    read(&*core.tree, &look(&*core.tree, name).await).await.expect("read")
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_sealed_before_a_close_is_saved_unless_the_file_became_another() {
+    let rig = Rig::new().await;
+    let core = core_of(&rig, Arc::new(rig.behind().await));
+    let (text, more) = (bytes(1, 3_000), bytes(2, 500));
+    // Written to again, cut off, made longer, and saved and written anew: what was sealed is not what is saved.
+    let file = written(&core, "written", &text).await;
+    assert!(seals_early(&core, &file));
+    file.write(&core, Some(100), &more, false).await.expect("written");
+    file.save(&core, Durable::Soon).await.expect("saved");
+    assert_eq!(found(&core, "written").await, [&text[..100], &more, &text[600..]].concat());
+    assert_eq!(core.early.in_vain(), 1);
+    for size in [1_000, 5_000] {
+        let name = format!("of {size}");
+        let file = written(&core, &name, &text).await;
+        assert!(seals_early(&core, &file));
+        file.truncate(&core, size as u64, false).await.expect("cut");
+        file.save(&core, Durable::Soon).await.expect("saved");
+        let mut expected = text.clone();
+        expected.resize(size, 0);
+        assert_eq!(found(&core, &name).await, expected);
+    }
+    assert_eq!(core.early.in_vain(), 3);
+    // As it was sealed, it is saved: what is in the drive is the very content, and the next try begins from nothing.
+    let file = written(&core, "kept", &text).await;
+    assert!(seals_early(&core, &file));
+    file.save(&core, Durable::Soon).await.expect("saved");
+    assert_eq!(found(&core, "kept").await, text);
+    assert_eq!(core.early.in_vain(), 0, "it was used");
+    file.write(&core, Some(0), &more, false).await.expect("written");
+    file.save(&core, Durable::Soon).await.expect("saved");
+    assert_eq!(found(&core, "kept").await, [&more, &text[500..]].concat(), "and not a second time");
+    // A sync is past all journals, and what does not shrink to a row of the catalogue is a block.
+    let file = written(&core, "synced", &text).await;
+    assert!(seals_early(&core, &file));
+    file.save(&core, Durable::Now).await.expect("saved");
+    assert_eq!(found(&core, "synced").await, text);
+    let large = bytes(3, 60_000);
+    let file = written(&core, "large", &large).await;
+    seals_early(&core, &file);
+    file.save(&core, Durable::Soon).await.expect("saved");
+    assert_eq!(found(&core, "large").await, large);
+    let file = written(&core, "long", &bytes(4, 200_000)).await;
+    assert!(file.seal_early(&core).is_none(), "it is no page");
+    file.save(&core, Durable::Soon).await.expect("saved");
+    assert_eq!(found(&core, "long").await, bytes(4, 200_000));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_others_made_of_a_file_that_was_sealed_before_its_close_is_kept_beside_it() {
+    let rig = Rig::new().await;
+    let core = core_of(&rig, Arc::new(rig.behind().await));
+    let made = make(&*core.tree, "file").await;
+    core.tree.hand_over().await.expect("handed over");
+    let file = OpenFile::new(&core, made.clone());
+    file.write(&core, Some(0), b"ours", false).await.expect("written");
+    assert!(seals_early(&core, &file));
+    let theirs: Entry = save(&*rig.tree().await, &look(&*core.tree, "file").await, b"theirs").await.expect("saved");
+    assert_ne!(theirs.node.content, made.node.content);
+    assert!(file.save(&core, Durable::Soon).await.is_err(), "who wrote is told");
+    assert_eq!((found(&core, "file").await, found(&core, "file (2)").await), (b"theirs".to_vec(), b"ours".to_vec()));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn few_files_are_sealed_before_they_are_closed_and_none_where_that_is_in_vain() {
+    let rig = Rig::new().await;
+    let core = core_of(&rig, Arc::new(rig.behind().await));
+    let mut open = Vec::new();
+    for number in 0..WAITING_MAX + 2 {
+        open.push(written(&core, &format!("open {number}"), b"open").await);
+    }
+    let sealed = open.iter().filter(|file| seals_early(&core, file)).count();
+    assert_eq!((sealed, core.early.in_vain()), (WAITING_MAX, 0));
+    for file in &open {
+        file.save(&core, Durable::Soon).await.expect("saved");
+    }
+    // Nobody closes these as they were sealed.
+    let file = written(&core, "log", b"line").await;
+    let mut tried = Vec::new();
+    for line in 0..IN_VAIN_MAX + 3 * TRIED_EVERY {
+        if seals_early(&core, &file) {
+            tried.push(line);
+        }
+        file.write(&core, None, b"line", false).await.expect("written");
+        file.save(&core, Durable::Soon).await.expect("saved");
+        file.write(&core, Some(0), b"Line", false).await.expect("written");
+    }
+    assert!(tried.iter().copied().take(IN_VAIN_MAX).eq(0..IN_VAIN_MAX), "{tried:?}");
+    assert!((2..=4).contains(&(tried.len() - IN_VAIN_MAX)), "{tried:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_made_in_turn_in_folders_has_the_group_of_each_that_hands_one_on() {
+    let rig = Rig::new().await;
+    let core = core(&rig).await;
+    let maker = |gid, mode| Maker { uid: 1, gid, mode, rdev: 0 };
+    let what = |kind| (kind, Special::None, bytes::Bytes::new());
+    let root = fuser::INodeNo(1);
+    let mut folders = Vec::new();
+    for (name, gid, mode) in [("theirs", 7, 0o2775), ("own", 8, 0o755), ("others", 9, 0o2775)] {
+        let made = core.make(root, name.as_ref(), maker(gid, mode), what(NodeKind::Folder)).await.expect("made");
+        folders.push((core.ino(made.node.id), if mode & 0o2000 == 0 { 5 } else { gid }));
+    }
+    for round in 0..3 {
+        for (folder, group) in &folders {
+            let name = format!("file {round}");
+            let made = core.make(*folder, name.as_ref(), maker(5, 0o644), what(NodeKind::File)).await.expect("made");
+            assert_eq!(made.posix.expect("has attributes").gid, *group);
+        }
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
