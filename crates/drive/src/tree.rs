@@ -54,11 +54,11 @@ pub trait Tree: Send + Sync + 'static {
     async fn save(&self, save: Save, body: SaveBody) -> Result<Entry>;
     /// Seals content that will be all of a file, if a save of it can be answered before anything is written; with what it gives,
     /// [`Self::save_whole`] saves it. Waits for nobody.
-    fn seal_whole(&self, _plain: &[u8]) -> Option<NewContent> {
+    fn seal_whole(&self, _plain: &[u8]) -> Option<Sealed> {
         None
     }
     /// Saves a whole file whose content is sealed; none, and nothing is done, if that must go the way of [`Self::save`].
-    async fn save_whole(&self, _save: &Save, _sealed: NewContent) -> Result<Option<Entry>> {
+    async fn save_whole(&self, _save: &Save, _sealed: Sealed) -> Result<Option<Entry>> {
         Ok(None)
     }
     /// Whether content is sealed in this process: then blocks may be sealed before the save that names them.

@@ -7,6 +7,7 @@ use crate::errno::{Answer, Told, errno, new_name, old_name};
 use crate::file::OpenFile;
 use crate::files::{Files, Handle};
 use crate::folder::Folders;
+use crate::inherited::Inherited;
 use crate::known::{Found, Known};
 use crate::locks::Locks;
 use crate::meter::Meter;
@@ -20,7 +21,7 @@ use std::collections::HashMap;
 use std::ffi::OsStr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// What the root is called, whatever its number.
 const ROOT: u64 = 1;
@@ -28,8 +29,6 @@ const ROOT: u64 = 1;
 pub(crate) const HELD_MS: i64 = 15 * 60 * 1_000;
 /// Longest target of a link (`PATH_MAX` without its end).
 const TARGET_BYTES_MAX: usize = 4_095;
-/// Folders whose group is remembered; at this many all are forgotten.
-const INHERITED_MAX: usize = 256;
 
 /// What the requests of one mount share.
 pub(crate) struct Core {
@@ -42,7 +41,7 @@ pub(crate) struct Core {
     /// Attributes of what has none.
     pub(crate) usual: Posix,
     root: NodeId,
-    inherited: Mutex<Inherited>,
+    inherited: Inherited,
     unsettled: AtomicBool,
     settling: tokio::sync::Mutex<()>,
     /// Which contents have holes, of those that are large enough.
@@ -82,15 +81,6 @@ pub(crate) struct Maker {
     pub(crate) rdev: u32,
 }
 
-/// What members of the folder have of it in which something was made last: most files are made beside others.
-#[derive(Default)]
-struct Inherited {
-    /// Of attributes, by this mount.
-    changes: u64,
-    /// When folders were asked for, and the groups of those that have set-group-id.
-    known: HashMap<NodeId, (Instant, Option<u32>)>,
-}
-
 impl Core {
     /// With names and attributes that the kernel believes for so long, or longer if somebody [keeps](Belief::keep) what it believes.
     pub(crate) fn new(tree: Arc<dyn Tree>, usual: Posix, room: Room, (believed, is_kept): (Duration, bool)) -> Self {
@@ -107,7 +97,7 @@ impl Core {
             early: Arc::default(),
             meter: Arc::new(Meter::new()),
             usual,
-            inherited: Mutex::default(),
+            inherited: Inherited::default(),
             unsettled: AtomicBool::new(false),
             settling: tokio::sync::Mutex::default(),
             sparse: Mutex::default(),
@@ -205,7 +195,7 @@ impl Core {
         (kind, special, content): (NodeKind, Special, Bytes),
     ) -> Answer<Entry> {
         let (parent, name) = (self.node(parent), new_name(name)?);
-        let group = self.inherited(parent).await?;
+        let group = self.inherited.group(self, parent).await?;
         let gid = group.unwrap_or(maker.gid);
         let mode = maker.mode & 0o7777 | if group.is_some() && kind == NodeKind::Folder { 0o2000 } else { 0 };
         let posix = Posix { special, mode, uid: maker.uid, gid, rdev: maker.rdev, ..Posix::default() };
@@ -213,37 +203,6 @@ impl Core {
         let created = self.tree.create(new, content, Durable::Soon).await;
         self.unsettled(Durable::Soon);
         created.map_err(|error| if error.kind() == ErrorKind::WrongKind { Errno::ENOTDIR } else { errno(&error) })
-    }
-
-    /// The group of a folder that hands it on.
-    async fn inherited(&self, folder: NodeId) -> Answer<Option<u32>> {
-        let changes = {
-            let inherited = self.inherited.lock();
-            if let Some((asked, group)) = inherited.known.get(&folder)
-                && asked.elapsed() < self.belief.short()
-            {
-                return Ok(*group);
-            }
-            inherited.changes
-        };
-        let asked = Instant::now();
-        let above = self.entry(folder).await?.attributes(&self.usual);
-        let group = (above.mode & 0o2000 != 0).then_some(above.gid);
-        let mut inherited = self.inherited.lock();
-        if inherited.changes == changes {
-            if inherited.known.len() >= INHERITED_MAX {
-                inherited.known.clear();
-            }
-            inherited.known.insert(folder, (asked, group));
-        }
-        Ok(group)
-    }
-
-    /// Attributes of something are about to change, or just did.
-    fn forget_inherited(&self) {
-        let mut inherited = self.inherited.lock();
-        inherited.changes += 1;
-        inherited.known.clear();
     }
 
     pub(crate) async fn make_link(&self, parent: INodeNo, name: &OsStr, maker: Maker, target: &[u8]) -> Answer<Entry> {
@@ -404,9 +363,9 @@ impl Core {
     }
 
     pub(crate) async fn set_attributes_now(&self, node: NodeId, change: NewAttributes) -> Result<Entry> {
-        self.forget_inherited();
+        self.inherited.forget();
         let done = self.tree.set_attributes(node, change, self.usual).await;
-        self.forget_inherited();
+        self.inherited.forget();
         self.unsettled(Durable::Soon);
         done
     }

@@ -1,11 +1,14 @@
 //! A small file is sealed while the program that wrote it is on its way to close it.
 //!
 //! The program is answered that it has written, and the thread that told it so seals what the file has then. Until the close comes in on another thread,
-//! that is done, or nearly so, and the close has less to do: most small files are written in one piece. What is written to again was sealed in vain;
-//! after [`IN_VAIN_MAX`] of these, one of [`TRIED_EVERY`] files is tried, until one is closed as it was sealed.
+//! that is done, or nearly so, and the close has less to do: most small files are written in one piece. What is written to again was sealed in vain, and so
+//! was what must be saved another way (a sync, a file that may be locked); after [`IN_VAIN_MAX`] of these, one of [`TRIED_EVERY`] files is tried, until one is
+//! saved as it was sealed.
 
 use crate::core::Core;
-use holdfast_drive::NewContent;
+use holdfast_base::Result;
+use holdfast_drive::engine::small::Sealed;
+use holdfast_drive::{Entry, Save};
 use parking_lot::{Mutex, MutexGuard};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -32,7 +35,7 @@ impl Early {
         }
         let one_more = |waiting| (waiting < WAITING_MAX).then_some(waiting + 1);
         self.waiting.fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_more).ok()?;
-        Some(Place { early: self.clone(), used: false })
+        Some(Place { early: self.clone(), is_sealed: false, is_used: false })
     }
 }
 
@@ -46,55 +49,63 @@ impl Early {
 
 struct Place {
     early: Arc<Early>,
-    used: bool,
+    is_sealed: bool,
+    is_used: bool,
 }
 
 impl Drop for Place {
     fn drop(&mut self) {
         self.early.waiting.fetch_sub(1, Ordering::Relaxed);
-        if !self.used {
-            self.early.in_vain.fetch_add(1, Ordering::Relaxed);
+        if self.is_used {
+            self.early.in_vain.store(0, Ordering::Relaxed);
+            return;
+        }
+        self.early.in_vain.fetch_add(1, Ordering::Relaxed);
+        if self.is_sealed {
             metrics::counter!("holdfast_mount_sealed_in_vain_total").increment(1);
         }
     }
 }
 
-struct Sealed {
+/// What a file was sealed as.
+pub(crate) struct Whole {
     /// Which change of the file's content is its last ([`crate::overlay::Overlay::change`]).
     change: u64,
-    content: NewContent,
+    sealed: Sealed,
     place: Place,
+}
+
+impl Whole {
+    /// Saves it; none, and nothing is done, if that must go the usual way.
+    pub(crate) async fn save(self, core: &Core, save: &Save) -> Result<Option<Entry>> {
+        let Self { sealed, mut place, .. } = self;
+        let saved = core.tree.save_whole(save, sealed).await;
+        place.is_used = matches!(saved, Ok(Some(_)));
+        saved
+    }
 }
 
 /// What one file has sealed.
 #[derive(Default)]
-pub(crate) struct Slot(Mutex<Option<Sealed>>);
+pub(crate) struct Slot(Mutex<Option<Whole>>);
 
 impl Slot {
-    /// Begins, with what the file is now: whoever [takes](Self::take) waits from then on. `plain` is asked for the last change and the whole content.
-    pub(crate) fn begin<P: AsRef<[u8]>>(
-        &self,
-        core: &Core,
-        plain: impl FnOnce() -> Option<(u64, P)>,
-    ) -> Option<Turn<'_, P>> {
-        let (change, plain) = plain()?;
+    /// Begins, with the last change of what the file is now, and all of it: whoever [takes](Self::take) it waits from then on.
+    pub(crate) fn begin<P: AsRef<[u8]>>(&self, core: &Core, (change, plain): (u64, P)) -> Option<Turn<'_, P>> {
         // Where one is being sealed, two programs write to the file.
         let slot = self.0.try_lock()?;
         Some(Turn { slot, change, plain, place: core.early.place()? })
     }
 
     /// What was sealed, if the content is still what that change made it. Waits while it is being sealed, which takes less than to begin again.
-    pub(crate) fn take(&self, change: u64) -> Option<NewContent> {
-        let mut sealed = self.0.lock().take().filter(|sealed| sealed.change == change)?;
-        sealed.place.used = true;
-        sealed.place.early.in_vain.store(0, Ordering::Relaxed);
-        Some(sealed.content)
+    pub(crate) fn take(&self, change: u64) -> Option<Whole> {
+        self.0.lock().take().filter(|whole| whole.change == change)
     }
 }
 
 /// It is about to be sealed.
 pub(crate) struct Turn<'s, P> {
-    slot: MutexGuard<'s, Option<Sealed>>,
+    slot: MutexGuard<'s, Option<Whole>>,
     change: u64,
     plain: P,
     place: Place,
@@ -103,8 +114,9 @@ pub(crate) struct Turn<'s, P> {
 impl<P: AsRef<[u8]>> Turn<'_, P> {
     /// Seals. What goes wrong is told by the save, which does it again.
     pub(crate) fn seal(mut self, core: &Core) {
-        let Some(content) = core.tree.seal_whole(self.plain.as_ref()) else { return };
+        let Some(sealed) = core.tree.seal_whole(self.plain.as_ref()) else { return };
         metrics::counter!("holdfast_mount_sealed_ahead_total").increment(1);
-        *self.slot = Some(Sealed { change: self.change, content, place: self.place });
+        self.place.is_sealed = true;
+        *self.slot = Some(Whole { change: self.change, sealed, place: self.place });
     }
 }

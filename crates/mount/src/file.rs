@@ -222,7 +222,7 @@ impl OpenFile {
     /// Begins to seal what it is now, if that is small.
     pub(crate) fn seal_early(&self, core: &Core) -> Option<Turn<'_, impl AsRef<[u8]> + use<>>> {
         let state = self.state.try_lock().ok()?;
-        self.early.begin(core, || Some((state.overlay.change()?, state.overlay.whole()?)))
+        self.early.begin(core, (state.overlay.change()?, state.overlay.whole()?))
     }
 
     /// Fetches what the pages of a write lack.

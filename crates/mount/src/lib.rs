@@ -39,6 +39,7 @@ mod folder;
 mod follow;
 #[doc(hidden)]
 pub mod fuzzed;
+mod inherited;
 mod known;
 mod locks;
 mod meter;

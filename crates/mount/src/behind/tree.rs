@@ -12,8 +12,8 @@ use holdfast_base::{ByteRange, ContentId, Error, ErrorKind, NodeId, NodeName, Re
 use holdfast_drive::engine::small::{Sealed, SealedBlock};
 use holdfast_drive::posix_locks::Locking;
 use holdfast_drive::{
-    Change, Condition, Durable, Entry, NewAttributes, NewContent, NewName, NewNode, OpenContent, Pinning, Posix,
-    Rename, Renamed, Room, Save, SaveBody, SealedAhead, Shows, Tree, Unlink, Unsynced, XattrRule,
+    Change, Condition, Durable, Entry, NewAttributes, NewName, NewNode, OpenContent, Pinning, Posix, Prepared, Rename,
+    Renamed, Room, Save, SaveBody, SealedAhead, Shows, Tree, Unlink, Unsynced, XattrRule,
 };
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
@@ -110,15 +110,20 @@ impl Tree for Behind {
         self.shared.inner.seal_ahead(block).await
     }
 
-    fn seal_whole(&self, plain: &[u8]) -> Option<NewContent> {
-        self.shared.inner.seal_small(plain).ok()?.small()
+    fn seal_whole(&self, plain: &[u8]) -> Option<Sealed> {
+        let sealed = self.shared.inner.seal_small(plain).ok()?;
+        (!matches!(sealed, Sealed::Large(None))).then_some(sealed)
     }
 
-    async fn save_whole(&self, save: &Save, sealed: NewContent) -> Result<Option<Entry>> {
+    async fn save_whole(&self, save: &Save, sealed: Sealed) -> Result<Option<Entry>> {
         if save.durable == Durable::Now || self.shared.may_be_locked(save.node).await? {
             return Ok(None);
         }
-        self.answer_save(save, Content::Small(sealed)).await
+        match sealed {
+            Sealed::Small(sealed) => self.answer_save(save, Content::Small(sealed)).await,
+            Sealed::Large(Some(block)) => self.save_block(save, block).await,
+            Sealed::Large(None) => Ok(None),
+        }
     }
 
     async fn save(&self, save: Save, body: SaveBody) -> Result<Entry> {
@@ -127,7 +132,7 @@ impl Tree for Behind {
             return self.save_now(save, body).await;
         }
         if save.size > SMALL_BYTES {
-            return self.save_first(save, body, None).await;
+            return self.save_first(save, body).await;
         }
         // What is this small has no whole block.
         let plain = body.stream.try_fold(Vec::new(), |mut all, piece| async move {
@@ -136,12 +141,13 @@ impl Tree for Behind {
         });
         let plain = plain.await?;
         let body = |plain| stream::once(async move { Ok(Bytes::from(plain)) }).boxed().into();
-        match self.shared.inner.seal_small(&plain)? {
-            Sealed::Small(sealed) => match self.answer_save(&save, Content::Small(sealed)).await? {
-                Some(entry) => Ok(entry),
-                None => self.save_now(save, body(plain)).await,
-            },
-            Sealed::Large(block) => self.save_first(save, body(plain), block).await,
+        let sealed = self.shared.inner.seal_small(&plain)?;
+        if matches!(sealed, Sealed::Large(None)) {
+            return self.save_first(save, body(plain)).await;
+        }
+        match self.save_whole(&save, sealed).await? {
+            Some(entry) => Ok(entry),
+            None => self.save_now(save, body(plain)).await,
         }
     }
 
@@ -317,22 +323,38 @@ impl Behind {
         self.shared.defer_save(save, content, there, links)
     }
 
-    /// Saves a whole file, which may be sealed as one block, and answers before the disk has it, if that may be.
-    async fn save_first(&self, save: Save, body: SaveBody, block: Option<SealedBlock>) -> Result<Entry> {
+    /// Whether so much may be written before the disk has it.
+    fn may_prepare(&self, bytes: u64) -> bool {
         let shared = &self.shared;
-        let may = save.size <= shared.inner.prepared_bytes_max() && shared.inner.has_room();
-        if !may || !shared.state.lock().may_defer(save.size) {
+        let may = bytes <= shared.inner.prepared_bytes_max() && shared.inner.has_room();
+        may && shared.state.lock().may_defer(bytes)
+    }
+
+    /// Saves a whole file, and answers before the disk has it, if that may be.
+    async fn save_first(&self, save: Save, body: SaveBody) -> Result<Entry> {
+        if !self.may_prepare(save.size) {
             return self.save_now(save, body).await;
         }
         // As much waits for the disk as may: then nothing more is written before it.
-        shared.make_ready().await?;
-        let prepared = match block {
-            None => shared.inner.prepare(&save, body).await?,
-            Some(block) => match shared.inner.prepare_block(block).await? {
-                Some(prepared) => prepared,
-                None => return self.save_now(save, body).await,
-            },
-        };
+        self.shared.make_ready().await?;
+        let prepared = self.shared.inner.prepare(&save, body).await?;
+        self.answer_prepared(save, prepared).await
+    }
+
+    /// The same of a file that is sealed as one block; none, and nothing is done, if it must go the usual way.
+    async fn save_block(&self, save: &Save, block: SealedBlock) -> Result<Option<Entry>> {
+        if !self.may_prepare(save.size) {
+            return Ok(None);
+        }
+        self.shared.make_ready().await?;
+        match self.shared.inner.prepare_block(block).await? {
+            Some(prepared) => self.answer_prepared(save.clone(), prepared).await.map(Some),
+            None => Ok(None),
+        }
+    }
+
+    async fn answer_prepared(&self, save: Save, prepared: Prepared) -> Result<Entry> {
+        let shared = &self.shared;
         if let Some(unsynced) = prepared.unsynced() {
             // Where that fails, no journal has it.
             let answered = self.answer_save(&save, Content::Unsynced(unsynced.clone())).await;

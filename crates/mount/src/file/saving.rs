@@ -97,9 +97,10 @@ impl OpenFile {
             core.tree.save(save(part), next_body(core, &state.overlay, base.clone(), part))
         };
         let left_out = core.tree.leaves_out();
-        let early = state.overlay.change().and_then(|change| self.early.take(change));
-        let at_once = match early {
-            Some(content) if part == ByteRange::whole(size) => core.tree.save_whole(&save(part), content).await,
+        let at_once = match state.overlay.change().and_then(|change| self.early.take(change)) {
+            Some(whole) if part == ByteRange::whole(size) => {
+                waits_for(Wait::Saved, whole.save(core, &save(part))).await
+            }
             _ => Ok(None),
         };
         let saved = match at_once.transpose() {
